@@ -32,7 +32,7 @@ _EVERY_MODULE = "PADDOCK_EVERY_MODULE"  # has the commands for authors run over 
 _NEW_ENOUGH = "import sys, venv, ensurepip; print(sys.executable)"
 _NEEDED = "import anyio, click, hypothesis, msgpack, psutil, pydantic, pytest, rich, yaml"
 # What depends on the means of the kernel. Tests of whole commands want a level with namespaces, which is not to be had.
-_IN_CONTAINER = ("tests/sandbox", "tests/host/process", "tests/integration/test_doctor.py")
+_IN_CONTAINER = ("tests/sandbox", "tests/host/workers", "tests/integration/test_doctor.py")
 
 
 class _NotRun(Exception):

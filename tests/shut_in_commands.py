@@ -10,9 +10,9 @@ from typing import Final
 import anyio.from_thread
 import pytest
 
-from paddock.kernel.source_commands import SourceCommands
+from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sandbox.profile import IsolationLevel
-from paddock_sources.command_runner import CommandError, CommandReach
+from paddock_sources.commands.command_runner import CommandError, CommandReach
 
 LEVELS: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 

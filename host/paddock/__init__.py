@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from paddock.errors import PaddockError
-    from paddock.kernel.module_sources import SourceOptions
-    from paddock.kernel.session import ModuleStatus, Session
-    from paddock.policy.policy import Policy
+    from paddock.module_sources.resolve import SourceOptions
+    from paddock.policy.files.policy import Policy
+    from paddock.session.session import ModuleStatus, Session
     from paddock_sdk.contract.boundary_errors import SteeringQueueFull
     from paddock_sdk.kernel.emitter import event_emitter
     from paddock_sources.locked_sources import LockUse
@@ -35,15 +35,15 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     # On first use: reading the version, or one error class, need not load everything a session is made of.
     if name in ("Session", "ModuleStatus"):
-        from paddock.kernel import session
+        from paddock.session import session
 
         return getattr(session, name)
     if name == "SourceOptions":
-        from paddock.kernel.module_sources import SourceOptions
+        from paddock.module_sources.resolve import SourceOptions
 
         return SourceOptions
     if name == "Policy":
-        from paddock.policy.policy import Policy
+        from paddock.policy.files.policy import Policy
 
         return Policy
     if name == "LockUse":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .builtin import BuiltinSource
-from .errors import (
+from paddock_sources.builtin import BuiltinSource
+from paddock_sources.errors import (
     Attempt,
     ManifestError,
     ModuleIdError,
@@ -14,12 +14,12 @@ from .errors import (
     SourceUriError,
     UnresolvedError,
 )
-from .file import FileSource
-from .manifest import ModuleManifest
-from .module_id import checked_module_id, kind_of_id
-from .resolution import Resolution
-from .resolver import Resolver, Source
-from .uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
+from paddock_sources.file import FileSource
+from paddock_sources.manifest.read import ModuleManifest
+from paddock_sources.module_id import checked_module_id, kind_of_id
+from paddock_sources.resolution import Resolution
+from paddock_sources.resolver import Resolver, Source
+from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
 
 __all__ = [
     "Attempt",

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from .errors import SourceError
-from .layer import NoAnswer
-from .uri import FolderUri
+from paddock_sources.errors import SourceError
+from paddock_sources.layer import NoAnswer
+from paddock_sources.uri import FolderUri
 
 AwaitCall = Callable[[Callable[[], Coroutine[Any, Any, object]]], object]
 """Calls a function where the application's event loop is, and waits for what it returns."""

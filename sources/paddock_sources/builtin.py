@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .errors import ManifestError, ModuleIdError, ModuleLayoutError
-from .file import FileSource
-from .manifest import declares_dependencies
-from .module_id import checked_module_id
-from .resolution import Resolution
+from paddock_sources.errors import ManifestError, ModuleIdError, ModuleLayoutError
+from paddock_sources.file import FileSource
+from paddock_sources.manifest.read import declares_dependencies
+from paddock_sources.module_id import checked_module_id
+from paddock_sources.resolution import Resolution
 
 
 def _shipped_folder() -> Path:

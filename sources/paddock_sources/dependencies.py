@@ -13,25 +13,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .cache import Bucket, SourceCache
-from .command_runner import CommandRunner
-from .declared_ids import id_of_name
-from .errors import OwnVersionError, PinMismatchError, SourceUriError
-from .locked_module import LockedDependency, LockedModule
-from .manifest import ModuleManifest
-from .progress import Progress
-from .resolution import Resolution
-from .settings import IndexSettings
-from .source_key import normalised_source
-from .tree import SourceTree
-from .uri import GitUri, SourceUri
+from paddock_sources.cache import Bucket, SourceCache
+from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.errors import OwnVersionError, PinMismatchError, SourceUriError
+from paddock_sources.lock.locked_module import LockedDependency, LockedModule
+from paddock_sources.lock.source_key import normalised_source
+from paddock_sources.manifest.declared_ids import id_of_name
+from paddock_sources.manifest.read import ModuleManifest
+from paddock_sources.progress import Progress
+from paddock_sources.resolution import Resolution
+from paddock_sources.settings import IndexSettings
+from paddock_sources.tree import SourceTree
+from paddock_sources.uri import GitUri, SourceUri
 
 if TYPE_CHECKING:
-    from .environment.index import Index
-    from .environment.interpreter import Interpreter
-    from .environment.locked import LockedDistribution
-    from .environment.requirements import Requirements
-    from .git.git_source import GitSource
+    from paddock_sources.environment.index import Index
+    from paddock_sources.environment.interpreter import Interpreter
+    from paddock_sources.environment.locked import LockedDistribution
+    from paddock_sources.environment.requirements import Requirements
+    from paddock_sources.git.git_source import GitSource
 
 # What a worker's runtime cannot do without in its own version: it is imported before anything of a module.
 _KEPT: Final = "msgpack"
@@ -86,14 +86,14 @@ class Dependencies:
         Raises:
             IndexUrlError: what the user named cannot be used.
         """
-        from .environment.index import Index
+        from paddock_sources.environment.index import Index
 
         return Index.of(self._environ, self._index_settings)
 
     @property
     def python(self) -> Interpreter:
         """What modules are run by."""
-        from .environment.interpreter import Interpreter
+        from paddock_sources.environment.interpreter import Interpreter
 
         with self._making:
             if self._interpreter is None:
@@ -125,7 +125,7 @@ class Dependencies:
         """
         if not (more or (root / "pyproject.toml").is_file()):
             return ()
-        from .environment.requirements import Requirements
+        from paddock_sources.environment.requirements import Requirements
 
         needs = Requirements.of(root, self.python, extras=extras, more=more, may_name_local=mine)
         libraries = tuple(self._libraries(needs, previous, near, mine=mine))
@@ -158,7 +158,7 @@ class Dependencies:
         self, needs: Requirements, previous: LockedModule | None, near: SourceUri, *, mine: bool
     ) -> Iterator[_Library]:
         """Yield the repositories that code depends on, and those that these depend on, where they were before."""
-        from .environment.requirements import Requirements
+        from paddock_sources.environment.requirements import Requirements
 
         before = {one.source: one for one in _repositories(previous)} if previous is not None else {}
         waiting, seen = [(direct, mine) for direct in needs.direct], set[str]()
@@ -184,9 +184,9 @@ class Dependencies:
         self, needs: Requirements, provided: Mapping[str, str], kept: Mapping[str, str]
     ) -> Sequence[LockedDistribution]:
         """Return the versions to take from the index: those `kept` if they will do; `provided` are not taken there."""
-        from .environment.builder import resolve
-        from .environment.contract import CONTRACT, CONTRACT_VERSION
-        from .environment.errors import ConstrainedError
+        from paddock_sources.environment.builder import resolve
+        from paddock_sources.environment.contract import CONTRACT, CONTRACT_VERSION
+        from paddock_sources.environment.errors import ConstrainedError
 
         try:
             return resolve(
@@ -208,7 +208,7 @@ class Dependencies:
         Raises:
             RequirementsError: its project file cannot be read.
         """
-        from .environment.requirements import Requirements
+        from paddock_sources.environment.requirements import Requirements
 
         return _satisfy(distributions(locked), Requirements.of(root, self.python))
 
@@ -249,7 +249,7 @@ class Dependencies:
         damaged = [_told(one) for one in _repositories(locked) if self._cache.problem_of(Bucket.TREES, one.tree)]
         wanted = self._wanted(locked)
         if wanted:
-            from .environment.locked import environment_digest
+            from paddock_sources.environment.locked import environment_digest
 
             if self._cache.problem_of(Bucket.ENVIRONMENTS, environment_digest(wanted, self.python)):
                 damaged.append("what it depends on")
@@ -259,7 +259,7 @@ class Dependencies:
         """Return what has to be installed: all that a worker's runtime does not bring in the same version."""
         if locked is None or not locked.dependencies:
             return ()
-        from .environment.locked import without_preloaded
+        from paddock_sources.environment.locked import without_preloaded
 
         return without_preloaded(distributions(locked), self._preloaded)
 
@@ -284,18 +284,18 @@ class Dependencies:
 
     def _metadata(self, root: Path, version: str) -> Path | None:
         """Return the folder that tells of a project as an installed one would; None for one that has no name."""
-        from .environment.metadata import distribution_metadata
+        from paddock_sources.environment.metadata import distribution_metadata
 
         found = distribution_metadata(root, version) if (root / "pyproject.toml").is_file() else None
         return found.provide(self._cache) if found is not None else None
 
     def _installed(self, wanted: Sequence[LockedDistribution]) -> Path | None:
-        from .environment.locked import installed
+        from paddock_sources.environment.locked import installed
 
         return installed(wanted, cache=self._cache, python=self.python)
 
     def _install(self, wanted: Sequence[LockedDistribution], subject: str) -> Path:
-        from .environment.builder import install
+        from paddock_sources.environment.builder import install
 
         return install(
             wanted,
@@ -310,7 +310,7 @@ class Dependencies:
 
 def distributions(locked: LockedModule) -> tuple[LockedDistribution, ...]:
     """Return the packages of the index that a locked module depends on."""
-    from .environment.locked import LockedDistribution
+    from paddock_sources.environment.locked import LockedDistribution
 
     return tuple(LockedDistribution(one.name, one.version, one.hashes) for one in locked.dependencies if not one.commit)
 

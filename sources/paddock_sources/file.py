@@ -8,14 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import RefusedKindError
-from .manifest import ModuleManifest
-from .module_id import checked_module_id, kind_of_id
-from .resolution import Resolution
-from .tree import SourceTree
+from paddock_sources.errors import RefusedKindError
+from paddock_sources.manifest.read import ModuleManifest
+from paddock_sources.module_id import checked_module_id, kind_of_id
+from paddock_sources.resolution import Resolution
+from paddock_sources.tree import SourceTree
 
 if TYPE_CHECKING:
-    from .cache import SourceCache
+    from paddock_sources.cache import SourceCache
 
 
 class FileSource:
@@ -62,7 +62,7 @@ class FileSource:
         """Return the folder to read, and the digest of the tree it is in, if it is a copy."""
         if self._cache is None or self._is_live:
             return self.folder, ""
-        from .snapshot import FolderCopy
+        from paddock_sources.snapshot import FolderCopy
 
         copy = FolderCopy.of(SourceTree(self.folder).root)
         entry = copy.into(self._cache)

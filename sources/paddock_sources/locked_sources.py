@@ -14,11 +14,11 @@ from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
-from .errors import NotLockedError, PinMismatchError, SourceError
-from .lock_file import LockedModule, LockFile, normalised_source
-from .provisioner import Provisioner
-from .resolution import Resolution
-from .uri import BuiltinUri, FolderUri, GitUri, SourceUri
+from paddock_sources.errors import NotLockedError, PinMismatchError, SourceError
+from paddock_sources.lock.lock_file import LockedModule, LockFile, normalised_source
+from paddock_sources.provisioner import Provisioner
+from paddock_sources.resolution import Resolution
+from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, SourceUri
 
 _log = logging.getLogger(__name__)
 

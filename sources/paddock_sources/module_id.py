@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .errors import ModuleIdError
+from paddock_sources.errors import ModuleIdError
 
 _MAX_LENGTH = 128  # well above any id in use, well below the 255 bytes of a file name with our prefix
 _PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

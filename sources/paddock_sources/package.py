@@ -12,23 +12,23 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .command_runner import CommandRunner
-from .environment.builder import install, resolve
-from .environment.errors import ConstrainedError, InstalledDistributionError, PackageNotFoundError
-from .environment.index import Index
-from .environment.installed import InstalledDistribution, InstalledDistributions, InstalledModule
-from .environment.installer import Installer
-from .environment.interpreter import Interpreter
-from .environment.locked import SITE, LockedDistribution, copied_digest, without_preloaded
-from .environment.requirements import Requirements, normalised
-from .environment.site import clean_site
-from .file import FileSource
-from .module_id import checked_module_id
-from .progress import Progress
-from .resolution import Resolution
+from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.environment.builder import install, resolve
+from paddock_sources.environment.errors import ConstrainedError, InstalledDistributionError, PackageNotFoundError
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.installed import InstalledDistribution, InstalledDistributions, InstalledModule
+from paddock_sources.environment.installer import Installer
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.locked import SITE, LockedDistribution, copied_digest, without_preloaded
+from paddock_sources.environment.requirements import Requirements, normalised
+from paddock_sources.environment.site import clean_site
+from paddock_sources.file import FileSource
+from paddock_sources.module_id import checked_module_id
+from paddock_sources.progress import Progress
+from paddock_sources.resolution import Resolution
 
 if TYPE_CHECKING:
-    from .cache import SourceCache
+    from paddock_sources.cache import SourceCache
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class PackageSource:
         return found
 
     def _copied(self, together: Sequence[InstalledDistribution]) -> Path:
-        from .cache import Bucket
+        from paddock_sources.cache import Bucket
 
         files = {path: digest for one in together for path, digest in one.files.items()}
         digest = copied_digest(files, self.python)

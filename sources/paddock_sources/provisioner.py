@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
-from .builtin import BuiltinSource
-from .cache import Bucket, SourceCache, TreeEntry
-from .command_runner import CommandReach, CommandRunner, CommandSession
-from .declared_ids import declared_ids
-from .dependencies import Dependencies, distributions
-from .errors import (
+from paddock_sources.builtin import BuiltinSource
+from paddock_sources.cache import Bucket, SourceCache, TreeEntry
+from paddock_sources.commands.command_runner import CommandReach, CommandRunner, CommandSession
+from paddock_sources.dependencies import Dependencies, distributions
+from paddock_sources.errors import (
     KeysNotLentError,
     NotFetchedError,
     PinMismatchError,
@@ -31,23 +30,24 @@ from .errors import (
     SourceUriError,
     without_credentials,
 )
-from .file import FileSource
-from .inside_host import is_inside
-from .locked_module import LockedDependency, LockedModule
-from .manifest import declares_dependencies
-from .permission_request import PermissionRequest, permissions_digest
-from .progress import Progress
-from .resolution import Resolution
-from .settings import SourceSettings
-from .snapshot import snapshot
-from .source_key import package_key
-from .uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
+from paddock_sources.file import FileSource
+from paddock_sources.inside_host import is_inside
+from paddock_sources.lock.locked_module import LockedDependency, LockedModule
+from paddock_sources.lock.source_key import package_key
+from paddock_sources.manifest.declared_ids import declared_ids
+from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
+from paddock_sources.manifest.read import declares_dependencies
+from paddock_sources.progress import Progress
+from paddock_sources.resolution import Resolution
+from paddock_sources.settings import SourceSettings
+from paddock_sources.snapshot import snapshot
+from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
 
 if TYPE_CHECKING:
-    from .environment.installed import InstalledDistributions
-    from .git.credentials import Credentials
-    from .git.git_source import GitSource
-    from .package import PackageSource
+    from paddock_sources.environment.installed import InstalledDistributions
+    from paddock_sources.git.credentials import Credentials
+    from paddock_sources.git.git_source import GitSource
+    from paddock_sources.package import PackageSource
 
 PinKind = Literal["branch", "tag", "commit", "default", "folder", "version", "installed", "builtin"]
 
@@ -339,8 +339,8 @@ class Provisioner:
         Of one that somebody else named nothing is fetched with the user's keys; nor is it if it is not on the public
         network, unless it is where that code is.
         """
-        from .git.credentials import Credentials
-        from .git.git_source import GitSource
+        from paddock_sources.git.credentials import Credentials
+        from paddock_sources.git.git_source import GitSource
 
         lends = self._lends_keys and is_users
         named_by = "a module" if self._lends_keys else "the plan"
@@ -367,7 +367,7 @@ class Provisioner:
     # -- packages --------------------------------------------------------------------------
 
     def _package(self, uri: PackageUri) -> PackageSource:
-        from .package import PackageSource
+        from paddock_sources.package import PackageSource
 
         return PackageSource(
             uri.name,
@@ -408,7 +408,7 @@ class Provisioner:
         return package.provide(module_id, distributions(locked))
 
     def _installed(self) -> InstalledDistributions:
-        from .environment.installed import InstalledDistributions
+        from paddock_sources.environment.installed import InstalledDistributions
 
         with self._making:
             if self._installed_here is None:

@@ -17,16 +17,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Protocol
 
-from .application import ApplicationResolver
-from .builtin import BuiltinSource
-from .errors import Attempt, SourceError, SourceUnavailableError, UnresolvedError
-from .file import FileSource
-from .layer import NoAnswer
-from .module_id import checked_module_id, environment_variable_of_id
-from .resolution import Resolution
-from .settings import SourceSettings
-from .uri import BuiltinUri, FolderUri, GitUri, SourceUri
-from .workspace import Workspace
+from paddock_sources.application import ApplicationResolver
+from paddock_sources.builtin import BuiltinSource
+from paddock_sources.errors import Attempt, SourceError, SourceUnavailableError, UnresolvedError
+from paddock_sources.file import FileSource
+from paddock_sources.layer import NoAnswer
+from paddock_sources.module_id import checked_module_id, environment_variable_of_id
+from paddock_sources.resolution import Resolution
+from paddock_sources.settings import SourceSettings
+from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, SourceUri
+from paddock_sources.workspace import Workspace
 
 PLAN_LAYER: Final = "source of the plan entry"
 

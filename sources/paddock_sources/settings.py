@@ -29,9 +29,9 @@ from types import MappingProxyType
 from typing import Final, Self, TypeVar
 from urllib.parse import urlsplit
 
-from .errors import ModuleIdError, SourceError, SourceUriError
-from .module_id import checked_module_id
-from .uri import FolderUri, SourceUri
+from paddock_sources.errors import ModuleIdError, SourceError, SourceUriError
+from paddock_sources.module_id import checked_module_id
+from paddock_sources.uri import FolderUri, SourceUri
 
 _Value = TypeVar("_Value")
 

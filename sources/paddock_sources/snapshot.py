@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from .cache import SourceCache, TreeEntry, UnsafeTreeError
-from .cache.tree_writer import TreeChecker
-from .errors import SourceError
+from paddock_sources.cache import SourceCache, TreeEntry, UnsafeTreeError
+from paddock_sources.cache.tree_writer import TreeChecker
+from paddock_sources.errors import SourceError
 
 _LEFT_OUT: Final = re.compile(
     r"\.git|\.hg|\.svn|__pycache__|\.venv|venv|node_modules|\.[tn]ox|\.(?:mypy|pytest|ruff)_cache|.*\.egg-info",

@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from .errors import ManifestError
+from paddock_sources.errors import ManifestError
 
 _MAX_ENTRIES = 10_000  # a repository root has tens of entries; more is a data folder or an attack on our memory
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from .errors import ModuleIdError, SourceUriError
-from .git.ref_name import problem_of_ref
-from .module_id import checked_module_id
-from .uri_mapping import text_of_mapping
+from paddock_sources.errors import ModuleIdError, SourceUriError
+from paddock_sources.module_id import checked_module_id
+from paddock_sources.ref_name import problem_of_ref
+from paddock_sources.uri_mapping import text_of_mapping
 
 _MAX_LENGTH = 4096  # PATH_MAX: nothing longer can name a folder
 _PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
-from .errors import SourceUriError
-from .git.ref_name import problem_of_ref
+from paddock_sources.errors import SourceUriError
+from paddock_sources.ref_name import problem_of_ref
 
 _KEYS = {
     "git": ("url", "ref", "subdirectory"),

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from .errors import ManifestError
-from .layer import NoAnswer
-from .uri import FolderUri
+from paddock_sources.errors import ManifestError
+from paddock_sources.layer import NoAnswer
+from paddock_sources.uri import FolderUri
 
 _MAX_ENTRIES: Final = 2000  # looked at in one module's folder; its package is at the top, or below `src`
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "venv"})  # and whatever starts with a dot

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from coding_agent.demonstration import PROMPT, CodingAgent, Outcome
-from paddock.cli.fetch_progress import FetchProgress
 from paddock.cli.finding import find
-from paddock.cli.progress import activity_of
-from paddock.cli.render import Screen
-from paddock.kernel.module_sources import SourceOptions
+from paddock.cli.terminal.fetch_progress import FetchProgress
+from paddock.cli.terminal.progress import activity_of
+from paddock.cli.terminal.render import Screen
+from paddock.module_sources.resolve import SourceOptions
 from paddock.text import escape
 
 _MAX_CHARACTERS = 76

@@ -25,10 +25,10 @@ from coding_agent.mending_model import MendingModel
 from paddock.demo.scene import Scene
 from paddock.demo.story import BEHAVED, ends_of
 from paddock.errors import IsolationUnavailableError
-from paddock.kernel.module_sources import SourceOptions
-from paddock.kernel.session import ModuleStatus, Session
-from paddock.kernel.tool_call import ToolCall
-from paddock.policy import guarantees_missing
+from paddock.isolation.levels import guarantees_missing
+from paddock.module_sources.resolve import SourceOptions
+from paddock.session.session import ModuleStatus, Session
+from paddock.session.tool_call import ToolCall
 from paddock_sandbox.profile import IsolationLevel
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Fault

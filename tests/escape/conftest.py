@@ -11,10 +11,10 @@ import pytest
 from escape.reachable import skip_or_fail
 from paddock.errors import IsolationUnavailableError
 from paddock.selftest import CATALOGUE, Attack
-from paddock.selftest.arena import Arena
 from paddock.selftest.attack import Sign
+from paddock.selftest.attack_session import Arena
 from paddock.selftest.control import Control, perform_outside
-from paddock.selftest.stage import Stage
+from paddock.selftest.testbed.testbed import Stage
 from paddock_sandbox.profile import IsolationLevel
 
 Shown = Callable[[Attack], Control]

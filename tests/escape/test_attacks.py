@@ -13,9 +13,9 @@ from escape.reachable import skip_or_fail
 from paddock.errors import IsolationUnavailableError
 from paddock.rpc import router
 from paddock.selftest import CATALOGUE, LEVELS, Attack, Outcome, Verdict
-from paddock.selftest.arena import Arena, perform_to_the_end
 from paddock.selftest.attack import Sign
-from paddock.selftest.stage import Stage
+from paddock.selftest.attack_session import Arena, perform_to_the_end
+from paddock.selftest.testbed.testbed import Stage
 from paddock_sandbox.profile import IsolationLevel
 
 

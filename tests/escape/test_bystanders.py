@@ -10,8 +10,8 @@ import pytest
 
 from escape.one_tool import folder_of, open_session
 from paddock import Session
-from paddock.kernel.asker import Asker, asking
-from paddock.selftest.bystanders import GATES, Bystanders, Person
+from paddock.selftest.testbed.observers import GATES, Bystanders, Person
+from paddock.session.requester import Asker, asking
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
 _CODE = """

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from escape.reachable import skip_or_fail
-from paddock.process.private_folder import sweep
 from paddock.selftest import LEVELS
-from paddock.selftest.stage import ATTACKER
+from paddock.selftest.testbed.testbed import ATTACKER
+from paddock.workers.scratch import sweep
 
 _SECONDS = 60.0  # from the end of the host to the end of all
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.selftest import CATALOGUE, Attack, Verdict
 from paddock.selftest.attack import Outside, Sign
 from paddock.selftest.control import perform_outside
 from paddock.selftest.outcome import KEPT_MAX, LAG_MAX, Evidence, judge
-from paddock.selftest.stage import ATTACKER, Stage
+from paddock.selftest.testbed.testbed import ATTACKER, Stage
+from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
 
 _ATTACK = Attack("open_the_door", "files", "opens a door")
 _GREEDY = dataclasses.replace(_ATTACK, ends=frozenset((ExitReason.MEMORY,)))

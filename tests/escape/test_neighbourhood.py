@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from paddock.selftest.neighbourhood import Neighbourhood
-from paddock.selftest.service import GREETING, Service
+from paddock.selftest.testbed.neighbourhood import Neighbourhood
+from paddock.selftest.testbed.service import GREETING, Service
 
 _MARK = "0123456789abcdef"
 _KEY = "sk/secret+key"

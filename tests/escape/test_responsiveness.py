@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from paddock.selftest.responsiveness import Responsiveness
+from paddock.selftest.testbed.responsiveness import Responsiveness
 
 _SECONDS = 0.3
 _TURN = 0.1  # seconds, and many times what a loop with nothing to do is late by
@@ -39,7 +39,7 @@ async def test_a_loop_that_computes_is_noticed() -> None:
 _GIVES_WAY = """
 import asyncio, json, os, sys, time
 sys.path[:0] = json.loads(sys.argv[1])
-from paddock.selftest.responsiveness import Responsiveness
+from paddock.selftest.testbed.responsiveness import Responsiveness
 
 async def main():
     with Responsiveness() as responsiveness:

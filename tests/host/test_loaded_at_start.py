@@ -22,7 +22,7 @@ _OF_SOME_COMMANDS = (
     "paddock.authoring",
     "paddock.demo",
     "paddock.doctor",
-    "paddock.egress.certificate_authority",
+    "paddock.egress.tls.certificate_authority",
     "paddock.selftest",
 )
 _NOT_FOR_HELP = (*_OF_SOME_COMMANDS, "anyio", "asyncio", "pydantic", "rich", "paddock.errors", "paddock_sources")
@@ -48,9 +48,9 @@ def test_an_application_and_a_call_load_only_what_they_use() -> None:
     for_session, for_call, (models, built), unbuildable = _printed(
         "from paddock import Session", _LOADED, "import paddock.cli.call_command", _LOADED, _BUILT
     )
-    assert "paddock.kernel.session" in for_session
+    assert "paddock.session.session" in for_session
     assert not {"click", "rich", *_OF_SOME_COMMANDS}.intersection(for_session)
-    assert "paddock.kernel.tool_call" in for_call and not set(_OF_SOME_COMMANDS).intersection(for_call)
+    assert "paddock.session.tool_call" in for_call and not set(_OF_SOME_COMMANDS).intersection(for_call)
     assert models > 10 and not built and not unbuildable
 
 

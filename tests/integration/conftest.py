@@ -14,7 +14,7 @@ import anyio
 import psutil
 import pytest
 
-from host.process.conftest import descendants_of_this_process
+from host.workers.conftest import descendants_of_this_process
 from integration import command_line
 from integration.command_line import require_level
 from integration.policed_machine import PolicedMachine, why_not

@@ -19,16 +19,17 @@ from typing import Any
 from integration.command_line import paddock, policed_paddock
 from integration.policed_machine import SYSTEM_FOLDER, PolicedMachine
 from paddock.audit import AuditLog
+from paddock.authorization.authorizer import Clerk
+from paddock.authorization.preflight import checked_resolutions
 from paddock.cli import failure, plan_options
 from paddock.errors import PaddockError, PlanError, PolicyRefusedError
-from paddock.kernel.clearance import Clerk
-from paddock.kernel.module_sources import ModuleSources, SourceOptions
-from paddock.kernel.readiness import checked_resolutions
-from paddock.plan.loading import load_plan
-from paddock.plan.models import EntryPlace, ModuleEntry
-from paddock.policy import Owner, Policy
-from paddock.policy.grants_file import GrantsFile
-from paddock.policy.secret_sources import SecretSources
+from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.plan.load import load_plan
+from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.policy.files.grants import GrantsFile
+from paddock.policy.files.policy import Policy
+from paddock.policy.owner import Owner
+from paddock.policy.secrets.store import SecretSources
 from paddock.policy.trust import Acceptance, with_places
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.cache import SourceCache

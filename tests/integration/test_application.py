@@ -13,7 +13,7 @@ import pytest
 
 from integration.conftest import WriteModule
 from paddock import Session
-from paddock.kernel.asker import Asker, current_asker
+from paddock.session.requester import Asker, current_asker
 from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.contract.module_sources import ModuleNotFoundError

@@ -22,10 +22,10 @@ from integration.command_line import largest_worker, nothing_outlives_its_comman
 from integration.conftest import OpenSession, WriteModule
 from integration.seen import Seen
 from modules import shipped
-from paddock.cli.approval import TerminalApproval
 from paddock.cli.chat.conversation import Conversation
 from paddock.cli.chat.spending import Spending
-from paddock.cli.render import Screen
+from paddock.cli.terminal.approval import TerminalApproval
+from paddock.cli.terminal.render import Screen
 from vendored import lay_beside
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script

@@ -16,11 +16,11 @@ import pytest
 
 from integration.conftest import OpenSession
 from modules import shipped
-from paddock.cli.approval import TerminalApproval
 from paddock.cli.chat.conversation import Conversation, Follower
 from paddock.cli.chat.prompt_input import harmless
 from paddock.cli.chat.spending import Spending
-from paddock.cli.render import Screen
+from paddock.cli.terminal.approval import TerminalApproval
+from paddock.cli.terminal.render import Screen
 from paddock.errors import TurnError
 from person import Person
 from vendored import lay_beside

@@ -20,9 +20,9 @@ from integration.command_line import (
     require_unreachable,
 )
 from integration.conftest import WriteModule
-from paddock.plan.loading import load_plan
-from paddock.policy import Owner
-from paddock.policy.grants_file import GrantsFile
+from paddock.plan.load import load_plan
+from paddock.policy.files.grants import GrantsFile
+from paddock.policy.owner import Owner
 from paddock.policy.trust import Acceptance, with_places
 
 _LOOK_FIRST = "programs of yours may run what is in it: look at it first"

@@ -30,22 +30,22 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from paddock.kernel.command_means import CommandMeans
-from paddock.kernel.command_worker import check_cancelled
-from paddock.kernel.source_commands import SourceCommands
-from paddock.policy import Machine
-from paddock.process.exit_status import ExitStatus
-from paddock.process.module_process import ModuleProcess
+from paddock.isolation.commands.command_means import CommandMeans
+from paddock.isolation.commands.command_worker import check_cancelled
+from paddock.isolation.commands.source_commands import SourceCommands
+from paddock.isolation.machine import Machine
+from paddock.workers.exit_status import ExitStatus
+from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import (
+from paddock_sources.commands.command_runner import (
     CommandError,
     CommandMissingError,
     CommandOutputError,
     CommandReach,
     CommandTimeoutError,
 )
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from shut_in_commands import LEVELS, commands_at
 
 _GIT = pytest.mark.skipif(shutil.which("git") is None, reason=f"there is no git in {os.get_exec_path()}")
@@ -428,7 +428,7 @@ def test_a_worker_that_is_killed_is_an_error_and_others_go_on(commands: SourceCo
 def test_a_command_that_needs_too_much_memory_is_told_so(
     commands: SourceCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock.kernel.command_worker.MEMORY_MAX", 64 << 20)
+    monkeypatch.setattr("paddock.isolation.commands.command_worker.MEMORY_MAX", 64 << 20)
     with commands.open(CommandReach("tail")) as session, pytest.raises(CommandError, match="memory"):
         session.run(["sh", "-c", "(head -c 300000000 /dev/zero; sleep 0.6) | tail -c 300000000 | wc -c; exit 1"])
 
@@ -436,7 +436,7 @@ def test_a_command_that_needs_too_much_memory_is_told_so(
 def test_a_command_that_stops_its_worker_is_ended_all_the_same(
     commands: SourceCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock.process.command_runner._STOP_SECONDS", 0.3)
+    monkeypatch.setattr("paddock.isolation.commands.command_runner._STOP_SECONDS", 0.3)
     with commands.open(CommandReach("sh")) as session:
         with pytest.raises(CommandTimeoutError):
             session.run(["sh", "-c", "kill -STOP $PPID; sleep 1000"], timeout=0.3)
@@ -459,7 +459,7 @@ def test_a_worker_that_does_not_end_in_time_is_said_not_to(
         raise KeyError("enough")
 
     with monkeypatch.context() as patched:
-        patched.setattr("paddock.kernel.command_worker._END_SECONDS", 0.2)
+        patched.setattr("paddock.isolation.commands.command_worker._END_SECONDS", 0.2)
         patched.setattr(ModuleProcess, "stop", stop_late)
         try:
             if how == "done":
@@ -611,9 +611,9 @@ async def test_a_level_that_cannot_be_had_is_told_with_the_step_and_what_to_do(
         looks.append(environ)
         return Machine.look(environ)
 
-    monkeypatch.setattr("paddock.kernel.source_commands.Machine", SimpleNamespace(look=look))
+    monkeypatch.setattr("paddock.isolation.commands.source_commands.Machine", SimpleNamespace(look=look))
     async with SourceCommands(os.environ, isolation="bwrap") as runner:
-        monkeypatch.setattr("paddock.process.bubblewrap._PATH", "/nowhere")
+        monkeypatch.setattr("paddock.workers.bwrap._PATH", "/nowhere")
         for name in ("git", "pip"):
             with pytest.raises(CommandError, match=f"{name}: .*bwrap is not installed") as caught:
                 await anyio.to_thread.run_sync(lambda reach: runner.open(reach).__enter__(), CommandReach(name))

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
-from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
+from paddock.session.tool_call import ToolCall, ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for one call; hit only by a hang

@@ -11,7 +11,7 @@ import pytest
 
 from integration.conftest import OpenSession, WriteModule
 from integration.probe import probe, probed
-from paddock.kernel.asker import current_asker
+from paddock.session.requester import current_asker
 
 # -- what the host reads -----------------------------------------------------------------------
 

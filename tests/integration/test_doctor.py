@@ -19,8 +19,8 @@ import pytest
 
 from escape.ordinary_user import USER, as_ordinary_user, home_of_its_own, require_root
 from integration.command_line import diagnosis, paddock, reachable_level
-from paddock.plan import Limits
-from paddock.policy.remedies import CALLS_FOR_NAMESPACES
+from paddock.isolation.remedies import CALLS_FOR_NAMESPACES
+from paddock.plan.limits import Limits
 from paddock_sandbox.profile import ISOLATION_LEVELS
 
 _SECONDS = 200  # for one examination or one call; hit only by a hang

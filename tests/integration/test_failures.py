@@ -11,7 +11,7 @@ import pytest
 
 from integration.conftest import OpenSession, WriteModule
 from paddock.errors import ModuleDiedError
-from paddock.process.exit_report import ExitReason
+from paddock.workers.exit_report import ExitReason
 
 _FRAGILE = """
     import asyncio, os, signal, time

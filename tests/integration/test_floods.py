@@ -14,11 +14,12 @@ import pytest
 from integration.conftest import OpenSession, WriteModule
 from integration.raw_wire import RAW_WIRE
 from paddock import Session
-from paddock.kernel import module as hosted_module
-from paddock.kernel.rates import Rates
-from paddock.plan.models import Kind
-from paddock.rpc import channel, gathering
-from paddock.rpc.budget import Budget
+from paddock.plan.model import Kind
+from paddock.rpc import channel
+from paddock.rpc import fan_in as gathering
+from paddock.session import module as hosted_module
+from paddock.session.rates import Rates
+from paddock.token_bucket import Budget
 
 _FLOODER = (
     RAW_WIRE

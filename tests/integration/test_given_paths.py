@@ -12,8 +12,8 @@ import pytest
 from integration.command_line import require_level
 from integration.conftest import WriteModule
 from paddock import Session
+from paddock.authorization.consent import Answer, PlanReview
 from paddock.errors import PolicyRefusedError
-from paddock.kernel.consent import Answer, PlanReview
 
 _SECONDS = 60  # for one session; hit only by a hang
 _READER = """

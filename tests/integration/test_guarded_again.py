@@ -15,8 +15,8 @@ import pytest
 from escape.ordinary_user import as_ordinary_user, home_of_its_own, require_root
 from integration.conftest import OpenSession, WriteModule
 from paddock import Session
-from paddock.process.module_process import ModuleProcess
-from paddock.process.mount_guard import MountGuard
+from paddock.workers.mount_guard import MountGuard
+from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import Mount
 from paddock_sandbox.syscalls import call
 

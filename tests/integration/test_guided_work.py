@@ -15,7 +15,7 @@ import pytest
 from integration.command_line import require_level
 from integration.community import contents, listen, until
 from paddock import Session
-from paddock.kernel.consent import Answer, PlanReview
+from paddock.authorization.consent import Answer, PlanReview
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for a whole session; hit only by a hang

@@ -14,7 +14,7 @@ import pytest
 
 from integration.command_line import require_level
 from integration.conftest import WriteModule
-from paddock.kernel.tool_call import ToolCall
+from paddock.session.tool_call import ToolCall
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60

@@ -15,7 +15,7 @@ from integration.command_line import diagnosis
 from integration.conftest import WriteModule
 from paddock import Session
 from paddock.errors import PolicyRefusedError
-from paddock.process.exit_report import ExitReason
+from paddock.workers.exit_report import ExitReason
 from paddock_sandbox.profile import IsolationLevel
 
 _KEEPER = """

@@ -14,7 +14,7 @@ import pytest
 
 from integration.command_line import reachable_level
 from integration.conftest import OpenSession, WriteModule
-from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
+from paddock.session.tool_call import ToolCall, ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for one call; hit only by a hang
@@ -264,7 +264,7 @@ async def test_the_audit_log_says_who_saw_a_denial(
 _FORGER = """
     import os, struct
     from amplifier_core import ToolResult
-    from paddock_sdk.worker import attempt_log
+    from paddock_sdk.worker.attempts import attempt_log
 
     class Forger:
         name = "steal"

@@ -15,8 +15,8 @@ import typing_extensions
 from host.egress.certificates import TestAuthority
 from paddock import Session
 from paddock.errors import ModuleMissingError, UnknownContractError
-from paddock.kernel.module_sources import SourceOptions
-from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
+from paddock.module_sources.resolve import SourceOptions
+from paddock.session.tool_call import ToolCall, ToolCallOutcome
 from paddock_sources.locked_sources import LockUse
 from sources.git_repositories import library_files, module_files, repository
 from sources.git_server import GitServer, store_credentials

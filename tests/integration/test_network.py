@@ -15,8 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from paddock.egress import echo_filter
-from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
+from paddock.egress import stream_redactor as echo_filter
+from paddock.session.tool_call import ToolCall, ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 from vendor.openai_server import OpenAIServer
 from vendored import lay_beside

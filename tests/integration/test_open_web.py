@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from paddock.egress import dialer
-from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
+from paddock.session.tool_call import ToolCall, ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 from vendored import lay_beside
 

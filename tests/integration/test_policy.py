@@ -22,7 +22,7 @@ from integration.command_line import nothing_outlives_its_command
 from integration.conftest import WriteModule
 from integration.policy_ground import READ, SAID_ON, SYSTEM_FILE, Ground, copy_of_a_tool, refusals
 from paddock import PaddockError, Policy, Session
-from paddock.kernel.tool_call import ToolCall
+from paddock.session.tool_call import ToolCall
 
 _POLICY = """\
 minimum_isolation = "bwrap"
@@ -261,10 +261,10 @@ import asyncio, json, sys
 from pathlib import Path
 from paddock import Session
 from paddock.errors import PolicyRefusedError
-from paddock.kernel.tool_call import ToolCall
-from paddock.policy import Policy
+from paddock.session.tool_call import ToolCall
+from paddock.policy.files.policy import Policy
 from paddock.policy.owner import Owner
-from paddock.policy.policy_file import PolicyFile
+from paddock.policy.files.policy_file import PolicyFile
 
 own, level, policy = sys.argv[1], sys.argv[2], Policy()
 if sys.argv[3]:

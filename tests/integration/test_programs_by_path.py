@@ -16,9 +16,9 @@ import pytest
 
 from integration.command_line import require_level
 from integration.conftest import WriteModule
-from paddock.kernel.tool_call import ToolCall
 from paddock.plan.permissions import preset_grants
 from paddock.policy.programs import Program
+from paddock.session.tool_call import ToolCall
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for one call; hit only by a hang

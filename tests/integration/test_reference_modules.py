@@ -22,7 +22,7 @@ from integration.command_line import require_level
 from integration.community import Heard, contents, listen, messages, until
 from modules import shipped
 from paddock import Session
-from paddock.kernel.consent import Answer, PlanReview
+from paddock.authorization.consent import Answer, PlanReview
 from paddock_sandbox.profile import IsolationLevel
 from sources.index_server import IndexServer
 

@@ -22,8 +22,8 @@ from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
 from paddock.cli.run_command import run_turn
 from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
-from paddock.kernel import ending
-from paddock.kernel.module import HostedModule
+from paddock.session import shutdown as ending
+from paddock.session.module import HostedModule
 
 _INSPECT = """
     import os, signal, sys

@@ -18,9 +18,10 @@ import pytest
 from integration.command_line import require_level
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
-from paddock.kernel import ending, sub_sessions
-from paddock.kernel.hosted_session import HostedSession
-from paddock.kernel.module import HostedModule
+from paddock.session import shutdown as ending
+from paddock.session import spawning as sub_sessions
+from paddock.session.hosted_session import HostedSession
+from paddock.session.module import HostedModule
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import HookResult
 from vendor.openai_server import OpenAIServer

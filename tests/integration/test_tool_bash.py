@@ -16,8 +16,8 @@ import pytest
 from integration.command_line import require_level
 from integration.community import contents
 from paddock import Session
-from paddock.kernel.consent import Answer, PlanReview
-from paddock.kernel.tool_call import ToolCall
+from paddock.authorization.consent import Answer, PlanReview
+from paddock.session.tool_call import ToolCall
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for a whole session; hit only by a hang

@@ -9,7 +9,7 @@ import pytest
 
 from integration.conftest import WriteModule
 from paddock.errors import ToolMissingError
-from paddock.kernel.tool_call import ToolCall
+from paddock.session.tool_call import ToolCall
 
 _STAGES = """
     import asyncio, sys

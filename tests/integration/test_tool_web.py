@@ -21,10 +21,10 @@ from host.authoring.installed_wheels import offer
 from host.egress.certificates import TestAuthority
 from modules import shipped
 from paddock.egress import dialer
-from paddock.kernel.module_sources import SourceOptions
-from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
+from paddock.module_sources.resolve import SourceOptions
+from paddock.session.tool_call import ToolCall, ToolCallOutcome
 from paddock_sources import builtin
-from paddock_sources.lock_file import LOCK_FILE, LockFile
+from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 from paddock_sources.locked_sources import LockUse
 from sources.index_server import IndexServer
 

@@ -16,14 +16,14 @@ import pytest
 from integration.command_line import paddock, reachable_level, require_level
 from integration.conftest import _DIRECT, OpenSession, WriteModule
 from paddock import Session
-from paddock.kernel.preview import located_paths
-from paddock.kernel.session_record import ModuleRecord, SessionRecord, SessionRecords
-from paddock.plan.loading import load_plan
+from paddock.isolation.denials.explain import Family, explain
+from paddock.isolation.record import ModuleRecord, SessionRecord, SessionRecords
+from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
-from paddock.policy.accepted_plans import AcceptedGrant
-from paddock.policy.explanation import Family, explain
-from paddock.policy.grants_file import GrantsFile
+from paddock.policy.files.accepted_plans import AcceptedGrant
+from paddock.policy.files.grants import GrantsFile
 from paddock.policy.trust import Acceptance
+from paddock.session.preview import located_paths
 from paddock_sandbox.profile import IsolationLevel
 
 _TRY = """

@@ -16,12 +16,12 @@ from host.authoring.installed_wheels import TEST_RUNNERS, offer
 from host.policy.entries import owner
 from integration.command_line import diagnosis, paddock, reachable_level
 from modules import shipped
-from paddock.plan import EntryPlace, ModuleEntry
+from paddock.authorization.suggestions.advice import advice_of
+from paddock.authorization.suggestions.needs import Circumstances
+from paddock.authorization.suggestions.proposal import propose
+from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import grants_of
-from paddock.policy.advice import advice_of
 from paddock.policy.grant_caps import FAMILIES
-from paddock.policy.needs import Circumstances
-from paddock.policy.proposal import propose
 from paddock_sources.builtin import BuiltinSource
 from sources.index_server import IndexServer
 from twins.published import OURS, Python

@@ -11,7 +11,7 @@ import pytest
 from amplifier_core.testing import MockCoordinator
 
 from modules import shipped
-from paddock.kernel import provider_preference
+from paddock.session.sub_sessions import provider_preference
 
 
 @pytest.fixture

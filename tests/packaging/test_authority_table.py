@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from paddock.kernel.authority import RIGHTS, KindRights
+from paddock.policy.authority import RIGHTS, KindRights
 
 _PAGE = Path(__file__).resolve().parents[2] / "SECURITY.md"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.selftest.catalogue import CATALOGUE
+from paddock.selftest.attacks import CATALOGUE
 
 _ROOT = Path(__file__).resolve().parents[2]
 _CLAIM = re.compile(r"^\| (?P<claim>[^|]+) \| (?P<shown>[^|]+) \|$", re.MULTILINE)

@@ -40,7 +40,7 @@ def names(wheel: Path) -> set[str]:
 @pytest.mark.parametrize(
     "name",
     [
-        "paddock/kernel/session.py",
+        "paddock/session/session.py",
         "paddock/demo/plan.yaml",
         "paddock_sandbox/lockdown.py",
         "paddock_sdk/worker/main.py",

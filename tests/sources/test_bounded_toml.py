@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from paddock_sources.bounded_toml import MAX_LEVELS, MAX_NUMBER, MAX_PARTS, TomlError, read_toml
 from paddock_sources.errors import ManifestError
-from paddock_sources.lock_text import LockTextError, parse_lock
-from paddock_sources.manifest import ModuleManifest
+from paddock_sources.lock.lock_text import LockTextError, parse_lock
+from paddock_sources.manifest.read import ModuleManifest
 
 from .module_folder import make_module
 

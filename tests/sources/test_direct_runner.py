@@ -11,14 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paddock_sources.command_runner import (
+from paddock_sources.commands.command_runner import (
     CommandError,
     CommandMissingError,
     CommandOutputError,
     CommandReach,
     CommandTimeoutError,
 )
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 
 _REACH = CommandReach("sh", environ={"GIVEN": "1"})
 

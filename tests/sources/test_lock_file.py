@@ -16,16 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock_sources import lock_file
 from paddock_sources.errors import SourceUriError
-from paddock_sources.lock_file import (
-    LockedDependency,
-    LockedModule,
-    LockFile,
-    LockFileError,
-    normalised_source,
-)
-from paddock_sources.lock_text import LockTextError, lock_text, parse_lock
+from paddock_sources.lock import lock_file
+from paddock_sources.lock.lock_file import LockedDependency, LockedModule, LockFile, LockFileError, normalised_source
+from paddock_sources.lock.lock_text import LockTextError, lock_text, parse_lock
 from paddock_sources.uri import SourceUri
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -405,7 +399,7 @@ def test_of_many_who_write_at_once_none_undoes_anothers(tmp_path: Path) -> None:
 _ADDING = """
 import sys
 from pathlib import Path
-from paddock_sources.lock_file import LockedModule, LockFile
+from paddock_sources.lock.lock_file import LockedModule, LockFile
 for turn in range(10):
     one = LockedModule(source=f"./module-{sys.argv[2]}-{turn}", tree="sha256:" + "ab" * 32)
     LockFile.update(Path(sys.argv[1]), lambda lock: lock.with_modules([one]))

@@ -12,9 +12,9 @@ import pytest
 from paddock_sources import SourceUri, builtin
 from paddock_sources.cache import SourceCache
 from paddock_sources.errors import SourceError
-from paddock_sources.lock_file import LockFile
-from paddock_sources.lock_text import LockTextError, parse_lock
-from paddock_sources.locked_module import LockedDependency, LockedModule
+from paddock_sources.lock.lock_file import LockFile
+from paddock_sources.lock.lock_text import LockTextError, parse_lock
+from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.locked_sources import LockedSources
 from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner

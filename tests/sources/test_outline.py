@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock_sources.outline import PackageOutline
+from paddock_sources.manifest.outline import PackageOutline
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from paddock.plan.permissions import preset_grants
 from paddock_sources.errors import ManifestError
-from paddock_sources.permission_request import (
-    PRESETS,
-    PermissionRequest,
-    difference,
-    permissions_digest,
-)
+from paddock_sources.manifest.permission_request import PRESETS, PermissionRequest, difference, permissions_digest
 
 
 def asked(folder: Path, text: str) -> PermissionRequest | None:

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from paddock.audit import state_folder
 from paddock_sources import SourceError
-from paddock_sources.lock_file import LockedModule, LockFile
+from paddock_sources.lock.lock_file import LockedModule, LockFile
 
 _FOLDER: Final = "trials"
 _DIGITS: Final = 32

@@ -13,9 +13,9 @@ from typing import Final, Self
 from paddock.authoring.module_name import FOLDER_PREFIX, KINDS, Kind
 from paddock.errors import PaddockError
 from paddock_sources import SourceError
-from paddock_sources.declared_ids import declared_ids
-from paddock_sources.manifest import ModuleManifest
-from paddock_sources.permission_request import PermissionRequest
+from paddock_sources.manifest.declared_ids import declared_ids
+from paddock_sources.manifest.permission_request import PermissionRequest
+from paddock_sources.manifest.read import ModuleManifest
 
 # What a name has in it that tells the kind, in the order of the contract's own command.
 _PARTS: Final[tuple[tuple[str, Kind], ...]] = (

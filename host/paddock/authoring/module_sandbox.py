@@ -20,19 +20,19 @@ from typing import Any, Final, Self
 import anyio.from_thread
 from anyio.from_thread import BlockingPortal
 
-from paddock.authoring.booth import Booth
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import Means, Needs, provided
 from paddock.authoring.trial import Conditions
+from paddock.authoring.trial_context import Booth
 from paddock.authoring.validation import validate
-from paddock.kernel.clearance import Cleared, Clerk
-from paddock.kernel.coordinator import HostedCoordinator
-from paddock.kernel.hosting import Hosting
-from paddock.kernel.machinery import Machinery
-from paddock.plan.models import EntryPlace, ModuleEntry
+from paddock.authorization.authorizer import Cleared, Clerk
+from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.rpc.marshal import Values
 from paddock.rpc.peer import Handle
-from paddock.rpc.values import Values
+from paddock.session.machinery import Machinery
+from paddock.session.runtime import Hosting
+from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.protocol.remote_object import stand_in
 from paddock_sdk.validation.result import ValidationResult

@@ -18,9 +18,10 @@ from paddock.audit import AuditLog
 from paddock.authoring.last_choice import LastChoice
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.errors import SourcesError
-from paddock.kernel.command_worker import check_cancelled
-from paddock.kernel.provisioning import provisioning
-from paddock.policy import Policy, refuse_sources
+from paddock.isolation.commands.command_worker import check_cancelled
+from paddock.module_sources.provisioning import provisioning
+from paddock.policy.evaluate import refuse_sources
+from paddock.policy.files.policy import Policy
 from paddock_sources import Resolution, SourceError
 from paddock_sources.cache import SourceCache
 from paddock_sources.environment.errors import OwnRightsError

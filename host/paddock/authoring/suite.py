@@ -15,12 +15,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from paddock.authoring.booth import Booth
 from paddock.authoring.dev_requirements import RUNNERS, dev_requirements
 from paddock.authoring.module_folder import ModuleFolder, ModulePathError
 from paddock.authoring.module_name import FOLDER_PREFIX, Kind
 from paddock.authoring.provided import Needs, provided
 from paddock.authoring.trial import Job, run_trial
+from paddock.authoring.trial_context import Booth
 from paddock.plan.problems import StrictModel
 from paddock_sources import Resolution, SourceError
 

@@ -17,16 +17,16 @@ import anyio
 import msgpack
 
 from paddock.audit import AuditLog
+from paddock.authorization.authorizer import Clerk
 from paddock.errors import ModuleDiedError
-from paddock.kernel.clearance import Clerk
-from paddock.kernel.confinements import OnConfined, Shelter
-from paddock.kernel.machinery import Machinery
-from paddock.plan.models import EntryPlace, Kind, ModuleEntry
-from paddock.process.exit_report import ExitReason, LimitHit
-from paddock.process.launcher import LaunchSpec
-from paddock.process.module_process import ModuleProcess
-from paddock.process.output import OutputLine
-from paddock.process.supervisor import Supervisor
+from paddock.isolation.planner import OnConfined, Shelter
+from paddock.plan.model import EntryPlace, Kind, ModuleEntry
+from paddock.session.machinery import Machinery
+from paddock.workers.exit_report import ExitReason, LimitHit
+from paddock.workers.launcher import LaunchSpec
+from paddock.workers.output import OutputLine
+from paddock.workers.process import ModuleProcess
+from paddock.workers.supervisor import Supervisor
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.worker.trial import LENGTH, MAX_ANSWER_BYTES
 from paddock_sources import Resolution

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from paddock.authoring.booth import Booth
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import Needs, provided
 from paddock.authoring.trial import Job, run_trial
+from paddock.authoring.trial_context import Booth
 from paddock.plan.problems import StrictModel
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 from paddock_sources import Resolution

@@ -26,7 +26,7 @@ def main(args: Sequence[str] | None = None) -> None:
     # While it loads, a command makes objects by the ten thousand, which all stay: at the usual threshold, looking for
     # garbage among them again and again takes a tenth of the time that a short command takes.
     gc.set_threshold(_ALLOCATIONS)
-    from .commands import paddock
+    from paddock.cli.commands import paddock
 
     for stream in (sys.stdout, sys.stderr):
         # What a module answers may hold what no encoder writes; it is shown all the same, as an escape.
@@ -44,7 +44,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except SystemExit:
         raise
     except BaseException as error:  # a cancellation is no Exception, and a module can raise one
-        from .failure import defect_report
+        from paddock.cli.failure import defect_report
 
         click.echo(defect_report(error), err=True)
         code = 3

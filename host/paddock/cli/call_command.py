@@ -18,31 +18,30 @@ from typing import Any, Final, NoReturn
 import anyio
 import click
 
+from paddock.authorization.grant_lines import what_writing_opens
 from paddock.cli import failure, plan_options
 from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.source_options import SourceFlags
+from paddock.cli.terminal.answer import print_answer
+from paddock.cli.terminal.approval import TerminalApproval
+from paddock.cli.terminal.confinement_notes import Confined, tell_confinements
+from paddock.cli.terminal.denial_notes import tell_denials
+from paddock.cli.terminal.display import ScreenDisplay
+from paddock.cli.terminal.fetch_progress import FetchProgress
+from paddock.cli.terminal.interruption import Interruption
+from paddock.cli.terminal.json_output import Mask, plain, print_json
+from paddock.cli.terminal.log_lines import LogLines
+from paddock.cli.terminal.progress import Progress
+from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.stdin_text import read_stdin
 from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
-from paddock.kernel.modules import failed_result
-from paddock.kernel.sourced_modules import USUAL_PLAN
-from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
-from paddock.plan.loading import load_plan
-from paddock.policy.grant_lines import what_writing_opens
+from paddock.module_sources.sourced_modules import USUAL_PLAN
+from paddock.plan.load import load_plan
+from paddock.session.modules import failed_result
+from paddock.session.tool_call import ToolCall, ToolCallOutcome
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import ToolResult
-
-from .answer import print_answer
-from .approval import TerminalApproval
-from .confinement_notes import Confined, tell_confinements
-from .denial_notes import tell_denials
-from .display import ScreenDisplay
-from .fetch_progress import FetchProgress
-from .interruption import Interruption
-from .json_output import Mask, plain, print_json
-from .log_lines import LogLines
-from .progress import Progress
-from .render import Screen
-from .source_options import SourceFlags
-from .stdin_text import read_stdin
 
 _NO_FLAGS: Final = SourceFlags()
 

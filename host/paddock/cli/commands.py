@@ -10,13 +10,12 @@ import click
 
 import paddock as package
 from paddock.cli.command_group import CommandGroup
-
-from .cache_commands import cache
-from .module_commands import module
-from .source_commands import SOURCE_COMMANDS
+from paddock.cli.modules.module_commands import module
+from paddock.cli.sources.cache_commands import cache
+from paddock.cli.sources.source_commands import SOURCE_COMMANDS
 
 if TYPE_CHECKING:
-    from paddock.policy.explanation import Family
+    from paddock.isolation.denials.explain import Family
     from paddock_sandbox.profile import IsolationLevel
 
 _WORKING_DIR = click.option(
@@ -128,8 +127,8 @@ def run(
 
     Without PROMPT it is read from stdin.
     """
-    from .run_command import run_turn
-    from .source_options import SourceFlags
+    from paddock.cli.run_command import run_turn
+    from paddock.cli.source_options import SourceFlags
 
     return run_turn(
         plan,
@@ -212,8 +211,8 @@ def call(
     The module is granted what the `--allow-` options say and nothing else. They can be repeated, and take several
     values with commas between them; a comma of a value's own is written twice.
     """
-    from .call_command import call_tool
-    from .source_options import SourceFlags
+    from paddock.cli.call_command import call_tool
+    from paddock.cli.source_options import SourceFlags
 
     families = {name.removeprefix("allow_"): values for name, values in grants.items()}
     return call_tool(
@@ -234,7 +233,7 @@ def call(
 @_JSON
 def demo(as_json: bool) -> int:
     """Run a small job with five kinds of modules, six misbehaving ones beside them, and show what became of each."""
-    from .demo_command import run_demo
+    from paddock.cli.demo_command import run_demo
 
     return run_demo(as_json=as_json)
 
@@ -246,7 +245,7 @@ def doctor(as_json: bool) -> int:
 
     Tries every isolation level for real. Exits with 0 when sessions run without further ado, else with 1.
     """
-    from .doctor_command import run_doctor
+    from paddock.cli.doctor_command import run_doctor
 
     return run_doctor(as_json=as_json)
 
@@ -267,7 +266,7 @@ def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_js
     The name of an attack is what the table begins each of its entries with. A name that is none is answered with the
     list of all.
     """
-    from .selftest_command import run_selftest
+    from paddock.cli.selftest_command import run_selftest
 
     return run_selftest(attacks, levels, as_json=as_json)
 
@@ -295,7 +294,7 @@ def why(
     about: a path, a program, a host[:port], the name of a variable or secret, `tools:<name>`, an event, a mount point.
     Exits with 0 for what it may, with 4 for what it may not.
     """
-    from .why_command import run_why
+    from paddock.cli.why_command import run_why
 
     return run_why(module, kind, target, session=session, plan=plan, working_dir=working_dir, as_json=as_json)
 
@@ -342,8 +341,8 @@ def init(
     A folder is a module's repository, or its package; what a module is granted there fits what it is, and the plan says
     what each grant is for.
     """
-    from .init_command import run_init
-    from .provider_choice import ServiceOptions
+    from paddock.cli.init.init_command import run_init
+    from paddock.cli.init.provider_choice import ServiceOptions
 
     service = ServiceOptions(model, key_variable, base_url)
     return run_init(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 
+from paddock.cli.finding import find
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.progress import activity_of
+from paddock.cli.terminal.render import Screen
 from paddock.demo import Demonstration, Outcome
-
-from .finding import find
-from .json_output import print_json
-from .progress import activity_of
-from .render import Screen
 
 _FAILED = 3  # the demonstration is ours: whatever it did not show is a defect
 

@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Iterator
 
+from paddock.cli.finding import find
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.render import Screen
 from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding, examine
 from paddock.doctor.capability_names import NAMES, names_of
-from paddock.policy import FLOOR, Machine, guarantees_missing
-
-from .finding import find
-from .json_output import print_json
-from .render import Screen
+from paddock.isolation.levels import guarantees_missing
+from paddock.isolation.machine import Machine
+from paddock.policy.floor import FLOOR
 
 _Rows = Iterator[tuple[str, str]]
 

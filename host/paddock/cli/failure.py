@@ -29,8 +29,8 @@ from paddock.text import escape
 from paddock_sdk.contract.boundary_errors import RefusedError
 
 if TYPE_CHECKING:  # most commands start no session, and need not load what one is made of
-    from paddock.kernel.session import ModuleStatus
-    from paddock.process.exit_report import ExitReport
+    from paddock.session.session import ModuleStatus
+    from paddock.workers.exit_report import ExitReport
 
 _NEEDED = ("orchestrator", "context", "provider")  # kinds whose death a turn may fail of
 _DEFECT = 3
@@ -103,7 +103,7 @@ def as_dict(error: BaseException) -> dict[str, object]:
         facts = {**more(), **facts}
     report = getattr(error, "report", None)
     if isinstance(error, ModuleDiedError) or report is not None:
-        from paddock.process.exit_report import ExitReport
+        from paddock.workers.exit_report import ExitReport
 
         facts["report"] = report.as_dict() if isinstance(report, ExitReport) else None
     return facts

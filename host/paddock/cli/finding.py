@@ -14,12 +14,11 @@ import anyio
 
 from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED
-
-from .interruption import Interruption
-from .json_output import print_json
-from .log_lines import LogLines
-from .progress import Progress
-from .render import Screen
+from paddock.cli.terminal.interruption import Interruption
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.log_lines import LogLines
+from paddock.cli.terminal.progress import Progress
+from paddock.cli.terminal.render import Screen
 
 _Finding = TypeVar("_Finding")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.kernel.module_status import ModuleStatus
+from paddock.session.module_status import ModuleStatus
 
 
 def row_of(module: ModuleStatus) -> tuple[str, str, str, str]:

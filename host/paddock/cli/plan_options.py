@@ -15,8 +15,8 @@ import click
 from pydantic import BaseModel, ValidationError
 
 from paddock.errors import PlanError, PlanProblem, PolicyRefusedError
-from paddock.plan import Limits, Permissions
-from paddock.plan.permissions import Preset
+from paddock.plan.limits import Limits
+from paddock.plan.permissions import Permissions, Preset
 from paddock.plan.problems import problems_of
 
 PRESETS: Final = get_args(Preset)

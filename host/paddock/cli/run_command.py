@@ -21,30 +21,29 @@ import click
 
 from paddock.cli import failure, plan_options
 from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.module_rows import row_of
+from paddock.cli.source_options import SourceFlags
+from paddock.cli.terminal.answer import print_answer
+from paddock.cli.terminal.approval import TerminalApproval
+from paddock.cli.terminal.confinement_notes import tell_confinements
+from paddock.cli.terminal.consent import TerminalConsent
+from paddock.cli.terminal.denial_notes import tell_denials
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.display import ScreenDisplay
+from paddock.cli.terminal.fetch_progress import FetchProgress
+from paddock.cli.terminal.interruption import Interruption
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.log_lines import LogLines
+from paddock.cli.terminal.progress import Progress, activity_of
+from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.stdin_text import read_stdin
 from paddock.errors import PaddockError, render
-from paddock.kernel.module_sources import SourceOptions
-from paddock.kernel.session import ModuleStatus, Session
+from paddock.module_sources.resolve import SourceOptions
+from paddock.session.session import ModuleStatus, Session
 from paddock_sandbox.profile import IsolationLevel
 
-from .answer import print_answer
-from .approval import TerminalApproval
-from .confinement_notes import tell_confinements
-from .consent import TerminalConsent
-from .denial_notes import tell_denials
-from .dialogue import Dialogue
-from .display import ScreenDisplay
-from .fetch_progress import FetchProgress
-from .interruption import Interruption
-from .json_output import print_json
-from .log_lines import LogLines
-from .module_rows import row_of
-from .progress import Progress, activity_of
-from .render import Screen
-from .source_options import SourceFlags
-from .stdin_text import read_stdin
-
 if TYPE_CHECKING:
-    from .chat.conversation import Follower
+    from paddock.cli.chat.conversation import Follower
 
 _NO_FLAGS: Final = SourceFlags()
 
@@ -280,7 +279,7 @@ def _is_one_terminal() -> bool:
 
 
 def _follower(session: Session, screen: Screen, working_dir: Path | None, *, is_verbose: bool) -> Follower:
-    from .chat.conversation import Follower  # for a terminal alone: drawing markdown takes a while to load
+    from paddock.cli.chat.conversation import Follower  # for a terminal alone: drawing markdown takes a while to load
 
     return Follower(session, screen, (working_dir or Path.cwd()).resolve(), is_verbose=is_verbose)
 

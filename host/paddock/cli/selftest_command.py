@@ -11,15 +11,14 @@ from typing import Final
 
 import click
 
+from paddock.cli import failure
+from paddock.cli.finding import find
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.selftest import CATALOGUE, LEVELS, Attack, Campaign, Result, Trial, Verdict
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
-
-from . import failure
-from .finding import find
-from .json_output import print_json
-from .render import Screen
 
 _FAILED: Final = 3  # isolation is ours: an attack that got through is a defect
 _UNREACHABLE: Final = 1

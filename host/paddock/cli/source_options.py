@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from paddock.kernel.module_sources import SourceOptions
+from paddock.module_sources.resolve import SourceOptions
 from paddock_sources.locked_sources import LockUse
 from paddock_sources.progress import Progress
 

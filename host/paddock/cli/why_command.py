@@ -16,18 +16,17 @@ from typing import Final
 
 import click
 
+from paddock.cli import failure
+from paddock.cli.plan_options import allow_option
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError, Refusal
-from paddock.kernel.preview import Preview, located_paths, refusals_of
-from paddock.kernel.session_record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
+from paddock.isolation.denials.explain import Explanation, Family, explain
+from paddock.isolation.record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.explanation import Explanation, Family, explain
+from paddock.session.preview import Preview, located_paths, refusals_of
 from paddock.text import escape
 from paddock_sources.cache import SourceCache
-
-from . import failure
-from .json_output import print_json
-from .plan_options import allow_option
-from .render import Screen
 
 _REFUSED: Final = 4
 _MAX_NAMED: Final = 8  # of the names that there are instead

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .demonstration import Demonstration, Outcome
-from .story import Part
+from paddock.demo.demonstration import Demonstration, Outcome
+from paddock.demo.story import Part
 
 __all__ = ["Demonstration", "Outcome", "Part"]

@@ -18,14 +18,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+from paddock.demo.scene import Scene
+from paddock.demo.story import Conversation, Part
 from paddock.errors import IsolationUnavailableError
-from paddock.kernel.session import ModuleStatus, Session
-from paddock.policy import guarantees_missing
-from paddock.process.exit_report import ExitReason
+from paddock.isolation.levels import guarantees_missing
+from paddock.session.session import ModuleStatus, Session
+from paddock.workers.exit_report import ExitReason
 from paddock_sandbox.profile import IsolationLevel
-
-from .scene import Scene
-from .story import Conversation, Part
 
 _HERE: Final = Path(__file__).resolve().parent
 _PLAN: Final = _HERE / "plan.yaml"

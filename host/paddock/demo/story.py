@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paddock.kernel.session import ModuleStatus
 from paddock.plan.units import size_text
-from paddock.process.exit_report import ExitReport
+from paddock.session.session import ModuleStatus
+from paddock.workers.exit_report import ExitReport
 
 BEHAVED: Final = "nothing to contain"
 _TRIES: Final[Mapping[str, tuple[str, ...]]] = {

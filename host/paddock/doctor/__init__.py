@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .diagnosis import CgroupFinding, Diagnosis, LevelFinding, LimitFinding
-from .examination import examine
+from paddock.doctor.diagnosis import CgroupFinding, Diagnosis, LevelFinding, LimitFinding
+from paddock.doctor.examination import examine
 
 __all__ = ["CgroupFinding", "Diagnosis", "LevelFinding", "LimitFinding", "examine"]

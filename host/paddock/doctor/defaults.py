@@ -6,10 +6,10 @@ import math
 from pathlib import Path
 from typing import Final, get_args
 
-from paddock.plan import EntryPlace, Kind, Limits, ModuleEntry
+from paddock.plan.limits import Limits
+from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.plan.units import size_text
-from paddock.policy import ResourceLimits
-from paddock.policy.limits import OUTPUT_PER_SECOND
+from paddock.policy.limits import OUTPUT_PER_SECOND, ResourceLimits
 
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)[::-1]  # tools and hooks first: there are most of them
 _SIZES: Final = frozenset({"memory_max", "file_size_max", "tmp_max", "output_max", "frame_max"})

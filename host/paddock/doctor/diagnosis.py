@@ -8,14 +8,15 @@ from __future__ import annotations
 import errno
 from dataclasses import dataclass
 
+from paddock.doctor.capability_names import names_of
+from paddock.doctor.settings import SettingFinding
 from paddock.errors import LevelFailure
-from paddock.policy import FLOOR, Machine, guarantees_missing
+from paddock.isolation.levels import guarantees_missing
+from paddock.isolation.machine import Machine
+from paddock.policy.floor import FLOOR
 from paddock_sandbox import landlock
 from paddock_sandbox.cgroup import CgroupPlace, CgroupProblem
 from paddock_sandbox.profile import IsolationLevel
-
-from .capability_names import names_of
-from .settings import SettingFinding
 
 _NEWEST: int = 1 << 10  # an ABI that has everything which is known of
 

@@ -11,17 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from paddock.kernel.confinements import failure_of
-from paddock.kernel.machinery import Machinery
-from paddock.policy import Enforcement, Machine, cgroup_remedy, enforcement, proc_remedy
-from paddock.process.reach import Reached, Unreached
+from paddock.doctor.defaults import default_texts
+from paddock.doctor.diagnosis import CgroupFinding, Diagnosis, LevelFinding, LimitFinding, strongest
+from paddock.doctor.settings import settings_that_matter
+from paddock.isolation.enforcement import Enforcement, enforcement
+from paddock.isolation.machine import Machine
+from paddock.isolation.planner import failure_of
+from paddock.isolation.remedies import cgroup_remedy, proc_remedy
+from paddock.session.machinery import Machinery
+from paddock.workers.probe import Reached, Unreached
 from paddock_sandbox import landlock
 from paddock_sandbox.cgroup import CgroupProblem, Controller
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
-
-from .defaults import default_texts
-from .diagnosis import CgroupFinding, Diagnosis, LevelFinding, LimitFinding, strongest
-from .settings import settings_that_matter
 
 _CONTROLLER_OF: Final[Mapping[str, Controller]] = {"memory_max": "memory", "tasks_max": "pids", "cpu_quota": "cpu"}
 _OURS: Final = "paddock-"

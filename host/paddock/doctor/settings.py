@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.policy import Machine
+from paddock.isolation.machine import Machine
 
 _FEW: Final = 100  # user namespaces; every module takes one, and root's a further one for each owner of granted files
 

@@ -15,15 +15,15 @@ from ipaddress import IPv4Address, ip_address
 from typing import Final
 
 from paddock.egress.bounds import Bounds
+from paddock.egress.connection import Passage
 from paddock.egress.connection_record import Recorder
+from paddock.egress.context import Outlet
 from paddock.egress.dialer import Resolver, SystemResolver
-from paddock.egress.door import Door
+from paddock.egress.dns.lookups import Lookups
+from paddock.egress.dns.name_table import NAMES, NameTable
 from paddock.egress.injection import Injection
-from paddock.egress.lookups import Lookups
-from paddock.egress.name_table import NAMES, NameTable
+from paddock.egress.listener import Door
 from paddock.egress.neighbours import Neighbourhood
-from paddock.egress.outlet import Outlet
-from paddock.egress.passage import Passage
 from paddock.egress.proxy import USER, ProxyVisit
 from paddock.egress.refusal import RefusedError, line_of
 from paddock.egress.rules import NetRules

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
-from paddock.egress.echo_filter import WINDOW_BYTES, EchoFilter
+from paddock.egress.stream_redactor import WINDOW_BYTES, EchoFilter
+from paddock.encodings import spellings
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
-from paddock.spellings import spellings
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -14,15 +14,12 @@ from hmac import compare_digest
 from http import HTTPStatus
 from typing import Final
 
+from paddock.egress.connection import Passage
+from paddock.egress.context import Outlet
 from paddock.egress.dialer import DialError
-from paddock.egress.http_exchange import AnswerError
-from paddock.egress.http_relay import Errand, HttpRelay
-from paddock.egress.idleness import IdleError
-from paddock.egress.link import Link
-from paddock.egress.outlet import Outlet
-from paddock.egress.passage import Passage
-from paddock.egress.refusal import RefusedError
-from paddock.egress.request_head import (
+from paddock.egress.http.exchange import AnswerError
+from paddock.egress.http.relay import Errand, HttpRelay
+from paddock.egress.http.request_head import (
     HTTP_PORT,
     HTTPS_PORT,
     BadRequestError,
@@ -30,7 +27,10 @@ from paddock.egress.request_head import (
     parsed_authority,
     split_target,
 )
+from paddock.egress.idle_timeout import IdleError
+from paddock.egress.refusal import RefusedError
 from paddock.egress.stream import SocketStream
+from paddock.egress.upstream import Link
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 

@@ -6,7 +6,7 @@ All connections by the grant `public` draw on the same budgets, over all lives o
 from __future__ import annotations
 
 from paddock.egress.bounds import Bounds
-from paddock.egress.budget import Budget
+from paddock.egress.token_bucket import Budget
 
 
 class PublicRates:

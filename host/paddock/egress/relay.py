@@ -18,9 +18,9 @@ import socket
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from paddock.egress.budget import Budget
 from paddock.egress.connection_record import ConnectionRecord
 from paddock.egress.public_rates import PublicRates
+from paddock.egress.token_bucket import Budget
 
 _LONG_TURN_BYTES: Final = 1 << 20  # some 0.4 ms
 _SHORT_TURN_BYTES: Final = 1 << 18  # some 0.1 ms; 64 connections may each have one before the loop comes round again

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from paddock.errors import PlanProblem
-from paddock.plan.models import Agent
-
-from .entry_reading import SECTIONS, EntryReading
-from .models import ModuleEntry
-from .module_lists import over
-from .problems import must_be, path_text
+from paddock.plan.entry_reading import SECTIONS, EntryReading
+from paddock.plan.model import Agent, ModuleEntry
+from paddock.plan.module_lists import over
+from paddock.plan.problems import must_be, path_text
 
 _KEYS: Final = (
     "session",

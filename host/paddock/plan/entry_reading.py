@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from paddock.errors import PlanError, PlanProblem
-
-from .malformed_references import malformed_references
-from .models import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry
-from .problems import must_be, path_text, unknown_key
+from paddock.plan.malformed_references import malformed_references
+from paddock.plan.model import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry
+from paddock.plan.problems import must_be, path_text, unknown_key
 
 SECTIONS: Final[Mapping[str, Kind]] = {"providers": "provider", "tools": "tool", "hooks": "hook"}
 

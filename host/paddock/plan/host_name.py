@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
-from .problems import NotAcceptedError
+from paddock.plan.problems import NotAcceptedError
 
 Host = str | IPv4Address | IPv6Address
 

@@ -8,10 +8,9 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator
 
+from paddock.plan.problems import StrictModel
+from paddock.plan.units import UnitError, parse_count, parse_duration, parse_percentage, parse_size, size_text
 from paddock_sdk.protocol import MAX_FRAME_BYTES
-
-from .problems import StrictModel
-from .units import UnitError, parse_count, parse_duration, parse_percentage, parse_size, size_text
 
 _MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe what it mounts
 

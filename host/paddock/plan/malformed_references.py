@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from paddock.errors import PlanProblem
-
-from .permissions import Permissions
-from .secret_references import reference_problems, references
+from paddock.plan.permissions import Permissions
+from paddock.plan.secret_references import reference_problems, references
 
 
 def malformed_references(config: Any, path: str) -> Iterator[PlanProblem]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from .models import ModuleEntry
+from paddock.plan.model import ModuleEntry
 
 
 def over(base: Sequence[ModuleEntry], own: Sequence[ModuleEntry]) -> tuple[ModuleEntry, ...]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final, Self
 
-from .host_name import Destination, Host, HostNameError, parse_host, quoted, split_port
-from .problems import NotAcceptedError
-from .public_hosts import PUBLIC_HOSTS, PUBLIC_PORTS, PublicHosts
+from paddock.plan.host_name import Destination, Host, HostNameError, parse_host, quoted, split_port
+from paddock.plan.problems import NotAcceptedError
+from paddock.plan.public_hosts import PUBLIC_HOSTS, PUBLIC_PORTS, PublicHosts
 
 PUBLIC: Final = "public"
 DEFAULT_PORT: Final = 443

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator
 
-from .host_name import split_port
-from .net_rule import NetRule
-from .problems import NotAcceptedError, StrictModel, type_text
+from paddock.plan.host_name import split_port
+from paddock.plan.net_rule import NetRule
+from paddock.plan.problems import NotAcceptedError, StrictModel, type_text
 
 Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 

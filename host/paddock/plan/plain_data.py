@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.errors import PlanProblem
-
-from .problems import path_text, type_text
+from paddock.plan.problems import path_text, type_text
 
 MAX_VALUES = 100_000  # a large plan has a few thousand; a bomb of aliases has billions
 MAX_DEPTH = 60  # the wire carries 64 levels, and configuration travels inside a few

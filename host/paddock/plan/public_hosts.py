@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
-from .host_name import Host
+from paddock.plan.host_name import Host
 
 PUBLIC_PORTS: Final = (80, 443)
 """Where the host can read whom a connection is for: the `Host` of plain HTTP, the server name of TLS."""

@@ -14,9 +14,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from paddock.errors import PlanProblem
-
-from .permissions import Permissions
-from .problems import path_text
+from paddock.plan.permissions import Permissions
+from paddock.plan.problems import path_text
 
 # Also matches the forms with a default that shells know, to say that they mean nothing here.
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_]\w*)(:[^}]*|[-+=?][^}]*)?\}", re.ASCII)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TypeGuard, TypeVar
 
-from .problems import NotAcceptedError
+from paddock.plan.problems import NotAcceptedError
 
 _Number = TypeVar("_Number", int, float)
 

@@ -17,11 +17,10 @@ from typing import Any, Final
 import yaml
 
 from paddock.errors import PaddockError
+from paddock.plan.load import load_plan
+from paddock.plan.model import Kind, MountPlan
+from paddock.plan.permissions import Permissions, Preset
 from paddock.text import escape
-
-from .loading import load_plan
-from .models import Kind, MountPlan
-from .permissions import Permissions, Preset
 
 _SECTIONS: Final[tuple[tuple[str, Kind], ...]] = (("providers", "provider"), ("tools", "tool"), ("hooks", "hook"))
 _PRESETS: Final[Mapping[Preset, str]] = {

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paddock.plan.models import ModuleEntry
+from paddock.plan.model import ModuleEntry
 from paddock.policy.floor import Floor
+from paddock.policy.grant_request import AskedGrant, Given, grants_asked, union_of
+from paddock.policy.grants import Grants
+from paddock.policy.limits import ResourceLimits
+from paddock.policy.programs import Program
+from paddock.policy.rule import Consulted, Rule
+from paddock.policy.rules.networks import ClosedNetwork
+from paddock.policy.rules.paths import PathRules
 from paddock_sandbox.profile import IsolationLevel
-
-from .asked_grant import AskedGrant, Given, grants_asked, union_of
-from .grants import Grants
-from .limits import ResourceLimits
-from .network_rules import ClosedNetwork
-from .path_rules import PathRules
-from .programs import Program
-from .rule import Consulted, Rule
 
 
 @dataclass(frozen=True, slots=True)

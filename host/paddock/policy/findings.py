@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from paddock.errors import PlanProblem, Refusal
 from paddock.plan.problems import NotAcceptedError
-
-from .rule import Consulted, Rule
+from paddock.policy.rule import Consulted, Rule
 
 
 @dataclass(slots=True)

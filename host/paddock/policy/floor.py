@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from paddock.errors import Refusal
+from paddock.policy.findings import refusal_by
+from paddock.policy.rule import BUILT_IN, Rule
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
-
-from .findings import refusal_by
-from .rule import BUILT_IN, Rule
 
 FLOOR: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap")
 """The levels that need nobody's leave."""

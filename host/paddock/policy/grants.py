@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from paddock.errors import GrantError, PlanProblem
-from paddock.plan.models import ModuleEntry
+from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import grants_of, is_program_path
 from paddock.plan.problems import NotAcceptedError, path_text
+from paddock.policy.located_program import brings_python_alone, environments_in, locate
+from paddock.policy.owner import Owner
+from paddock.policy.path_walk import GrantedPath
+from paddock.policy.programs import Program
 from paddock_sandbox.profile import ANY_PROGRAM
-
-from .granted_path import GrantedPath
-from .located_program import brings_python_alone, environments_in, locate
-from .owner import Owner
-from .programs import Program
 
 _Granted = TypeVar("_Granted")
 

@@ -21,10 +21,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from paddock.policy.git_settings import GitSettings
+from paddock.policy.guarded_places import AT_HOME, AT_PROJECT, GIT
 from paddock_sandbox.syscalls import call
-
-from .git_settings import GitSettings
-from .guarded_places import AT_HOME, AT_PROJECT, GIT
 
 _MAX_ENTRIES: Final = 5000  # names read while looking; about ten milliseconds
 _MAX_LINK_BYTES: Final = 4096

@@ -9,11 +9,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paddock.plan.models import Kind, ModuleEntry
+from paddock.plan.model import Kind, ModuleEntry
 from paddock.plan.permissions import grants_of
+from paddock.policy.rule import Rule
 from paddock_sdk.protocol import MAX_FRAME_BYTES
-
-from .rule import Rule
 
 _MIB: Final = 1 << 20
 

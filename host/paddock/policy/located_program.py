@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Final
 
 from paddock.plan.problems import NotAcceptedError
-
-from .executable import SharedLibraries, is_binary, libraries_of, loader_of, open_plain_file
-from .granted_path import GrantedPath
-from .owner import Owner
-from .programs import PROGRAM_FOLDERS, SEARCH_PATH, Program, helpers_of, is_of_system, started_with
+from paddock.policy.executable import SharedLibraries, is_binary, libraries_of, loader_of, open_plain_file
+from paddock.policy.owner import Owner
+from paddock.policy.path_walk import GrantedPath
+from paddock.policy.programs import PROGRAM_FOLDERS, SEARCH_PATH, Program, helpers_of, is_of_system, started_with
 
 _MAX_LIBRARIES: Final = 64
 _MAX_CONFIG_BYTES: Final = 1 << 16

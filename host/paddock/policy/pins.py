@@ -15,7 +15,7 @@ from typing import Final, Self
 from paddock.errors import PaddockError
 from paddock.lookalikes import marked
 from paddock_sources.errors import without_credentials
-from paddock_sources.locked_module import LockedDependency, LockedModule
+from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DIGITS: Final = 12  # of a commit or digest, where people compare two

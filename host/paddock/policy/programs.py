@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from paddock.plan.problems import NotAcceptedError
-
-from .executable import loader_of, script_line_of
-from .granted_path import GrantedPath
+from paddock.policy.executable import loader_of, script_line_of
+from paddock.policy.path_walk import GrantedPath
 
 SEARCH_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 

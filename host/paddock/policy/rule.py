@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.plan.positions import Place
+from paddock.plan.source_map import Place
 
 __all__ = ["BUILT_IN", "Consulted", "Place", "Rule", "written_list"]
 

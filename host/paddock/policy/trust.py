@@ -13,20 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from paddock.plan.models import ModuleEntry, MountPlan
+from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import grants_of, is_program_path
 from paddock.plan.problems import NotAcceptedError
+from paddock.policy.decision import Trust
+from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
+from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
+from paddock.policy.grant_request import Given
+from paddock.policy.located_program import environments_in, paths_of
+from paddock.policy.owner import Owner
+from paddock.policy.path_walk import GrantedPath
+from paddock.policy.pins import MovedPin, Pin, Pins, moved_pins
+from paddock.policy.rule import Place, Rule
 from paddock_sandbox.profile import ANY_PROGRAM
-
-from .accepted_plans import AcceptedGrant, AcceptedPlan
-from .asked_grant import Given
-from .decision import Trust
-from .granted_path import GrantedPath
-from .grants_file import GrantsFile, GrantsNotKeptError
-from .located_program import environments_in, paths_of
-from .owner import Owner
-from .pins import MovedPin, Pin, Pins, moved_pins
-from .rule import Place, Rule
 
 _FLAG: Final = Rule(Place("the command line"), "--trust-plan")
 _SESSION: Final = Place("this session")

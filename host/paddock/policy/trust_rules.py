@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Final
 
 from paddock.plan.problems import NotAcceptedError, path_text
+from paddock.policy.decision import Asked, Trust
+from paddock.policy.findings import Findings
 from paddock.policy.floor import Floor
-
-from .decision import Asked, Trust
-from .findings import Findings
-from .path_rules import PathRule
-from .rule import BUILT_IN, Rule
-from .source_name import SourceName
+from paddock.policy.rule import BUILT_IN, Rule
+from paddock.policy.rules.paths import PathRule
+from paddock.policy.source_name import SourceName
 
 _UNACCEPTED: Final = Rule(
     BUILT_IN,

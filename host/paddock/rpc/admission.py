@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from paddock.rpc.budget import Budget
+from paddock.token_bucket import Budget
 from paddock_sdk.protocol.body import count_values
 from paddock_sdk.protocol.frames import Buffer
 

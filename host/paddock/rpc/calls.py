@@ -15,9 +15,9 @@ from typing import Final, Protocol
 from anyio import CancelScope
 
 from paddock.rpc.admission import values_in
+from paddock.rpc.borrowed import Loan, Right
 from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.channel import FOREVER, OpenCall
-from paddock.rpc.loan import Loan, Right
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import Frame, Kind

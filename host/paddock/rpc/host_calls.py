@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol
 
 from anyio import CancelScope
 
-from paddock.rpc.afterlife import Afterlife
 from paddock.rpc.calls import (
     STREAM_WINDOW,
     DirectCall,
@@ -25,9 +24,10 @@ from paddock.rpc.calls import (
     Switch,
     current,
 )
+from paddock.rpc.failure_policy import Afterlife
+from paddock.rpc.marshal import Values
 from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.rpc.service import Service
-from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
 

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from paddock.rpc.calls import IncomingCall
+from paddock.rpc.marshal import Values
 from paddock.rpc.peer import Encoded, HostObject
-from paddock.rpc.values import Values
 from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.describing import member_of
 from paddock_sdk.protocol.description import Flavour

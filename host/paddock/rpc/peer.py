@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from paddock.rpc.admission import Admission, values_in
-from paddock.rpc.budget import Budget
+from paddock.rpc.borrowed import Loan, Pending, Right
 from paddock.rpc.call_queue import CallQueue, Queued
 from paddock.rpc.handed_out import HandedOut
-from paddock.rpc.loan import Loan, Pending, Right
+from paddock.token_bucket import Budget
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import (
     Frame,

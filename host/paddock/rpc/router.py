@@ -16,16 +16,16 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
-from paddock.rpc.afterlife import Afterlife
 from paddock.rpc.call_queue import MAX_HANDED, SMALL_CALL, CallQueue
 from paddock.rpc.calls import Forward, IncomingCall, RoutedCall, current, has_room, has_to_wait
 from paddock.rpc.channel import FOREVER, WriteBatch
+from paddock.rpc.deadlock import own_request, refuse_deadlock
+from paddock.rpc.failure_policy import Afterlife
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.host_objects import HostObjects
+from paddock.rpc.marshal import Values
 from paddock.rpc.peer import AnyHandle, Encoded, Grant, Handle, HostObject, Peer
 from paddock.rpc.service import Service
-from paddock.rpc.values import Values
-from paddock.rpc.waiting import own_request, refuse_deadlock
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
 from paddock_sdk.protocol import (
     Flag,

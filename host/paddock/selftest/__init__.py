@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .attack import Attack
-from .campaign import LEVELS, Campaign, Result, Trial
-from .catalogue import CATALOGUE
-from .outcome import Outcome, Verdict
+from paddock.selftest.attack import Attack
+from paddock.selftest.attacks import CATALOGUE
+from paddock.selftest.outcome import Outcome, Verdict
+from paddock.selftest.runner import LEVELS, Campaign, Result, Trial
 
 __all__ = ["CATALOGUE", "LEVELS", "Attack", "Campaign", "Outcome", "Result", "Trial", "Verdict"]

@@ -12,11 +12,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from paddock.process.exit_report import ExitReason
+from paddock.selftest.expected_failures import CONFINED, Excuse
+from paddock.selftest.testbed.testbed import Stage
+from paddock.workers.exit_report import ExitReason
 from paddock_sandbox.profile import IsolationLevel
-
-from .excuses import CONFINED, Excuse
-from .stage import Stage
 
 Family = Literal[
     "files",

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .attack import Attack, Outside
-from .bystanders import GATES
-from .stage import Stage
+from paddock.selftest.attack import Attack, Outside
+from paddock.selftest.testbed.observers import GATES
+from paddock.selftest.testbed.testbed import Stage
 
 # What is compiled of it is kept for the next one, where no attack looks for it.
 _CODE: Final = (

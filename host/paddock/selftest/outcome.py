@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from paddock.process.exit_report import ExitReport
+from paddock.selftest.attack import Attack, Sign
+from paddock.selftest.control import Attempt
+from paddock.workers.exit_report import ExitReport
 from paddock_sandbox.profile import IsolationLevel
-
-from .attack import Attack, Sign
-from .control import Attempt
 
 LAG_MAX: Final = 0.5  # seconds for which the host may stand still; a busy machine alone delays it by tenths
 KEPT_MAX: Final = 1 << 20  # bytes of a flood that the host may keep

@@ -17,8 +17,8 @@ from paddock_sdk.in_process.module_names import (
     package_name,
 )
 from paddock_sdk.in_process.module_package import ModulePackage
-from paddock_sdk.kernel.entry_point import ENTRY_POINT_GROUPS
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError
+from paddock_sdk.kernel.startup.entry_point import ENTRY_POINT_GROUPS
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import ModuleInfo

@@ -20,9 +20,9 @@ from paddock_sdk.in_process.contract_requirement import check_contract_requireme
 from paddock_sdk.in_process.discovery import requirements_of
 from paddock_sdk.in_process.module_names import distribution_name, kind_by_id, package_name
 from paddock_sdk.in_process.module_package import ModulePackage
-from paddock_sdk.kernel.entry_point import EntryPointError, mount_in, session_ready_of
 from paddock_sdk.kernel.exception_text import safe_exception_str
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError, ReadyCallback
+from paddock_sdk.kernel.startup.entry_point import EntryPointError, mount_in, session_ready_of
 
 __all__ = ["declared_kind", "import_installed", "import_package", "mount_at", "mount_of", "session_ready_beside"]
 

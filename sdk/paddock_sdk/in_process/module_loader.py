@@ -32,9 +32,9 @@ from paddock_sdk.in_process.module_package import ModulePackage
 from paddock_sdk.kernel.exception_text import safe_exception_str
 from paddock_sdk.kernel.loading import ModuleValidationError, Mount
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
-from paddock_sdk.kernel.ready_queue import ReadyQueue
 from paddock_sdk.kernel.settle import settled
 from paddock_sdk.kernel.signatures import takes_keyword
+from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import ModuleInfo

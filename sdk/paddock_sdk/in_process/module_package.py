@@ -18,8 +18,8 @@ from paddock_sdk.in_process.module_names import (
     kind_by_id,
     package_name,
 )
-from paddock_sdk.kernel.entry_point import ENTRY_POINT_GROUPS
 from paddock_sdk.kernel.loading import ModuleValidationError
+from paddock_sdk.kernel.startup.entry_point import ENTRY_POINT_GROUPS
 
 __all__ = ["ModulePackage", "resolve_module"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paddock_sdk.in_process.module_loader import ModuleLoader
-from paddock_sdk.kernel import initialization
 from paddock_sdk.kernel import session as kernel
+from paddock_sdk.kernel.startup import initialization
 
 if TYPE_CHECKING:
     from paddock_sdk.kernel.coordinator import ModuleCoordinator

@@ -21,8 +21,8 @@ from paddock_sdk.kernel.cancel_watch import CancelWatch
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.exception_text import safe_exception_str
 from paddock_sdk.kernel.execution import emit_raw_field_if_configured, run_orchestrator
-from paddock_sdk.kernel.initialization import initialize_session, session_extras
 from paddock_sdk.kernel.loading import load_entry
+from paddock_sdk.kernel.startup.initialization import initialize_session, session_extras
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.approval import ApprovalSystem

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from paddock_sdk.kernel.entry_point import ENTRY_POINT_GROUPS, EntryPointError, mount_in
+from paddock_sdk.kernel.startup.entry_point import ENTRY_POINT_GROUPS, EntryPointError, mount_in
 
 __all__ = ["find_mount"]
 

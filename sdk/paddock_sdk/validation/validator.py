@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from paddock_sdk.kernel.cancel_watch import CancelWatch
-from paddock_sdk.kernel.entry_point import EntryPointError, home_of
+from paddock_sdk.kernel.startup.entry_point import EntryPointError, home_of
 from paddock_sdk.testing.mock_coordinator import MockCoordinator
 from paddock_sdk.validation.entry_point import find_mount
 from paddock_sdk.validation.members import count_parameters, described, is_async

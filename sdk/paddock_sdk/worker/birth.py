@@ -21,8 +21,9 @@ from paddock_sandbox import ipc, mounts, namespaces
 from paddock_sandbox.cgroup import Cgroup, CgroupHome, enter
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import Mount, SandboxProfile
-from paddock_sdk.worker import entrance, init
-from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, REQUEST_BYTES, pack, report, report_failure, unpack
+from paddock_sdk.worker import init
+from paddock_sdk.worker import sandbox_entry as entrance
+from paddock_sdk.worker.init_socket import FAILED_BEFORE_ENTRY, REQUEST_BYTES, pack, report, report_failure, unpack
 
 _WORKER_FDS: Final = 4  # rpc, stdout, stderr, lifeline
 _GROUP: Final = "worker"

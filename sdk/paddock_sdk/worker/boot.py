@@ -36,7 +36,7 @@ def main() -> NoReturn:
 
         guard(settings["guard"], settings["host"])
     elif "control" in settings:
-        from paddock_sdk.worker.template import serve
+        from paddock_sdk.worker.fork_server import serve
 
         serve(settings["control"], settings["preload"], settings["host"], settings["shared"], settings["cgroups"])
     else:

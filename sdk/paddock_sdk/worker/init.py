@@ -22,8 +22,8 @@ from paddock_sandbox import capabilities, prctl
 from paddock_sandbox.cgroup import Cgroup
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import SandboxProfile
-from paddock_sdk.worker import entrance
-from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, report, report_failure
+from paddock_sdk.worker import sandbox_entry as entrance
+from paddock_sdk.worker.init_socket import FAILED_BEFORE_ENTRY, report, report_failure
 
 _COMMAND_BYTES = 64
 _SWEEP_SECONDS = 5.0  # only a descendant stuck in the kernel outlives its SIGKILL by this much

@@ -18,17 +18,17 @@ from paddock_sdk.kernel.emitter import answer_emitter_with
 from paddock_sdk.protocol import PROTOCOL_VERSION, Connection, Frame, Role
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import HostMethod, WorkerMethod
-from paddock_sdk.worker import attempt_log
-from paddock_sdk.worker.attempts import Attempts
-from paddock_sdk.worker.coordinator import RemoteCoordinator
-from paddock_sdk.worker.dispatch_contexts import DispatchContexts
-from paddock_sdk.worker.dispatcher import Dispatcher
+from paddock_sdk.worker.attempts import attempt_log
+from paddock_sdk.worker.attempts.noticing import Attempts
+from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
+from paddock_sdk.worker.calls.dispatcher import Dispatcher
+from paddock_sdk.worker.calls.objects import ObjectTable
 from paddock_sdk.worker.driver import Driver
-from paddock_sdk.worker.mirror import Mirror
 from paddock_sdk.worker.module_code import Mounted, SessionReady, mount_module
-from paddock_sdk.worker.objects import ObjectTable
 from paddock_sdk.worker.polling import new_event_loop
-from paddock_sdk.worker.reporter import Reporter
+from paddock_sdk.worker.session.coordinator import RemoteCoordinator
+from paddock_sdk.worker.session.mirror import Mirror
+from paddock_sdk.worker.session.reporter import Reporter
 
 
 def serve(rpc: socket.socket, name: str) -> None:

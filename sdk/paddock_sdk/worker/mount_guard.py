@@ -30,7 +30,7 @@ from paddock_sandbox.profile import Mount
 from paddock_sandbox.remounting import attached, is_elsewhere, is_gone, put_back
 from paddock_sandbox.syscalls import call
 from paddock_sdk.worker import birth, init
-from paddock_sdk.worker.lifeline import report, unpack
+from paddock_sdk.worker.init_socket import report, unpack
 
 _FDS: Final = 3  # the worker's mount namespace, its list of mounts, itself
 _MOST_READ: Final = 1 << 20  # of one file, to say what it has become

@@ -6,9 +6,9 @@ digest is complete: it is built elsewhere, marked when it is, and renamed into i
 
 from __future__ import annotations
 
-from .bucket import Bucket
-from .entry_store import Building, EntryStore, TreeEntry
-from .errors import (
+from paddock_sources.cache.bucket import Bucket
+from paddock_sources.cache.entry_store import Building, EntryStore, TreeEntry
+from paddock_sources.cache.errors import (
     CacheBusyError,
     CacheError,
     CacheFolderError,
@@ -17,11 +17,11 @@ from .errors import (
     ReadOnlyCacheError,
     UnsafeTreeError,
 )
-from .repositories import Repositories
-from .source_cache import SourceCache
-from .tree_digest import Contents, tree_digest
-from .tree_writer import TreeWriter
-from .upkeep import CacheItem, Damage, Freed, InUse, Upkeep
+from paddock_sources.cache.repositories import Repositories
+from paddock_sources.cache.source_cache import SourceCache
+from paddock_sources.cache.tree_digest import Contents, tree_digest
+from paddock_sources.cache.tree_writer import TreeWriter
+from paddock_sources.cache.upkeep import CacheItem, Damage, Freed, InUse, Upkeep
 
 __all__ = [
     "Bucket",

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..progress import Phase, Progress, SilentProgress, Step
-from .errors import CacheBusyError, CacheError, CacheFolderError, adding_to
+from paddock_sources.cache.errors import CacheBusyError, CacheError, CacheFolderError, adding_to
+from paddock_sources.progress import Phase, Progress, SilentProgress, Step
 
 if TYPE_CHECKING:
     from filelock import FileLock

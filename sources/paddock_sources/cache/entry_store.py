@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from . import marker as markers
-from .bucket import Bucket
-from .cache_folder import CacheFolder
-from .errors import FULL, CacheError, DigestMismatchError, DiskFullError, adding_to, reason_of
-from .marker import Marker
-from .sealing import sealed, write_out
-from .tree_digest import PREFIX, Contents
-from .tree_writer import TreeWriter
-from .use_marks import UseMarks, alone_with, opened_to_use
-from .workshop import Workshop
+from paddock_sources.cache import marker as markers
+from paddock_sources.cache.bucket import Bucket
+from paddock_sources.cache.cache_folder import CacheFolder
+from paddock_sources.cache.errors import FULL, CacheError, DigestMismatchError, DiskFullError, adding_to, reason_of
+from paddock_sources.cache.finalize import sealed, write_out
+from paddock_sources.cache.in_use_locks import UseMarks, alone_with, opened_to_use
+from paddock_sources.cache.marker import Marker
+from paddock_sources.cache.staging import Workshop
+from paddock_sources.cache.tree_digest import PREFIX, Contents
+from paddock_sources.cache.tree_writer import TreeWriter
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _NAMES: Final = "names"  # the lock under which folders come into buckets, and go

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
-from .tree_digest import Contents
+from paddock_sources.cache.tree_digest import Contents
 
 NAME: Final = "ok"
 DAMAGED_NAME: Final = "damaged"  # what verifying makes of it

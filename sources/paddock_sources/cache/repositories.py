@@ -15,11 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import without_credentials
-from ..progress import Progress
-from .bucket import Bucket
-from .entry_store import Shelf
-from .errors import adding_to
+from paddock_sources.cache.bucket import Bucket
+from paddock_sources.cache.entry_store import Shelf
+from paddock_sources.cache.errors import adding_to
+from paddock_sources.errors import without_credentials
+from paddock_sources.progress import Progress
 
 URL_NAME: Final = "url"
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")

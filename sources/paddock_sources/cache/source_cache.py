@@ -11,15 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ..progress import Phase, Progress
-from .bucket import ENTRY_BUCKETS, Bucket
-from .cache_folder import CacheFolder
-from .entry_store import EntryStore, Shelf, Stage
-from .errors import adding_to
-from .repositories import Repositories
-from .upkeep import DOWNLOADS_MARK, CacheItem, Damage, Freed, Upkeep, problem_of
-from .use_marks import UseMarks
-from .workshop import Workshop
+from paddock_sources.cache.bucket import ENTRY_BUCKETS, Bucket
+from paddock_sources.cache.cache_folder import CacheFolder
+from paddock_sources.cache.entry_store import EntryStore, Shelf, Stage
+from paddock_sources.cache.errors import adding_to
+from paddock_sources.cache.in_use_locks import UseMarks
+from paddock_sources.cache.repositories import Repositories
+from paddock_sources.cache.staging import Workshop
+from paddock_sources.cache.upkeep import DOWNLOADS_MARK, CacheItem, Damage, Freed, Upkeep, problem_of
+from paddock_sources.progress import Phase, Progress
 
 VARIABLE: Final = "PADDOCK_CACHE_DIR"
 

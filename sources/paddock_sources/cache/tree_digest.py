@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from .errors import UnsafeTreeError
+from paddock_sources.cache.errors import UnsafeTreeError
 
 Kind = Literal["file", "program", "link"]
 

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Final
 
-from .errors import UnsafeTreeError
+from paddock_sources.cache.errors import UnsafeTreeError
 
 _MAX_FOLLOWED: Final = 40  # as many as Linux follows
 _MAX_TARGET_BYTES: Final = 1024

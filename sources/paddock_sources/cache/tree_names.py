@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-from .errors import UnsafeTreeError
+from paddock_sources.cache.errors import UnsafeTreeError
 
 _MAX_COMPONENT_BYTES: Final = 255  # NAME_MAX
 _MAX_PATH_BYTES: Final = 1024

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .errors import UnsafeTreeError
-from .tree_digest import Contents, TreeDigest, text_sha256
-from .tree_links import check_links, check_target
-from .tree_names import TreeNames
+from paddock_sources.cache.errors import UnsafeTreeError
+from paddock_sources.cache.tree_digest import Contents, TreeDigest, text_sha256
+from paddock_sources.cache.tree_links import check_links, check_target
+from paddock_sources.cache.tree_names import TreeNames
 
 _MIB: Final = 1 << 20
 

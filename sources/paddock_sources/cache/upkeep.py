@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from . import marker as markers
-from .bucket import Bucket
-from .entry_store import EntryStore, Shelf
-from .errors import CacheBusyError, CacheError, UnsafeTreeError, adding_to, reason_of
-from .repositories import URL_NAME, Repositories, lock_name
-from .tree_digest import tree_contents
-from .use_marks import UseMarks, alone_with
-from .workshop import ROOM as WORKSHOP
+from paddock_sources.cache import marker as markers
+from paddock_sources.cache.bucket import Bucket
+from paddock_sources.cache.entry_store import EntryStore, Shelf
+from paddock_sources.cache.errors import CacheBusyError, CacheError, UnsafeTreeError, adding_to, reason_of
+from paddock_sources.cache.in_use_locks import UseMarks, alone_with
+from paddock_sources.cache.repositories import URL_NAME, Repositories, lock_name
+from paddock_sources.cache.staging import ROOM as WORKSHOP
+from paddock_sources.cache.tree_digest import tree_contents
 
 DOWNLOADS_MARK: Final = "used"
 _REPOSITORY: Final = re.compile(r"[0-9a-f]{64}")

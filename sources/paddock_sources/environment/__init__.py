@@ -10,14 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .builder import find_installer, install, resolve
-    from .index import Index
-    from .installed import InstalledDistribution, InstalledDistributions, InstalledModule
-    from .installer import Installer
-    from .interpreter import Interpreter
-    from .locked import LockedDistribution, environment_digest, without_preloaded
-    from .metadata import Metadata, distribution_metadata
-    from .requirements import PROVIDED, DirectRequirement, Requirements
+    from paddock_sources.environment.builder import find_installer, install, resolve
+    from paddock_sources.environment.index import Index
+    from paddock_sources.environment.installed import InstalledDistribution, InstalledDistributions, InstalledModule
+    from paddock_sources.environment.installer import Installer
+    from paddock_sources.environment.interpreter import Interpreter
+    from paddock_sources.environment.locked import LockedDistribution, environment_digest, without_preloaded
+    from paddock_sources.environment.metadata import Metadata, distribution_metadata
+    from paddock_sources.environment.requirements import PROVIDED, DirectRequirement, Requirements
 
 __all__ = [
     "PROVIDED",

@@ -13,19 +13,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..command_runner import CommandRunner
-from ..progress import Phase, Progress, SilentProgress
-from .errors import ConstrainedError, ModesRefusedError, NoInstallerError, NoWheelError, UnsolvableError
-from .index import Index
-from .installer import Installer, Task, Wanted, opened
-from .interpreter import Interpreter
-from .locked import SITE, LockedDistribution, environment_digest, installed
-from .requirements import PROVIDED, Requirements
-from .site import check_distributions, clean_site
-from .wheels import fetched
+from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.environment.errors import (
+    ConstrainedError,
+    ModesRefusedError,
+    NoInstallerError,
+    NoWheelError,
+    UnsolvableError,
+)
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.installer import Installer, Task, Wanted, opened
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.locked import SITE, LockedDistribution, environment_digest, installed
+from paddock_sources.environment.requirements import PROVIDED, Requirements
+from paddock_sources.environment.site import check_distributions, clean_site
+from paddock_sources.environment.wheels import fetched
+from paddock_sources.progress import Phase, Progress, SilentProgress
 
 if TYPE_CHECKING:
-    from ..cache import SourceCache
+    from paddock_sources.cache import SourceCache
 
 __all__ = ["find_installer", "install", "installed", "resolve"]
 
@@ -95,7 +101,7 @@ def install(
         UnsafeSiteError: what they hold is not safe to use.
         CacheError: the folder cannot be kept.
     """
-    from ..cache import Bucket
+    from paddock_sources.cache import Bucket
 
     def build(folder: Path) -> None:
         site = folder / SITE
@@ -107,7 +113,7 @@ def install(
                 by.install(locked, fetched(locked, task, attempt=by.name), site, task)
         except ModesRefusedError:
             # Where Landlock alone shuts commands in. pip can be kept from trying; uv cannot.
-            from .pip import Pip
+            from paddock_sources.environment.pip import Pip
 
             pip = Pip.find()
             if pip is None:
@@ -136,8 +142,8 @@ def _at_work(
     site: Path | None = None,
 ) -> Iterator[Task]:
     """Open a session for one task of an installer, with scratch that is gone afterwards."""
-    from ..cache import Bucket
-    from ..cache.errors import adding_to
+    from paddock_sources.cache import Bucket
+    from paddock_sources.cache.errors import adding_to
 
     progress = progress or SilentProgress()
     what = "installing what" if phase == "installing" else "choosing versions of what"
@@ -161,8 +167,8 @@ def find_installer(environ: Mapping[str, str]) -> Installer:
     Raises:
         NoInstallerError: there is none.
     """
-    from .pip import Pip
-    from .uv import Uv
+    from paddock_sources.environment.pip import Pip
+    from paddock_sources.environment.uv import Uv
 
     found: Installer | None = Uv.find(environ) or Pip.find()
     if found is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .errors import ContractVersionError
+from paddock_sources.environment.errors import ContractVersionError
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import SourceError
+from paddock_sources.errors import SourceError
 
 if TYPE_CHECKING:
-    from .locked import LockedDistribution
+    from paddock_sources.environment.locked import LockedDistribution
 
 
 class RequirementsError(SourceError):

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from ..errors import without_credentials
-from .errors import IndexUrlError
+from paddock_sources.environment.errors import IndexUrlError
+from paddock_sources.errors import without_credentials
 
 if TYPE_CHECKING:
-    from ..settings import IndexSettings
+    from paddock_sources.settings import IndexSettings
 
 _DEFAULT_URL = "https://pypi.org/simple"
 _FILE_HOSTS = {"pypi.org": "files.pythonhosted.org:443", "test.pypi.org": "test-files.pythonhosted.org:443"}

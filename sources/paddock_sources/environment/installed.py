@@ -21,14 +21,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from ..errors import ManifestError, ModuleIdError
-from ..manifest import ENTRY_POINT_GROUPS
-from ..module_id import PACKAGE_PREFIX, checked_module_id, kind_of_id
-from ..tree import SourceTree
-from .contract import check_contract
-from .errors import AmbiguousPackageError, InstalledDistributionError, MissingDependencyError
-from .interpreter import Interpreter
-from .requirements import PROVIDED, applies, normalised, parsed_requirement
+from paddock_sources.environment.contract import check_contract
+from paddock_sources.environment.errors import AmbiguousPackageError, InstalledDistributionError, MissingDependencyError
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.requirements import PROVIDED, applies, normalised, parsed_requirement
+from paddock_sources.errors import ManifestError, ModuleIdError
+from paddock_sources.manifest.read import ENTRY_POINT_GROUPS
+from paddock_sources.module_id import PACKAGE_PREFIX, checked_module_id, kind_of_id
+from paddock_sources.tree import SourceTree
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ..command_runner import CommandReach, CommandRunner, CommandSession, Finished
-from ..errors import SourceError
-from ..progress import Phase, Progress, Step
-from .errors import HashMismatchError, IndexAccessError, InstallerError
-from .index import Index
-from .interpreter import Interpreter
-from .locked import LockedDistribution
+from paddock_sources.commands.command_runner import CommandReach, CommandRunner, CommandSession, Finished
+from paddock_sources.environment.errors import HashMismatchError, IndexAccessError, InstallerError
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.locked import LockedDistribution
+from paddock_sources.errors import SourceError
+from paddock_sources.progress import Phase, Progress, Step
 
 RESOLVE_SECONDS = 300.0
 INSTALL_SECONDS = 1800.0  # of wheels that may be gigabytes
@@ -98,7 +98,7 @@ class Task:
 
     def failure(self, installer: str, finished: Finished) -> SourceError:
         """Return the error for a command that failed in a way that every installer may."""
-        from ..cache import DiskFullError
+        from paddock_sources.cache import DiskFullError
 
         report = self.report(finished)
         told = finished.stderr.decode("utf-8", "replace")

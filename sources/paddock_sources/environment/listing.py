@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ..command_runner import Finished
-from .errors import InstallerError
-from .installer import RESOLVE_SECONDS, Task
+from paddock_sources.commands.command_runner import Finished
+from paddock_sources.environment.errors import InstallerError
+from paddock_sources.environment.installer import RESOLVE_SECONDS, Task
 
 FILE_HASHES: Final = Path(__file__).resolve().with_name("file_hashes.py")
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import SourceError
-from .interpreter import Interpreter
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.errors import SourceError
 
 if TYPE_CHECKING:
-    from ..cache import SourceCache
+    from paddock_sources.cache import SourceCache
 
 SITE = "site"  # the folder of an environment's entry that goes on `sys.path`
 
@@ -68,7 +68,7 @@ def environment_digest(locked: Iterable[LockedDistribution], python: Interpreter
 
 def installed(locked: Iterable[LockedDistribution], *, cache: SourceCache, python: Interpreter) -> Path | None:
     """Return the folder for `sys.path` that has exactly these, if the cache has it."""
-    from ..cache import Bucket
+    from paddock_sources.cache import Bucket
 
     entry = cache.store(Bucket.ENVIRONMENTS).get(environment_digest(locked, python))
     return entry / SITE if entry is not None else None

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import DistributionMetadataError, RequirementsError
-from .requirements import parsed_requirement, read_project
+from paddock_sources.environment.errors import DistributionMetadataError, RequirementsError
+from paddock_sources.environment.requirements import parsed_requirement, read_project
 
 if TYPE_CHECKING:
-    from ..cache import SourceCache
+    from paddock_sources.cache import SourceCache
 
 _MAX_LENGTH = 1024
 _MAX_ENTRY_POINTS = 1000
@@ -70,7 +70,7 @@ class Metadata:
         Raises:
             CacheError: it cannot be put there.
         """
-        from ..cache import Bucket
+        from paddock_sources.cache import Bucket
 
         return cache.store(Bucket.METADATA).add(self.digest, self.write)
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import InstallerError, NoWheelError, UnsolvableError
-from .index import Index
-from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
-from .listing import IndexFile, files_of
-from .locked import LockedDistribution
-from .requirements import parsed_requirement
+from paddock_sources.environment.errors import InstallerError, NoWheelError, UnsolvableError
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
+from paddock_sources.environment.listing import IndexFile, files_of
+from paddock_sources.environment.locked import LockedDistribution
+from paddock_sources.environment.requirements import parsed_requirement
 
 if TYPE_CHECKING:
     from packaging.version import Version

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..bounded_toml import TomlError, read_toml
-from ..errors import ManifestError, SourceUriError
-from ..tree import SourceTree
-from ..uri import GitUri, SourceUri
-from .contract import check_contract
-from .errors import OwnRightsError, PythonVersionError, RequirementsError
-from .interpreter import Interpreter
-from .uv_sources import UvSources
+from paddock_sources.bounded_toml import TomlError, read_toml
+from paddock_sources.environment.contract import check_contract
+from paddock_sources.environment.errors import OwnRightsError, PythonVersionError, RequirementsError
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.uv_sources import UvSources
+from paddock_sources.errors import ManifestError, SourceUriError
+from paddock_sources.tree import SourceTree
+from paddock_sources.uri import GitUri, SourceUri
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -13,8 +13,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .errors import UnsafeSiteError
-from .locked import LockedDistribution
+from paddock_sources.environment.errors import UnsafeSiteError
+from paddock_sources.environment.locked import LockedDistribution
 
 MAX_FILES = 100_000
 MAX_BYTES = 8 << 30  # machine learning comes in gigabytes
@@ -31,8 +31,8 @@ def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_B
     Raises:
         UnsafeSiteError: it has what no package may hold, or too much.
     """
-    from ..cache.errors import UnsafeTreeError
-    from ..cache.tree_names import TreeNames
+    from paddock_sources.cache.errors import UnsafeTreeError
+    from paddock_sources.cache.tree_names import TreeNames
 
     files, size, names = 0, 0, TreeNames()
     for path, status in _entries(site):

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import InstallerError, ModesRefusedError, NoWheelError, UnsolvableError
-from .index import Index
-from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
-from .locked import LockedDistribution
+from paddock_sources.environment.errors import InstallerError, ModesRefusedError, NoWheelError, UnsolvableError
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
+from paddock_sources.environment.locked import LockedDistribution
 
 _NEVER = "python_version < '0'"
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)((?:\s+--hash=\S+)*)\s*")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .errors import RequirementsError
+from paddock_sources.environment.errors import RequirementsError
 
 __all__ = ["UvSources"]
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .errors import HashMismatchError, InstallerError, NoWheelError, UnsafeWheelError
-from .installer import INSTALL_SECONDS, Task
-from .listing import IndexFile, files_of, run_program
-from .locked import LockedDistribution
-from .site import MAX_BYTES, MAX_FILES
+from paddock_sources.environment.errors import HashMismatchError, InstallerError, NoWheelError, UnsafeWheelError
+from paddock_sources.environment.installer import INSTALL_SECONDS, Task
+from paddock_sources.environment.listing import IndexFile, files_of, run_program
+from paddock_sources.environment.locked import LockedDistribution
+from paddock_sources.environment.site import MAX_BYTES, MAX_FILES
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
@@ -157,8 +157,8 @@ def check_wheel(name: str, contents: _Contents) -> None:
     Raises:
         UnsafeWheelError: it may not.
     """
-    from ..cache.errors import UnsafeTreeError
-    from ..cache.tree_names import TreeNames
+    from paddock_sources.cache.errors import UnsafeTreeError
+    from paddock_sources.cache.tree_names import TreeNames
 
     if contents.problem:
         raise UnsafeWheelError(name, contents.problem[:_MAX_SHOWN])
@@ -189,7 +189,7 @@ def _place(path: str) -> str:
     Raises:
         UnsafeTreeError: that is not known.
     """
-    from ..cache.errors import UnsafeTreeError
+    from paddock_sources.cache.errors import UnsafeTreeError
 
     if "\\" in path or not path.isprintable():
         raise UnsafeTreeError(path, "there is a character in its name that no file of a package needs")

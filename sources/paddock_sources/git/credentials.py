@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from ..command_runner import CommandError, CommandReach, CommandRunner, CommandTimeoutError
-from .errors import GitTimeoutError
-from .remote import Remote
+from paddock_sources.commands.command_runner import CommandError, CommandReach, CommandRunner, CommandTimeoutError
+from paddock_sources.git.errors import GitTimeoutError
+from paddock_sources.git.remote import Remote
 
 _SECONDS = 20.0
 _MAX_VALUE = 8 << 10

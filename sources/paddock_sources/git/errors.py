@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import SourceError
+from paddock_sources.errors import SourceError
 
 
 class FetchError(SourceError):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from .git_limits import GitLimits
-from .remote import Remote
+from paddock_sources.git.git_limits import GitLimits
+from paddock_sources.git.remote import Remote
 
 _CONFIG = """\
 # Written by paddock: all that its git is configured by. Changes are overwritten.

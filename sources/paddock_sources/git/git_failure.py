@@ -10,8 +10,14 @@ import re
 import signal
 from collections.abc import Callable
 
-from ..command_runner import CommandError, CommandMissingError, CommandOutputError, CommandTimeoutError, Finished
-from .errors import (
+from paddock_sources.commands.command_runner import (
+    CommandError,
+    CommandMissingError,
+    CommandOutputError,
+    CommandTimeoutError,
+    Finished,
+)
+from paddock_sources.git.errors import (
     AuthRequiredError,
     CertificateError,
     DamagedRepositoryError,
@@ -24,7 +30,7 @@ from .errors import (
     TooLargeError,
     UnreachableError,
 )
-from .remote import Remote
+from paddock_sources.git.remote import Remote
 
 _MAX_LINES = 6
 _MAX_LINE = 300

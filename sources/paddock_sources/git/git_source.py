@@ -15,12 +15,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ..command_runner import CommandError, CommandReach, CommandRunner
-from ..errors import NotFetchedError
-from ..progress import Progress, SilentProgress, Step
-from ..uri import GitUri
-from .credentials import Credentials
-from .errors import (
+from paddock_sources.commands.command_runner import CommandError, CommandReach, CommandRunner
+from paddock_sources.errors import NotFetchedError
+from paddock_sources.git.credentials import Credentials
+from paddock_sources.git.errors import (
     AuthRequiredError,
     DamagedRepositoryError,
     FetchError,
@@ -29,18 +27,29 @@ from .errors import (
     RefNotFoundError,
     RepositoryNotFoundError,
 )
-from .git_config import config_text, git_environ, trusted_certificates
-from .git_failure import of_command
-from .git_folder import config_in, drop_aside, has_objects, history_in, lay_out_all, objects_in, put_back, set_aside
-from .git_limits import GitLimits
-from .git_pin import GitPin
-from .kept_commits import KeptCommit, KeptCommits
-from .ref_name import is_commit
-from .remote import Remote
+from paddock_sources.git.git_config import config_text, git_environ, trusted_certificates
+from paddock_sources.git.git_failure import of_command
+from paddock_sources.git.git_folder import (
+    config_in,
+    drop_aside,
+    has_objects,
+    history_in,
+    lay_out_all,
+    objects_in,
+    put_back,
+    set_aside,
+)
+from paddock_sources.git.git_limits import GitLimits
+from paddock_sources.git.git_pin import GitPin
+from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
+from paddock_sources.git.remote import Remote
+from paddock_sources.progress import Progress, SilentProgress, Step
+from paddock_sources.ref_name import is_commit
+from paddock_sources.uri import GitUri
 
 if TYPE_CHECKING:
-    from ..cache import SourceCache, TreeEntry
-    from .git_work import GitWork
+    from paddock_sources.cache import SourceCache, TreeEntry
+    from paddock_sources.git.git_work import GitWork
 
 _Result = TypeVar("_Result")
 
@@ -237,7 +246,7 @@ class GitSource:
         lay_out_all(folder, config_text(self.remote, self._limits))
         try:
             with runner.open(reach) as session:
-                from .git_work import GitWork
+                from paddock_sources.git.git_work import GitWork
 
                 work = GitWork(
                     self.remote,

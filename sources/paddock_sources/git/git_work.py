@@ -12,26 +12,26 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ..cache import TreeEntry, TreeWriter, UnsafeTreeError
-from ..command_runner import CommandSession
-from ..progress import Phase, Progress, Step
-from .blob_reader import BlobError, BlobMissingError, BlobTooLargeError
-from .errors import (
+from paddock_sources.cache import TreeEntry, TreeWriter, UnsafeTreeError
+from paddock_sources.commands.command_runner import CommandSession
+from paddock_sources.git.blob_reader import BlobError, BlobMissingError, BlobTooLargeError
+from paddock_sources.git.errors import (
     DamagedRepositoryError,
     FetchError,
     ImpostorCommitError,
     RefNotFoundError,
     TooLargeError,
 )
-from .git_folder import has_objects, history_in, objects_in
-from .git_limits import GitLimits
-from .git_pin import GitPin, RefKind
-from .kept_commits import KeptCommit, KeptCommits
-from .ref_name import is_commit, is_like_commit
-from .remote import Remote
-from .repository import Commit, Repository
-from .sandboxed_git import SandboxedGit
-from .tree_listing import TooManyFilesError, TreeLine, TreeListingError
+from paddock_sources.git.git_folder import has_objects, history_in, objects_in
+from paddock_sources.git.git_limits import GitLimits
+from paddock_sources.git.git_pin import GitPin, RefKind
+from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
+from paddock_sources.git.remote import Remote
+from paddock_sources.git.repository import Commit, Repository
+from paddock_sources.git.sandboxed_git import SandboxedGit
+from paddock_sources.git.tree_listing import TooManyFilesError, TreeLine, TreeListingError
+from paddock_sources.progress import Phase, Progress, Step
+from paddock_sources.ref_name import is_commit, is_like_commit
 
 _TOLD = re.compile(r"(Receiving objects|Resolving deltas): +[0-9]+% \(([0-9]{1,9})/([0-9]{1,9})\)")
 _PHASES: dict[str, Phase] = {"Receiving objects": "fetching", "Resolving deltas": "unpacking"}

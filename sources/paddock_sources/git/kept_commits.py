@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from ..cache import SourceCache, TreeEntry, TreeWriter
-from ..progress import Progress
-from .ref_name import is_commit
-from .remote import Remote
+from paddock_sources.cache import SourceCache, TreeEntry, TreeWriter
+from paddock_sources.git.remote import Remote
+from paddock_sources.progress import Progress
+from paddock_sources.ref_name import is_commit
 
 _TREE = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_SUBMODULES = 100

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal, Self, cast
 from urllib.parse import quote, unquote, urlsplit
 
-from ..errors import SourceUriError
-from ..uri import GitUri
+from paddock_sources.errors import SourceUriError
+from paddock_sources.uri import GitUri
 
 Scheme = Literal["https", "ssh", "file", "http"]
 

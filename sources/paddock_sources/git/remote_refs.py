@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, Self
 
-from .git_pin import RefKind
+from paddock_sources.git.git_pin import RefKind
 
 _LINE = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(refs/(?:heads|tags)/[^\x00-\x20\x7f]+)")
 _HEAD = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\tHEAD")

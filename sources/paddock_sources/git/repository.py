@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ..command_runner import CommandError
-from . import git_failure
-from .blob_reader import BlobReader, asked, object_name
-from .errors import DamagedRepositoryError, FetchError
-from .git_limits import GitLimits
-from .git_pin import RefKind
-from .remote import Remote
-from .remote_refs import RemoteRefs, RemoteRefsError, asked_for, default_commit, kind_of_fetched
-from .sandboxed_git import GitFailedError, SandboxedGit
-from .tree_listing import TreeLine, TreeListing
+from paddock_sources.commands.command_runner import CommandError
+from paddock_sources.git import git_failure
+from paddock_sources.git.blob_reader import BlobReader, asked, object_name
+from paddock_sources.git.errors import DamagedRepositoryError, FetchError
+from paddock_sources.git.git_limits import GitLimits
+from paddock_sources.git.git_pin import RefKind
+from paddock_sources.git.remote import Remote
+from paddock_sources.git.remote_refs import RemoteRefs, RemoteRefsError, asked_for, default_commit, kind_of_fetched
+from paddock_sources.git.sandboxed_git import GitFailedError, SandboxedGit
+from paddock_sources.git.tree_listing import TreeLine, TreeListing
 
 _FETCHED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(?:not-for-merge)?\t([^\n]*)\n?")
 _MAX_FETCHED_BYTES = 16 << 10

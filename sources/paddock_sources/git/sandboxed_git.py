@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, Self, cast
 
-from ..command_runner import CommandSession, Finished
+from paddock_sources.commands.command_runner import CommandSession, Finished
 
 
 @contextmanager

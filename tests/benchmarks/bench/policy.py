@@ -11,8 +11,12 @@ from typing import Final
 
 from bench.row import Row, Target
 from bench.sampling import Effort
-from paddock.plan import EntryPlace, ModuleEntry
-from paddock.policy import Asked, Owner, Policy, PolicyFile, Situation, Trust, evaluate
+from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.policy.decision import Asked, Trust
+from paddock.policy.evaluate import Situation, evaluate
+from paddock.policy.files.policy import Policy
+from paddock.policy.files.policy_file import PolicyFile
+from paddock.policy.owner import Owner
 
 _ROUNDS: Final = 300
 _RULES: Final = 30

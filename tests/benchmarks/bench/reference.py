@@ -18,9 +18,9 @@ from typing import Any, Final
 import msgpack
 
 from bench.reference_child import LENGTH, PAYLOAD_BYTES
-from paddock.process.launcher import LaunchSpec
-from paddock.process.runtime import WorkerRuntime
-from paddock.process.template import TemplateLauncher
+from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.launcher import LaunchSpec
+from paddock.workers.runtime import WorkerRuntime
 
 _BUFFER_BYTES = 64 * 1024
 _CHILD = "reference_child"

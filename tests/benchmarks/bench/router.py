@@ -18,8 +18,8 @@ from bench.calls import INPUT
 from bench.row import Row, Target
 from bench.sampling import Effort
 from bench.stage import Stage
-from paddock.kernel.module import HostedModule
 from paddock.rpc.peer import Handle
+from paddock.session.module import HostedModule
 from paddock_sdk.protocol import Frame, Kind
 
 _ROUNDS: Final = 30
@@ -29,7 +29,7 @@ _REPEATS: Final = 2000  # of what takes microseconds, in one round
 
 _OPEN: Final = """
 import sys, time
-from paddock_sdk.worker.attempts import Attempts
+from paddock_sdk.worker.attempts.noticing import Attempts
 if sys.argv[1:]:
     Attempts().install()
 taken = []

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
-from paddock.kernel.module_sources import ModuleSources, SourceOptions
-from paddock.plan.models import EntryPlace, ModuleEntry
-from paddock.policy import Policy
+from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.policy.files.policy import Policy
 from paddock_sources import Resolution
 from paddock_sources.cache import SourceCache
 from sources.git_repositories import large_repository, module_repository

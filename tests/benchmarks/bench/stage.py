@@ -13,13 +13,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from paddock.kernel.clearance import Clerk
-from paddock.kernel.coordinator import HostedCoordinator
-from paddock.kernel.hosting import Hosting
-from paddock.kernel.machinery import Machinery
-from paddock.kernel.module import HostedModule
-from paddock.plan.models import EntryPlace, Kind, ModuleEntry
-from paddock.policy import Policy
+from paddock.authorization.authorizer import Clerk
+from paddock.plan.model import EntryPlace, Kind, ModuleEntry
+from paddock.policy.files.policy import Policy
+from paddock.session.machinery import Machinery
+from paddock.session.module import HostedModule
+from paddock.session.runtime import Hosting
+from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sources import FileSource
 
 MODULES = Path(__file__).resolve().parent.parent / "modules"

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
-from paddock.process.runtime import base_interpreter
+from paddock.workers.runtime import base_interpreter
 
 _ROUNDS: Final = 20
 _PASS_SECONDS: Final = 60  # for some milliseconds of work; hit only by a hang

@@ -14,14 +14,14 @@ import pytest
 
 from host.authoring.installed_wheels import TEST_RUNNERS, offer
 from integration.command_line import reachable_level
-from paddock.authoring.booth import Booth
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import Means
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests, run_own_tests
 from paddock.authoring.trial import Conditions
+from paddock.authoring.trial_context import Booth
 from paddock.authoring.validation import validate
-from paddock.kernel.clearance import Clerk
+from paddock.authorization.authorizer import Clerk
 from paddock_sdk.validation.result import ValidationResult
 from sources.index_server import IndexServer
 

@@ -13,7 +13,7 @@ import pytest
 
 from host.authoring.conftest import Trials
 from paddock.authoring.provided import StrangersWordError
-from paddock.kernel.provisioning import provisioning
+from paddock.module_sources.provisioning import provisioning
 from paddock_sources import SourceError
 from paddock_sources.uri import FolderUri
 

@@ -13,7 +13,7 @@ from paddock.authoring.module_name import KINDS, ModuleName
 from paddock.authoring.project import write_project
 from paddock.authoring.provided import NoTestEnvironmentError
 from paddock.errors import ModuleDiedError
-from paddock.process.exit_report import ExitReason
+from paddock.workers.exit_report import ExitReason
 from sources.index_server import IndexServer
 
 pytestmark = pytest.mark.usefixtures("index")

@@ -15,7 +15,7 @@ from host.authoring.conftest import Trials
 from paddock.authoring.module_name import KINDS, Kind, ModuleName
 from paddock.authoring.project import write_project
 from paddock.errors import ModuleDiedError
-from paddock.process.exit_report import ExitReason
+from paddock.workers.exit_report import ExitReason
 
 _TOOL = """
     from amplifier_core import ToolResult

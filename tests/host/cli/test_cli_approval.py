@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.cli.approval import TerminalApproval
-from paddock.cli.dialogue import Dialogue
-from paddock.cli.keyboard import Keyboard
-from paddock.cli.log_lines import LogLines
-from paddock.cli.question import Option, Question, lay_out
-from paddock.cli.render import Screen
-from paddock.kernel.asker import Asker, asking
+from paddock.cli.terminal.approval import TerminalApproval
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.keyboard import Keyboard
+from paddock.cli.terminal.log_lines import LogLines
+from paddock.cli.terminal.question import Option, Question, lay_out
+from paddock.cli.terminal.render import Screen
+from paddock.session.requester import Asker, asking
 from paddock.text import escape
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 from person import Person

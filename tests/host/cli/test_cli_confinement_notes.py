@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
-from paddock.cli.confinement_notes import tell_confinements
-from paddock.cli.render import Screen
-from paddock.plan import EntryPlace, ModuleEntry
-from paddock.policy import Confinement, Grants, GuardedPaths, Owner, guarantees_missing
+from paddock.cli.terminal.confinement_notes import tell_confinements
+from paddock.cli.terminal.render import Screen
+from paddock.isolation.compile import Confinement
+from paddock.isolation.levels import guarantees_missing
+from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.policy.grants import Grants
+from paddock.policy.guarded_paths import GuardedPaths
+from paddock.policy.owner import Owner
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
 
 

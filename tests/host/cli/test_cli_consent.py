@@ -9,11 +9,11 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from paddock.cli.consent import TerminalConsent
-from paddock.cli.dialogue import Dialogue
-from paddock.cli.keyboard import Keyboard
-from paddock.cli.render import Screen
-from paddock.kernel.consent import Answer, ModuleReview, PlanReview
+from paddock.authorization.consent import Answer, ModuleReview, PlanReview
+from paddock.cli.terminal.consent import TerminalConsent
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.keyboard import Keyboard
+from paddock.cli.terminal.render import Screen
 from person import Person
 
 _BASH = ModuleReview(

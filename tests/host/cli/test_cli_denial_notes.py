@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from paddock.cli.denial_notes import tell_denials
-from paddock.cli.render import Screen
+from paddock.cli.terminal.denial_notes import tell_denials
+from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 
 

@@ -12,7 +12,7 @@ from paddock.cli import doctor_command
 from paddock.cli.doctor_command import run_doctor
 from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding
 from paddock.errors import LevelFailure
-from paddock.policy import Machine
+from paddock.isolation.machine import Machine
 from paddock_sandbox.cgroup import CgroupPlace, CgroupProblem
 from paddock_sandbox.profile import IsolationLevel
 

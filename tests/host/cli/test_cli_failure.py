@@ -14,8 +14,8 @@ from paddock.errors import (
     PlanProblem,
     TurnError,
 )
-from paddock.kernel.session import ModuleStatus
-from paddock.process.exit_report import ExitReason, ExitReport
+from paddock.session.session import ModuleStatus
+from paddock.workers.exit_report import ExitReason, ExitReport
 from paddock_sdk.contract.boundary_errors import RefusedError
 
 _REPORT = ExitReport("provider-x", ExitReason.SIGNALLED, 1.0, signal=11)

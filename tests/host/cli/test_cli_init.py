@@ -11,8 +11,8 @@ import click
 import pytest
 import yaml
 
-from paddock.cli.init_command import run_init
-from paddock.plan import load_plan
+from paddock.cli.init.init_command import run_init
+from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule, plan_text, write_plan
 

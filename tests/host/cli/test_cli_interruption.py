@@ -5,7 +5,7 @@ import signal
 import anyio
 import pytest
 
-from paddock.cli.interruption import Interruption
+from paddock.cli.terminal.interruption import Interruption
 
 
 class Command:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.cli.json_output import plain, print_json
+from paddock.cli.terminal.json_output import plain, print_json
 from paddock_sdk.contract.content_models import TextContent
 from paddock_sdk.contract.models import ToolResult
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from paddock.cli.local_servers import LocalServer, find_servers
+from paddock.cli.init.local_servers import LocalServer, find_servers
 
 _SECONDS = 60  # hit only by a hang
 

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from paddock.cli.log_lines import LogLines
-from paddock.cli.render import Screen
+from paddock.cli.terminal.log_lines import LogLines
+from paddock.cli.terminal.render import Screen
 
 _LOG = logging.getLogger("paddock.test_cli_log_lines")
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from paddock.cli import line_input
-from paddock.cli.catalogue import Catalogue, ModuleNotUsableError
-from paddock.cli.local_servers import LocalServer
-from paddock.cli.provider_choice import NoVariableError, ProviderChoice, ServiceOptions
-from paddock.cli.render import Screen
+from paddock.cli.init.catalogue import Catalogue, ModuleNotUsableError
+from paddock.cli.init.local_servers import LocalServer
+from paddock.cli.init.provider_choice import NoVariableError, ProviderChoice, ServiceOptions
+from paddock.cli.terminal import line_input
+from paddock.cli.terminal.render import Screen
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule, plan_text
 

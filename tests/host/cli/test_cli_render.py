@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from paddock.cli.display import ScreenDisplay
-from paddock.cli.render import Screen
+from paddock.cli.terminal.display import ScreenDisplay
+from paddock.cli.terminal.render import Screen
 from person import Person
 
 _HOSTILE = "[bold]\x1b[2J\u202e:smile:"

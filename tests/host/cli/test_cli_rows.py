@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.cli.question import Option, Question, lay_out
-from paddock.cli.rows import cells, clip, fold
+from paddock.cli.terminal.question import Option, Question, lay_out
+from paddock.cli.terminal.rows import cells, clip, fold
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,15 @@ import click
 import pytest
 
 from host.cli.twin_provider import TwinProvider, Version, commit_of, tree_of
-from paddock.cli import commands, source_command
-from paddock.cli.dialogue import Dialogue
-from paddock.cli.question import Question
-from paddock.cli.update_command import read_age
-from paddock.kernel import sourced_modules
-from paddock.plan import load_plan
+from paddock.cli import commands
+from paddock.cli.sources import source_command
+from paddock.cli.sources.update_command import read_age
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.question import Question
+from paddock.module_sources import sourced_modules
+from paddock.plan.load import load_plan
 from paddock_sources.environment.errors import InstalledDistributionError
-from paddock_sources.lock_file import LockedModule, LockFile
+from paddock_sources.lock.lock_file import LockedModule, LockFile
 
 X = "https://example.org/team/tool-x"
 SESSION = "session: {orchestrator: loop-basic, context: context-simple}\n"

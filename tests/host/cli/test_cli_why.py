@@ -13,10 +13,11 @@ import pytest
 
 from host.policy.entries import entry, module_at
 from paddock.cli.chat.slash_commands import Next, SlashCommands
-from paddock.cli.render import Screen
+from paddock.cli.terminal.render import Screen
 from paddock.cli.why_command import run_why
-from paddock.kernel.session_record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
-from paddock.policy import Confinement, ResourceLimits
+from paddock.isolation.compile import Confinement
+from paddock.isolation.record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
+from paddock.policy.limits import ResourceLimits
 from paddock_sandbox.profile import Mount, SandboxProfile
 
 RULES = (

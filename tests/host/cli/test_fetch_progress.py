@@ -12,8 +12,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from paddock.cli.fetch_progress import FetchProgress
-from paddock.cli.render import Screen
+from paddock.cli.terminal.fetch_progress import FetchProgress
+from paddock.cli.terminal.render import Screen
 from paddock_sources.progress import Progress, Step
 from person import Clock, Person
 

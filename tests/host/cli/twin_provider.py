@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from paddock.kernel.sourced_modules import name_of
+from paddock.module_sources.sourced_modules import name_of
 from paddock_sources import FolderUri, GitUri, PackageUri, Resolution, SourceError, SourceUri
-from paddock_sources.lock_file import LockedDependency, LockedModule
-from paddock_sources.permission_request import PermissionRequest, permissions_digest
+from paddock_sources.lock.lock_file import LockedDependency, LockedModule
+from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
 from paddock_sources.provisioner import PinKind, Pinned
 
 

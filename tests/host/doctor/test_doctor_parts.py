@@ -7,9 +7,8 @@ import pytest
 from paddock.doctor.capability_names import NAMES, names_of
 from paddock.doctor.defaults import default_texts
 from paddock.doctor.settings import settings_that_matter
-from paddock.plan import Limits
-from paddock.policy import Machine
-from paddock.policy.machine import CAP_SYS_ADMIN
+from paddock.isolation.machine import CAP_SYS_ADMIN, Machine
+from paddock.plan.limits import Limits
 
 
 def test_every_limit_has_a_default_that_a_person_can_read() -> None:

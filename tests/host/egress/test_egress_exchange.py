@@ -12,11 +12,11 @@ import pytest
 
 from host.egress.ground import PATIENCE, Ledger
 from paddock.egress.connection_record import ConnectionRecord
-from paddock.egress.http_exchange import AnswerError, HttpExchange
+from paddock.egress.http.exchange import AnswerError, HttpExchange
+from paddock.egress.http.request_head import take_head
 from paddock.egress.injection import Injection, Keys
-from paddock.egress.link import Link
-from paddock.egress.request_head import take_head
 from paddock.egress.stream import SocketStream
+from paddock.egress.upstream import Link
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 

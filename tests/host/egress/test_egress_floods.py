@@ -14,7 +14,7 @@ from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, brief, gate_for
 from host.egress.origin import origin
 from host.egress.test_egress_gate import shout
 from host.egress.test_egress_http import get
-from paddock.egress.budget import Budget
+from paddock.egress.token_bucket import Budget
 
 
 async def served(line: Line) -> bool:

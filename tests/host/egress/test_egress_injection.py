@@ -26,10 +26,10 @@ from hypothesis import strategies as st
 from host.egress.certificates import TestAuthority
 from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, Names, gate_for, redirect_ports
 from host.egress.origin import Asked, Origin, Respond, answer, origin, say_ok
-from paddock.egress import echo_filter
-from paddock.egress.certificate_authority import CertificateAuthority
-from paddock.egress.echo_filter import HOLD_SECONDS, WINDOW_BYTES, EchoFilter
+from paddock.egress import stream_redactor as echo_filter
 from paddock.egress.injection import Injection, InjectionError, keys_for
+from paddock.egress.stream_redactor import HOLD_SECONDS, WINDOW_BYTES, EchoFilter
+from paddock.egress.tls.certificate_authority import CertificateAuthority
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 

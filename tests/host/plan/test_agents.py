@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from paddock.errors import PlanError
-from paddock.plan import MountPlan, load_plan
+from paddock.plan.load import load_plan
+from paddock.plan.model import MountPlan
 
 
 def _load(agents: Any, **sections: Any) -> MountPlan:

@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.plan import bounded_yaml
-from paddock.plan.bounded_yaml import MAX_CHARACTERS, MAX_NUMBER, YamlError, read_yaml
+from paddock.plan.formats import bounded_yaml
+from paddock.plan.formats.bounded_yaml import MAX_CHARACTERS, MAX_NUMBER, YamlError, read_yaml
 from paddock.plan.plain_data import MAX_DEPTH
 
 _LONG = 200_000

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paddock.errors import PlanError, render
-from paddock.plan.document import read_document
+from paddock.plan.formats.document import read_document
 
 
 def problem_of(path: Path) -> str:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PlanError
-from paddock.plan import EntryPlace, ModuleEntry, SecretGrant
+from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.plan.permissions import SecretGrant
 from paddock.plan.problems import NotAcceptedError
 
 PLACE = EntryPlace("tool", "tools[0]", Path("/plans"))

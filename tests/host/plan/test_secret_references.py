@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.plan import Permissions, SecretGrant
+from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.plan.secret_references import (
     expanded,
     reference_problems,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PlanError
-from paddock.plan import EntryPlace, Kind, ModuleEntry
-from paddock.policy import Owner
+from paddock.plan.model import EntryPlace, Kind, ModuleEntry
+from paddock.policy.owner import Owner
 from paddock_sources import Resolution
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import GrantError
-from paddock.plan import NotAcceptedError
-from paddock.policy import Grants
-from paddock.policy.granted_path import GrantedPath
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.grants import Grants
+from paddock.policy.path_walk import GrantedPath
 
 from .entries import entry, owner, problems_of
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PolicyFileError, render
-from paddock.plan import Permissions
-from paddock.policy.accepted_plans import AcceptedGrant
-from paddock.policy.grants_file import GrantsFile, GrantsNotKeptError
+from paddock.plan.permissions import Permissions
+from paddock.policy.files.accepted_plans import AcceptedGrant
+from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.pins import MovedPin, Pin
 
 from .entries import owner
@@ -258,7 +258,7 @@ def _process(code: str, *args: object, **options: object) -> subprocess.Popen[by
 _ACCEPT = """
 import os
 from pathlib import Path
-from paddock.policy.grants_file import GrantsFile
+from paddock.policy.files.grants import GrantsFile
 from paddock.policy.owner import Owner
 path, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 file = GrantsFile(Owner(os.geteuid(), Path("/")), path)
@@ -279,7 +279,7 @@ def test_of_two_who_accept_at_the_same_time_neither_loses_anything(file: GrantsF
 _DIE = """
 import os, signal
 from pathlib import Path
-from paddock.policy.grants_file import GrantsFile
+from paddock.policy.files.grants import GrantsFile
 from paddock.policy.owner import Owner
 step = sys.argv[2]
 def die(*args, **options):
@@ -313,7 +313,7 @@ def test_who_is_killed_in_the_middle_leaves_the_file_whole_and_nobody_waiting(
 
 
 def test_a_lock_that_nobody_lets_go_of_is_told(file: GrantsFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.policy.grants_file._LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("paddock.policy.files.grants._LOCK_SECONDS", 0.2)
     file.accept(digest(1), "/1.yaml")
     code = """
     import fcntl
@@ -337,7 +337,7 @@ import os
 from pathlib import Path
 import encodings.utf_8_sig, importlib.metadata, filelock, tomlkit  # imported later, they would not be found
 from paddock.errors import PaddockError, render
-from paddock.policy.grants_file import GrantsFile
+from paddock.policy.files.grants import GrantsFile
 from paddock.policy.owner import Owner
 path, number = Path(sys.argv[1]), int(sys.argv[2])
 if os.geteuid() == 0:

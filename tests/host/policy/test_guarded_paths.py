@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.policy import GuardedPaths
 from paddock.policy import guarded_paths as guarding
+from paddock.policy.guarded_paths import GuardedPaths
 
 
 def make_repository(folder: Path) -> Path:

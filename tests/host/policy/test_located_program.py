@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.plan import NotAcceptedError
+from paddock.plan.problems import NotAcceptedError
 from paddock.policy.executable import SharedLibraries, libraries_of
 from paddock.policy.located_program import brings_python_alone, environments_in, locate
 from paddock.policy.programs import Program

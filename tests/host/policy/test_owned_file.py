@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PolicyFileError, render
-from paddock.policy.owned_file import read_owned
+from paddock.policy.files.owned_file import read_owned
 from paddock.policy.owner import Owner
 
 from .entries import owner

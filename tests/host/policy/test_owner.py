@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.policy import Owner
-from paddock.policy.owner import is_private_group
+from paddock.policy.owner import Owner, is_private_group
 
 ME, OTHER = 1000, 1001
 PRIVATE, SHARED = 1000, 50

@@ -11,7 +11,7 @@ import pytest
 
 from paddock.errors import render
 from paddock.policy.pins import LockMovedError, Pin, moved_pins
-from paddock_sources.locked_module import LockedDependency, LockedModule
+from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 
 _HASHES = ("sha256:" + "a" * 64, "sha256:" + "b" * 64)
 _HTTPX = LockedDependency("httpx", "0.28.0", _HASHES)

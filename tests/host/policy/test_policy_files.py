@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import PolicyFileError, render
-from paddock.policy.policy import Policy
-from paddock.policy.policy_file import PolicyFile
+from paddock.policy.files.policy import Policy
+from paddock.policy.files.policy_file import PolicyFile
 
 from .entries import owner
 

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from paddock.plan import Kind, Limits
-from paddock.policy import ResourceLimits
+from paddock.plan.limits import Limits
+from paddock.plan.model import Kind
+from paddock.policy.limits import ResourceLimits
 
 from .entries import entry
 

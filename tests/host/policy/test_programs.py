@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.plan import NotAcceptedError
-from paddock.policy.mount_table import MountTable
-from paddock.policy.program_mounts import show_system
+from paddock.isolation.mount_table import MountTable
+from paddock.isolation.program_mounts import show_system
+from paddock.plan.problems import NotAcceptedError
 from paddock.policy.programs import Program, configuration_of
 
 from .test_executable import elf

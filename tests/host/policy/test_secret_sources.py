@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.errors import PaddockError, PolicyFileError, render
-from paddock.plan.loading import load_plan
-from paddock.policy.secret_command import MAX_BYTES, SecretCommandError, run_secret_command
-from paddock.policy.secret_sources import SecretError, SecretSources
+from paddock.plan.load import load_plan
+from paddock.policy.secrets.command import MAX_BYTES, SecretCommandError, run_secret_command
+from paddock.policy.secrets.store import SecretError, SecretSources
 
 VALUE = "v3ry-s3cret-value"
 PRINTS = f"import sys; sys.stdout.write({VALUE!r})"
@@ -211,7 +211,7 @@ async def test_a_defect_is_told_as_what_it_is(home: Path, monkeypatch: pytest.Mo
     def fail(*_: object, **__: object) -> bytes:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("paddock.policy.secret_sources.run_secret_command", fail)
+    monkeypatch.setattr("paddock.policy.secrets.store.run_secret_command", fail)
     with pytest.raises(ZeroDivisionError):
         await sources(home, "[KEY]\ncommand = ['echo', 'x']").fetch(["KEY"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.policy.secret_values import SecretValues
+from paddock.policy.secrets.values import SecretValues
 
 _SECRETS = SecretValues({"KEY": "sk-abcab", "OTHER": "cab9"})
 

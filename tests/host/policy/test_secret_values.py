@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.plan import Permissions
-from paddock.policy.secret_values import NO_SECRETS, SHORTEST_MASKED, SecretValues
+from paddock.plan.permissions import Permissions
+from paddock.policy.secrets.values import NO_SECRETS, SHORTEST_MASKED, SecretValues
 
 KEY = 'sk-a/b+c d"e\\f&ü=%'
 VALUES = SecretValues({"KEY": KEY, "OTHER": "another-one", "SHORT": "abc"})

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from paddock.plan.problems import NotAcceptedError
+from paddock.policy.files.source_pattern import SourcePattern
 from paddock.policy.source_name import SourceName
-from paddock.policy.source_pattern import SourcePattern
 
 REPOSITORY = "git+https://github.com/org/repo"
 

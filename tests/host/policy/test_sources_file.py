@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PolicyFileError, render
-from paddock.policy.sources_file import load_source_settings, read_source_settings, sources_path
+from paddock.policy.files.sources import load_source_settings, read_source_settings, sources_path
 
 TEXT = """\
 workspace = "/home/me/modules"

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PolicyRefusedError, render
-from paddock.plan import Permissions
-from paddock.plan.loading import load_plan
-from paddock.plan.models import MountPlan
-from paddock.policy import Asked, Policy, Situation, evaluate
-from paddock.policy.accepted_plans import AcceptedGrant
-from paddock.policy.grants_file import GrantsFile
+from paddock.plan.load import load_plan
+from paddock.plan.model import MountPlan
+from paddock.plan.permissions import Permissions
+from paddock.policy.decision import Asked
+from paddock.policy.evaluate import Situation, evaluate
+from paddock.policy.files.accepted_plans import AcceptedGrant
+from paddock.policy.files.grants import GrantsFile
+from paddock.policy.files.policy import Policy
 from paddock.policy.trust import Acceptance
 
 from .entries import owner

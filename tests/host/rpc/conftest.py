@@ -11,12 +11,12 @@ from typing import Any
 import anyio
 import pytest
 
-from paddock.rpc.budget import Budget
 from paddock.rpc.calls import IncomingCall, RoutedCall
 from paddock.rpc.channel import FOREVER, Channel
+from paddock.rpc.marshal import Values
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.router import Router
-from paddock.rpc.values import Values
+from paddock.token_bucket import Budget
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import MAX_FRAME_BYTES, Connection, Kind, RemoteProtocolError, Role
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from paddock.rpc.budget import Budget
 from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.peer import Encoded
+from paddock.token_bucket import Budget
 from paddock_sdk.protocol import Flag, Kind
 
 from .conftest import Network

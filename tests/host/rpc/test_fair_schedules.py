@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paddock.rpc.budget import Budget
 from paddock.rpc.peer import Encoded
+from paddock.token_bucket import Budget
 from paddock_sdk.protocol import Kind
 
 from .conftest import Network

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from paddock.rpc.budget import Budget
 from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.peer import Encoded, Handle, Peer
+from paddock.token_bucket import Budget
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import Frame, Kind
 

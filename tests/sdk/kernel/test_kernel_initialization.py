@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.initialization import initialize_session
 from paddock_sdk.kernel.loading import ModuleValidationError
 from paddock_sdk.kernel.session import AmplifierSession, PlainAmplifierSession
+from paddock_sdk.kernel.startup.initialization import initialize_session
 
 
 def prepared(

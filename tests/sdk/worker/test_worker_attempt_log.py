@@ -10,8 +10,8 @@ import struct
 
 import pytest
 
-from paddock_sdk.worker import attempt_log
-from paddock_sdk.worker.attempt_log import MAX_TEXT_BYTES, SIZE, AttemptLog, read
+from paddock_sdk.worker.attempts import attempt_log
+from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, SIZE, AttemptLog, read
 
 
 @pytest.fixture

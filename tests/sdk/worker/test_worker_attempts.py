@@ -16,8 +16,8 @@ import pytest
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import HandleEntry, Kind
 from paddock_sdk.protocol.methods import HostMethod
-from paddock_sdk.worker import attempts as noted
-from paddock_sdk.worker.attempts import Attempts
+from paddock_sdk.worker.attempts import noticing as noted
+from paddock_sdk.worker.attempts.noticing import Attempts
 
 from .conftest import Rig
 from .scripted_host import ScriptedHost

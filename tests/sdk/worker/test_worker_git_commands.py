@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sdk.worker.git_commands import changed_repository
+from paddock_sdk.worker.attempts.git_commands import changed_repository
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ from paddock_sources.cache import (
     TreeWriter,
     UnsafeTreeError,
     tree_digest,
-    use_marks,
+)
+from paddock_sources.cache import (
+    in_use_locks as use_marks,
 )
 from sources.cache.other_hosts import assert_whole, digest_of, write_tree
 

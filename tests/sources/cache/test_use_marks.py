@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from paddock_sources.cache.use_marks import UseMarks, opened_to_use
+from paddock_sources.cache.in_use_locks import UseMarks, opened_to_use
 
 _PATIENCE = 60.0  # seconds; hit only by a hang
 _A_MOMENT = 0.2  # far longer than it takes to close a file

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddock_sources.cache import SourceCache
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter
 from paddock_sources.environment.pip import Pip
 from paddock_sources.environment.uv import Uv

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from paddock_sources.cache import DiskFullError, SourceCache
-from paddock_sources.command_runner import CommandReach, Finished
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.command_runner import CommandReach, Finished
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, Requirements
 from paddock_sources.environment.builder import find_installer, install, resolve
 from paddock_sources.environment.errors import (

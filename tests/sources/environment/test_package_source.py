@@ -8,7 +8,7 @@ import pytest
 
 from paddock_sources import SourceError
 from paddock_sources.cache import SourceCache
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, InstalledDistributions, Installer, Interpreter
 from paddock_sources.environment.errors import (
     AmbiguousPackageError,

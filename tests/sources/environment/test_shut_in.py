@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.kernel.source_commands import SourceCommands
+from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sources.cache import SourceCache
 from paddock_sources.environment import Index, Installer, Interpreter, Requirements
 from paddock_sources.environment.builder import install, resolve

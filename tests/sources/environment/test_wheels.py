@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandReach
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.command_runner import CommandReach
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, wheels
 from paddock_sources.environment.builder import install
 from paddock_sources.environment.errors import HashMismatchError, InstallerError, NoWheelError, UnsafeWheelError

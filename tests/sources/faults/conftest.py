@@ -10,10 +10,10 @@ import anyio.from_thread
 import pytest
 
 from host.egress.certificates import TestAuthority
-from paddock.kernel.source_commands import SourceCommands
+from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandError, CommandReach, CommandRunner
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.command_runner import CommandError, CommandReach, CommandRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from sources.faults.ground import Ground, begin
 from sources.git_server import GitServer
 

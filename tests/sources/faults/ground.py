@@ -11,8 +11,8 @@ from typing import Any
 
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandRunner
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
 from sources.git_repositories import module_files, module_repository

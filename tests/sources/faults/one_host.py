@@ -18,9 +18,9 @@ from typing import Any
 
 from paddock_sources import SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandReach, CommandRunner, CommandSession, Finished
-from paddock_sources.direct_runner import DirectRunner
-from paddock_sources.lock_file import normalised_source
+from paddock_sources.commands.command_runner import CommandReach, CommandRunner, CommandSession, Finished
+from paddock_sources.commands.direct_runner import DirectRunner
+from paddock_sources.lock.lock_file import normalised_source
 from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import IndexSettings, SourceSettings

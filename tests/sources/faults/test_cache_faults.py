@@ -12,8 +12,8 @@ import pytest
 
 from paddock_sources import GitUri, SourceError, SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandRunner
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from sources.faults.one_host import provisioner
 from sources.git.origin_repository import OriginRepository
 from sources.git_repositories import below, module_files, module_repository, repository

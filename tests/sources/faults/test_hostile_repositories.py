@@ -12,8 +12,8 @@ import pytest
 
 from paddock_sources import GitUri, SourceError, SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandRunner
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import SourceSettings

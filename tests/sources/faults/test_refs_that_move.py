@@ -10,7 +10,7 @@ import pytest
 
 from paddock_sources import GitUri, SourceError, SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandRunner
+from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.errors import PinMismatchError
 from paddock_sources.git.errors import ImpostorCommitError, OfflineError, RefNotFoundError
 from paddock_sources.provisioner import Provisioner

@@ -13,8 +13,8 @@ import pytest
 
 from host.egress.certificates import TestAuthority
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandRunner
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.errors import (
     AuthRequiredError,
     CertificateError,

@@ -10,7 +10,7 @@ import pytest
 
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paddock_sources import GitUri, SourceUri
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.credentials import Credentials
 from paddock_sources.git.errors import GitTimeoutError
 from paddock_sources.git.git_config import git_environ

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paddock_sources import GitUri, SourceUri
-from paddock_sources.command_runner import (
+from paddock_sources.commands.command_runner import (
     CommandError,
     CommandMissingError,
     CommandOutputError,

@@ -16,8 +16,8 @@ import pytest
 
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache, UnsafeTreeError
-from paddock_sources.command_runner import CommandError, CommandReach, CommandSession, CommandTimeoutError
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.command_runner import CommandError, CommandReach, CommandSession, CommandTimeoutError
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.errors import NotFetchedError
 from paddock_sources.git.errors import FetchError, GitMissingError, GitTimeoutError, OfflineError
 from paddock_sources.git.git_limits import GitLimits
@@ -133,7 +133,7 @@ import os, signal, sys
 from pathlib import Path
 from paddock_sources import SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_source import GitSource
 from sources.git.watched_runner import WatchedRunner
 cache, address, verb, when = sys.argv[1:]

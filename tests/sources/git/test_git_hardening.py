@@ -11,8 +11,8 @@ import pytest
 
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandReach
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.command_runner import CommandReach
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_config import config_text, git_environ, trusted_certificates
 from paddock_sources.git.git_limits import GitLimits
 from paddock_sources.git.git_source import GitSource

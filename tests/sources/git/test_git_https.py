@@ -12,7 +12,7 @@ import pytest
 from host.egress.certificates import TestAuthority
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.credentials import Credentials
 from paddock_sources.git.errors import (
     AuthRequiredError,

@@ -17,9 +17,9 @@ from paddock_sources.git.blob_reader import (
     asked,
     object_name,
 )
-from paddock_sources.git.ref_name import is_commit, is_like_commit
 from paddock_sources.git.remote_refs import RemoteRefs, RemoteRefsError, kind_of_fetched
 from paddock_sources.git.tree_listing import TooManyFilesError, TreeLine, TreeListing, TreeListingError
+from paddock_sources.ref_name import is_commit, is_like_commit
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 

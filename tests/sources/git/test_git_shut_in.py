@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from host.egress.certificates import TestAuthority
-from paddock.kernel.source_commands import SourceCommands
+from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.errors import ImpostorCommitError, TooLargeError, UnreachableError
 from paddock_sources.git.git_limits import GitLimits
 from paddock_sources.git.git_source import GitSource

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from paddock_sources.command_runner import CommandReach, CommandRunner, CommandSession, Finished
+from paddock_sources.commands.command_runner import CommandReach, CommandRunner, CommandSession, Finished
 
 
 class WatchedRunner:

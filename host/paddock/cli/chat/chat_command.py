@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from .chat_options import ChatOptions
+from paddock.cli.chat.chat_options import ChatOptions
 
 DEFAULT_PLAN = "plan.yaml"
 
@@ -23,9 +23,9 @@ def run_chat(options: ChatOptions) -> int:
     if not options.plan.exists():
         # Imported here, so that a chat with a plan does not wait for it.
         from paddock.cli import failure
-        from paddock.cli.render import Screen
+        from paddock.cli.terminal.render import Screen
         from paddock.errors import PlanError
-        from paddock.plan import load_plan
+        from paddock.plan.load import load_plan
 
         try:
             load_plan(options.plan, environ={})
@@ -34,9 +34,9 @@ def run_chat(options: ChatOptions) -> int:
             return failure.exit_code(error)
     # Imported here, so that neither kind of chat waits for the imports of the other.
     if sys.stdin.isatty() and sys.stdout.isatty():
-        from .terminal_chat import TerminalChat
+        from paddock.cli.chat.terminal_chat import TerminalChat
 
         return asyncio.run(TerminalChat(options).run())
-    from .line_chat import LineChat
+    from paddock.cli.chat.line_chat import LineChat
 
     return LineChat(options).run()

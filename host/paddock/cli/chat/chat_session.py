@@ -16,32 +16,31 @@ import anyio
 import anyio.to_thread
 
 from paddock.cli import failure, plan_options
-from paddock.cli.approval import TerminalApproval
 from paddock.cli.chat.chat_options import ChatOptions
-from paddock.cli.confinement_notes import tell_confinements
-from paddock.cli.consent import TerminalConsent
-from paddock.cli.display import ScreenDisplay
-from paddock.cli.fetch_progress import FetchProgress
-from paddock.cli.log_lines import LogLines
-from paddock.cli.progress import Progress, activity_of
-from paddock.cli.question import Option, Question
+from paddock.cli.chat.conversation import Conversation, Follower
+from paddock.cli.chat.grant_consent import GrantConsent
+from paddock.cli.chat.interrupts import on_interrupt
+from paddock.cli.chat.prompt_input import PromptInput
+from paddock.cli.chat.prompted_screen import PromptedDialogue, PromptedScreen
+from paddock.cli.chat.slash_commands import Next, SlashCommands
+from paddock.cli.chat.spending import Spending
 from paddock.cli.source_options import SourceFlags
+from paddock.cli.terminal.approval import TerminalApproval
+from paddock.cli.terminal.confinement_notes import tell_confinements
+from paddock.cli.terminal.consent import TerminalConsent
+from paddock.cli.terminal.display import ScreenDisplay
+from paddock.cli.terminal.fetch_progress import FetchProgress
+from paddock.cli.terminal.log_lines import LogLines
+from paddock.cli.terminal.progress import Progress, activity_of
+from paddock.cli.terminal.question import Option, Question
 from paddock.errors import PaddockError, render
-from paddock.kernel.session import ModuleStatus, Session
-from paddock.plan.document import read_document
-from paddock.plan.entry_writing import PlanEdit, PlanNotEditedError, grant_line, with_permissions
-from paddock.plan.loading import load_plan
-from paddock.plan.models import ModuleEntry
+from paddock.plan.edit import PlanEdit, PlanNotEditedError, grant_line, with_permissions
+from paddock.plan.formats.document import read_document
+from paddock.plan.load import load_plan
+from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
+from paddock.session.session import ModuleStatus, Session
 from paddock.text import escape
-
-from .conversation import Conversation, Follower
-from .grant_consent import GrantConsent
-from .interrupts import on_interrupt
-from .prompt_input import PromptInput
-from .prompted_screen import PromptedDialogue, PromptedScreen
-from .slash_commands import Next, SlashCommands
-from .spending import Spending
 
 _WORDS: Final = {"yes": True, "no": False}
 

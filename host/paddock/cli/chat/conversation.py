@@ -16,19 +16,18 @@ from typing import Any, Final
 import anyio
 
 from paddock.cli import failure
-from paddock.cli.approval import TerminalApproval
-from paddock.cli.denial_notes import tell_denials
-from paddock.cli.progress import Progress
-from paddock.cli.render import Screen
+from paddock.cli.chat.conversation_screen import ConversationScreen
+from paddock.cli.chat.interrupts import on_interrupt
+from paddock.cli.chat.spending import Spending
+from paddock.cli.chat.turn_view import TurnView
+from paddock.cli.terminal.approval import TerminalApproval
+from paddock.cli.terminal.denial_notes import tell_denials
+from paddock.cli.terminal.progress import Progress
+from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
-from paddock.kernel.session import Session
-from paddock.policy.attempted_path import open_within
+from paddock.isolation.denials.attempted_path import open_within
+from paddock.session.session import Session
 from paddock_sdk.kernel.emitter import event_emitter
-
-from .conversation_screen import ConversationScreen
-from .interrupts import on_interrupt
-from .spending import Spending
-from .turn_view import TurnView
 
 _NAME: Final = "paddock-chat"
 _LAST: Final = 1_000_000  # after the handlers of modules, so that what a hook hides or changes is not shown here

@@ -17,13 +17,12 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Heading, Markdown
 from rich.text import Text
 
-from paddock.cli.render import Screen
-from paddock.cli.rows import clip, fold
+from paddock.cli.chat.markdown_stream import Block, MarkdownStream
+from paddock.cli.chat.tool_call import Change
+from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Piece, Shown
+from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.rows import clip, fold
 from paddock.text import escape
-
-from .markdown_stream import Block, MarkdownStream
-from .tool_call import Change
-from .turn_view import BlockEnd, CallEnd, Notice, Piece, Shown
 
 _MARGIN: Final = "  "
 _CODE_MARGIN: Final = "    "

@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 from typing import Final
 
-from paddock.kernel.consent import Answer, Consent, PlanReview
-from paddock.plan.models import MountPlan
-from paddock.policy import Owner
+from paddock.authorization.consent import Answer, Consent, PlanReview
+from paddock.plan.model import MountPlan
+from paddock.policy.owner import Owner
 from paddock.policy.trust import with_places
 
 _NONE: Final = ""

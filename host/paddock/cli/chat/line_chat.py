@@ -17,27 +17,26 @@ import anyio.to_thread
 import click
 
 from paddock.cli import failure, plan_options
-from paddock.cli.answer import print_answer
-from paddock.cli.approval import TerminalApproval
 from paddock.cli.chat.chat_options import ChatOptions
+from paddock.cli.chat.conversation import Conversation
+from paddock.cli.chat.slash_commands import Next, SlashCommands
+from paddock.cli.chat.spending import Spending
 from paddock.cli.command_group import INTERRUPTED
-from paddock.cli.confinement_notes import tell_confinements
-from paddock.cli.consent import TerminalConsent
-from paddock.cli.dialogue import Dialogue
-from paddock.cli.display import ScreenDisplay
-from paddock.cli.fetch_progress import FetchProgress
-from paddock.cli.log_lines import LogLines
-from paddock.cli.render import Screen
 from paddock.cli.source_options import SourceFlags
+from paddock.cli.terminal.answer import print_answer
+from paddock.cli.terminal.approval import TerminalApproval
+from paddock.cli.terminal.confinement_notes import tell_confinements
+from paddock.cli.terminal.consent import TerminalConsent
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.display import ScreenDisplay
+from paddock.cli.terminal.fetch_progress import FetchProgress
+from paddock.cli.terminal.log_lines import LogLines
+from paddock.cli.terminal.render import Screen
 from paddock.errors import render
-from paddock.kernel.session import Session
-from paddock.plan.entry_writing import grant_line
-from paddock.plan.models import ModuleEntry
+from paddock.plan.edit import grant_line
+from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
-
-from .conversation import Conversation
-from .slash_commands import Next, SlashCommands
-from .spending import Spending
+from paddock.session.session import Session
 
 _CHUNK: Final = 65536
 

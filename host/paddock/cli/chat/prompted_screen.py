@@ -12,14 +12,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TextIO, TypeVar
 
-from paddock.cli.backlog import Backlog
-from paddock.cli.dialogue import Dialogue
-from paddock.cli.keyboard import Keyboard
-from paddock.cli.question import Question
-from paddock.cli.render import Screen
-
-from .echo import echo
-from .prompt_input import PromptInput
+from paddock.cli.chat.echo import echo
+from paddock.cli.chat.prompt_input import PromptInput
+from paddock.cli.terminal.backlog import Backlog
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.keyboard import Keyboard
+from paddock.cli.terminal.question import Question
+from paddock.cli.terminal.render import Screen
 
 _Answer = TypeVar("_Answer")
 

@@ -18,17 +18,16 @@ from typing import Any, Final, get_args
 import anyio.to_thread
 import click
 
-from paddock.cli.denial_notes import tell_denials
+from paddock.cli.chat.conversation import Conversation
 from paddock.cli.module_rows import row_of
 from paddock.cli.plan_options import FAMILIES, PRESETS, read_grants
-from paddock.cli.render import Screen
+from paddock.cli.terminal.denial_notes import tell_denials
+from paddock.cli.terminal.render import Screen
 from paddock.cli.why_command import run_why
 from paddock.errors import PaddockError, render
-from paddock.plan.models import ModuleEntry
+from paddock.isolation.denials.explain import Family
+from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions, grants_of, with_grant
-from paddock.policy.explanation import Family
-
-from .conversation import Conversation
 
 _COMMAND: Final = re.compile(r"/([A-Za-z]*)(?:\s+(.*))?", re.DOTALL)
 _FAMILY_NAMES: Final = get_args(Family)

@@ -17,16 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.audit import state_folder
+from paddock.cli.chat.echo import echo
+from paddock.cli.chat.interrupts import on_interrupt
+from paddock.cli.chat.prompt_input import PromptInput, open_history
 from paddock.cli.command_group import INTERRUPTED
-
-from .echo import echo
-from .interrupts import on_interrupt
-from .prompt_input import PromptInput, open_history
 
 if TYPE_CHECKING:
     from paddock.cli.chat.chat_options import ChatOptions
-
-    from .slash_commands import SlashCommands
+    from paddock.cli.chat.slash_commands import SlashCommands
 
 
 class TerminalChat:

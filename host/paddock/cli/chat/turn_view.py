@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from .tool_call import MAX_MASKED, Change, Mask, ReadText, change_of, one_line, short_argument
+from paddock.cli.chat.tool_call import MAX_MASKED, Change, Mask, ReadText, change_of, one_line, short_argument
 
 _MAX_CALLS: Final = 256  # open calls of a turn that are remembered
 _MAX_REASON: Final = 300  # characters of the reason for which a call failed

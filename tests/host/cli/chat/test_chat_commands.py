@@ -19,9 +19,9 @@ from paddock.cli.chat.prompt_input import harmless, matching, open_history
 from paddock.cli.chat.slash_commands import Next, SlashCommands, more_permissions
 from paddock.cli.chat.spending import Spending
 from paddock.cli.commands import paddock
-from paddock.cli.render import Screen
+from paddock.cli.terminal.render import Screen
 from paddock.plan.permissions import Permissions
-from paddock.policy.secret_values import SecretValues
+from paddock.policy.secrets.values import SecretValues
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 from paddock.cli import failure
 from paddock.cli.chat.conversation import read_text
 from paddock.errors import TurnError
-from paddock.policy.secret_values import SecretValues
+from paddock.policy.secrets.values import SecretValues
 
 
 def test_a_file_is_read_and_a_loop_of_links_is_none(tmp_path: Path) -> None:

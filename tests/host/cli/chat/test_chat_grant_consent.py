@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from paddock.authorization.consent import Answer, ModuleReview, PlanReview
 from paddock.cli.chat.grant_consent import GrantConsent
-from paddock.kernel.consent import Answer, ModuleReview, PlanReview
-from paddock.plan import load_plan
-from paddock.plan.entry_writing import PlanEdit, with_permissions
+from paddock.plan.edit import PlanEdit, with_permissions
+from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 
 _PLAN = "session: {orchestrator: loop-basic, context: context-simple}\ntools:\n  - module: a\n"

@@ -9,8 +9,8 @@ import pytest
 from paddock.cli.chat.conversation_screen import ConversationScreen
 from paddock.cli.chat.tool_call import Change
 from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Piece
-from paddock.cli.render import Screen
-from paddock.policy.secret_values import SecretValues
+from paddock.cli.terminal.render import Screen
+from paddock.policy.secrets.values import SecretValues
 from person import Person
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paddock.cli.chat.tool_call import change_of, short_argument
-from paddock.policy.secret_values import SecretValues
+from paddock.policy.secrets.values import SecretValues
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Piece, Shown, TurnView
-from paddock.policy.secret_values import SecretValues
+from paddock.policy.secrets.values import SecretValues
 
 _OWN = "session"
 

@@ -1,0 +1,106 @@
+"""What grants let a module do, in words for whoever is to accept them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from paddock.plan.model import ModuleEntry
+from paddock.plan.net_rule import NetRule
+from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.grant_request import AskedGrant, Given, grants_asked, union_of
+from paddock.policy.guarded_paths import is_repository
+from paddock.policy.guarded_places import GIT_COMMAND, runner_opened
+from paddock.policy.located_program import locate
+from paddock.policy.owner import Owner
+from paddock.policy.path_walk import GrantedPath
+from paddock_sandbox.profile import ANY_PROGRAM
+
+_VERBS: Final = {
+    "read": "reads",
+    "write": "writes",
+    "call": "calls without being handed it",
+    "emit": "emits events",
+    "hooks": "handles events",
+    "mount": "mounts, and so acts for the whole session",
+}
+
+
+def grant_lines(
+    entry: ModuleEntry, given: Iterable[Given], working_dir: Path, owner: Owner
+) -> Iterator[tuple[AskedGrant, str]]:
+    """Yield each grant that an entry states, then what was given besides, with a line that says what it means here."""
+    besides = tuple(given)
+    granted = union_of(entry, besides)
+    for grant in grants_asked(entry, besides):
+        yield grant, _line(grant, granted, working_dir, owner)
+
+
+def _line(grant: AskedGrant, granted: Permissions, working_dir: Path, owner: Owner) -> str:
+    value = grant.value
+    if isinstance(value, SecretGrant):
+        return _secret(value, granted)
+    match grant.family:
+        case "read" | "write":
+            return f"{_VERBS[grant.family]} {_path(value, working_dir, owner, grant.family)}"
+        case "net":
+            return connects_to(NetRule.parse(value))
+        case "env":
+            name, is_set, _ = value.partition("=")
+            return f"has the variable {name} as the plan sets it" if is_set else f"is passed your variable {name}"
+        case "run":
+            return _program(value, working_dir, owner)
+    return f"{_VERBS[grant.family]}: {value}"
+
+
+def connects_to(rule: NetRule) -> str:
+    """Return what a rule of `net` lets a module do, in words."""
+    if not rule.is_public:
+        return f"connects to {rule.text}"
+    return "connects to ANY public host (ports 80 and 443), and can send them all it is given"
+
+
+def _program(written: str, working_dir: Path, owner: Owner) -> str:
+    if written == ANY_PROGRAM:
+        return "runs any program of the system, and any other that it sees"
+    if not is_program_path(written):
+        return f"runs {written}"
+    try:
+        first, *others = locate(written, working_dir, owner).judged
+    except NotAcceptedError:
+        return f"runs {written}"  # refused when it comes to that, with the reason
+    text = f"runs {'every program in ' if first.is_directory else ''}{written}"
+    if str(first.path) != written:
+        text += f", which is {first.path}"
+    return f"{text}, with {', '.join(str(one.path) for one in others)}" if others else text
+
+
+def _path(written: str, working_dir: Path, owner: Owner, family: str) -> str:
+    try:
+        path = GrantedPath.resolve(written, working_dir, owner).path
+    except NotAcceptedError:
+        return written  # refused when it comes to that, with the reason
+    opened = what_writing_opens(path, working_dir) if family == "write" else ""
+    if path == working_dir:
+        return f"the working directory, {path}{opened}"
+    return f"{written if str(path) == written else f'{written}, which is {path}'}{opened}"
+
+
+def what_writing_opens(path: Path, working_dir: Path) -> str:
+    """Return what else follows from a grant to write, where the user's own programs run what is there."""
+    runner = runner_opened(path, working_dir, is_repository)
+    if runner == GIT_COMMAND:
+        return f": it may commit, and {runner} there may run its code"
+    return f": {runner} may run its code" if runner else ""
+
+
+def _secret(secret: SecretGrant, granted: Permissions) -> str:
+    if secret.inject is None:
+        return f"is given the value of {secret.name}"
+    try:
+        place = granted.place_of_injection(secret).text
+    except NotAcceptedError:
+        place = secret.inject
+    return f"has {secret.name} sent to {place} for it, and never sees it"

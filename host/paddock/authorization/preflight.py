@@ -1,0 +1,71 @@
+"""What has to be true of a plan before the first process of its session is started.
+
+Everything wrong is found before anything runs, and several problems are one error. Nothing is
+imported and nothing started here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import ModuleMissingError, PlanError, PlanProblem
+from paddock.plan.model import ModuleEntry, MountPlan
+from paddock_sources import Resolution
+
+_SECTION: Final = {
+    "orchestrator": "session.orchestrator",
+    "context": "session.context",
+    "provider": "providers",
+    "tool": "tools",
+    "hook": "hooks",
+}
+
+
+def check_working_dir(folder: Path) -> Path:
+    """Return the folder that modules are to work in, absolute.
+
+    Raises:
+        PlanError: there is no such folder.
+    """
+    resolved = folder.resolve()
+    if not resolved.is_dir():
+        raise PlanError(
+            [PlanProblem("", f"the working directory `{folder}` is no folder", "create it, or name another")]
+        )
+    return resolved
+
+
+def checked_resolutions(plan: MountPlan, found: Mapping[str, Resolution | ModuleMissingError]) -> dict[str, Resolution]:
+    """Return where each entry's code is, by the entry's place in the plan.
+
+    Raises:
+        ModuleMissingError: one module's code is not to be found.
+        PlanError: that of several, or a module that says it is of another kind than its place asks for.
+    """
+    resolutions: dict[str, Resolution] = {}
+    missing: list[tuple[ModuleEntry, ModuleMissingError]] = []
+    misplaced: list[PlanProblem] = []
+    for entry in plan.entries():
+        resolution = found[entry.path]
+        if isinstance(resolution, ModuleMissingError):
+            missing.append((entry, resolution))
+            continue
+        resolutions[entry.path] = resolution
+        kind = resolution.declared_kind
+        if kind is not None and kind != entry.kind:
+            hint = f"list it under `{_SECTION[kind]}`" if kind in _SECTION else ""
+            misplaced.append(PlanProblem(entry.path, f"`{entry.module}` is of kind {kind}, not {entry.kind}", hint))
+    if len(missing) == 1 and not misplaced:
+        raise missing[0][1]
+    problems = [
+        PlanProblem(entry.path, "; ".join([exc.summary, *exc.detail]), "; ".join(exc.hints)) for entry, exc in missing
+    ]
+    if problems or misplaced:
+        raise _plan_error(plan, [*problems, *misplaced])
+    return resolutions
+
+
+def _plan_error(plan: MountPlan, problems: list[PlanProblem]) -> PlanError:
+    return PlanError(problems, origin=str(plan.origin) if plan.origin is not None else None)

@@ -1,0 +1,146 @@
+"""Make the review of a plan that its operator is asked about: what it grants, what that takes, and what would fit it.
+
+What takes an accepted plan is judged by the same evaluator that refuses it, and what would fit is proposed only as far
+as the policy and the machine let it be given. Code is read as data; nothing is started, nothing is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from paddock.authorization.consent import ModuleReview, PlanReview
+from paddock.authorization.grant_lines import grant_lines
+from paddock.authorization.open_web import Granted, open_web_warnings
+from paddock.authorization.suggestions.advice import advice_of
+from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.proposal import has_no_say, propose
+from paddock.errors import GrantError, PlanError, PolicyRefusedError, Refusal
+from paddock.plan.model import ModuleEntry, MountPlan
+from paddock.plan.permissions import Permissions
+from paddock.plan.problems import path_text
+from paddock.policy.decision import Asked, Trust
+from paddock.policy.evaluate import Situation, evaluate
+from paddock.policy.grant_request import Given, union_of
+from paddock.policy.grants import Grants
+from paddock.policy.rule import BUILT_IN, Place, Rule
+from paddock_sources import Resolution
+
+_UNASKED: Final = Trust(False, Rule(BUILT_IN, "whoever is asked has not answered yet"))
+_TRUSTED: Final = Trust(True)
+_PROPOSED: Final = Rule(Place("the review"), "what fits the module")
+_UNNAMED: Final = "of this application"
+
+
+def review_plan(
+    plan: MountPlan,
+    asked: Sequence[Asked],
+    resolutions: Mapping[str, Resolution],
+    situation: Situation,
+    environ: Mapping[str, str],
+) -> PlanReview:
+    """Return the review of a plan whose modules ask for `asked`; blocks: files are looked at.
+
+    `resolutions` are where their code is, by the places of their entries. A module that the operator gave something
+    already is proposed nothing more.
+    """
+    known = Circumstances(situation.working_dir, situation.owner, environ, situation.secrets)
+    modules = tuple(_module(one, resolutions[one.entry.path], situation, known) for one in asked)
+    warnings = open_web_warnings(map(_granted, asked, modules))
+    name = str(plan.origin) if plan.origin is not None else _UNNAMED
+    return PlanReview(name, plan.digest, modules, warnings=warnings)
+
+
+def _granted(asked: Asked, review: ModuleReview) -> Granted:
+    """Return what a module has once all is accepted that the review shows."""
+    given = asked.given
+    if review.proposed is not None:
+        given = (*given, Given(review.proposed, _PROPOSED, stays_inside=True))
+    return Granted(review.name, review.kind, union_of(asked.entry, given))
+
+
+def _module(asked: Asked, resolution: Resolution, situation: Situation, known: Circumstances) -> ModuleReview:
+    entry = asked.entry
+    granted, needs_trust = _stated(asked, situation)
+    lines = grant_lines(entry, asked.given, situation.working_dir, situation.owner)
+    needs = Needs()
+    if has_no_say(entry) and not asked.given:
+        needs = _given(asked, propose(entry, advice_of(resolution), known), situation)
+    return ModuleReview(
+        name=_name(entry),
+        kind=entry.kind,
+        source=asked.source,
+        granted=granted,
+        needs_trust=needs_trust,
+        given=tuple(line for grant, line in lines if not grant.path),
+        proposed=needs.permissions if needs.lines else None,
+        proposed_lines=needs.lines,
+        lacks=needs.lacks,
+        place=entry.path,
+    )
+
+
+def _name(entry: ModuleEntry) -> str:
+    """Return what people call a module: of one that an agent has, with whose it is."""
+    name = entry.instance_id or entry.module
+    return name if entry.agent is None else f"{name} of agent {entry.agent}"
+
+
+def _stated(asked: Asked, situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what an entry grants, a line for each grant, and which of these lines take an accepted plan."""
+    entry = asked.entry
+    refused = [one for one in _refusals(asked, replace(situation, trust=_UNASKED)) if one.rule == _UNASKED_TEXT]
+    granted: list[str] = []
+    needs_trust: list[str] = []
+    for grant, line in grant_lines(entry, (), situation.working_dir, situation.owner):
+        granted.append(line)
+        if any(one.path == grant.path and one.message.startswith(grant.text) for one in refused):
+            needs_trust.append(line)
+    if entry.isolation is not None:
+        line = f"runs at isolation level {entry.isolation}"
+        granted.append(line)
+        if any(one.path == path_text(entry.path, "isolation") for one in refused):
+            needs_trust.append(line)
+    if entry.state == "keep":
+        line = "keeps a folder of its own from session to session"
+        granted.append(line)
+        needs_trust.append(line)
+    return tuple(dict.fromkeys(granted)), tuple(dict.fromkeys(needs_trust))
+
+
+_UNASKED_TEXT: Final = _UNASKED.rule.text if _UNASKED.rule is not None else ""
+
+
+def _given(asked: Asked, needs: Needs, situation: Situation) -> Needs:
+    """Return what is proposed, if it can be given; else what stands in its way, among what the module lacks."""
+    if not needs.lines:
+        return needs
+    accepted = replace(situation, trust=_TRUSTED)
+    with_it = replace(asked, given=(Given(needs.permissions, _PROPOSED, stays_inside=True),))
+    before = {one.message for one in _refusals(asked, accepted)}
+    against = [one for one in _refusals(with_it, accepted) if one.message not in before]
+    stands = [f"{one.rule_file}{f':{one.rule_line}' if one.rule_line is not None else ''}" for one in against]
+    problems = [f"not given: {place} is against it" for place in dict.fromkeys(stands)]
+    problems += [f"not given: {problem}" for problem in _grant_problems(asked, needs.permissions, situation)]
+    return Needs(Permissions(), (), (*needs.lacks, *problems)) if problems else needs
+
+
+def _refusals(asked: Asked, situation: Situation) -> tuple[Refusal, ...]:
+    try:
+        evaluate([asked], situation)
+    except PolicyRefusedError as error:
+        return error.refusals
+    except PlanError:  # mistakes are told when the plan is started, whatever is answered
+        return ()
+    return ()
+
+
+def _grant_problems(asked: Asked, proposed: Permissions, situation: Situation) -> Iterator[str]:
+    """Yield why paths and programs cannot be granted as they are on this machine."""
+    entry = asked.entry.model_copy(update={"permissions": proposed})
+    try:
+        Grants.of(entry, Path(situation.working_dir), situation.owner, lambda path: None)
+    except GrantError as error:
+        yield from (problem.message for problem in error.problems)

@@ -1,0 +1,1 @@
+"""What would fit a module: grants that follow from its kind, configuration and manifest."""

@@ -1,0 +1,130 @@
+"""What a module's own manifest asks for: `permissions` under `[tool.paddock]` in its `pyproject.toml`, read as data.
+
+The author of the module wrote this, so it neither grants nor limits. Of a stranger's only so much is proposed as lies
+within the working directory, at hosts with names, and among programs by name or in there: never a secret, never all
+of anything. Of a module that Paddock ships, all of it is proposed that this machine has.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.authorization.grant_lines import grant_lines
+from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.workspace_needs import folder_text, preset_needs
+from paddock.plan.model import ModuleEntry
+from paddock.plan.net_rule import NetRule
+from paddock.plan.permissions import Permissions, grants_of, is_program_path
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.located_program import locate
+from paddock.policy.programs import Program
+from paddock_sandbox.profile import ANY_PROGRAM
+from paddock_sources import Resolution, SourceError
+from paddock_sources.manifest.permission_request import PermissionRequest
+
+_MAX_GRANTS: Final = 8  # of one family: more is read by nobody before a yes
+_SHIPPED: Final = "builtin:"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What a manifest asks for, and whether it is one that Paddock ships."""
+
+    permissions: Permissions
+    is_shipped: bool = False
+
+
+def advice_of(resolution: Resolution) -> Advice | None:
+    """Return what a module's manifest asks for; None if it does not say, or in no way that is understood."""
+    try:
+        request = PermissionRequest.read(resolution.root)
+    except SourceError:
+        return None
+    permissions = None if request is None else permissions_asked(request)
+    if permissions is None:
+        return None
+    # Sources of every other kind are addresses, or absolute paths.
+    return Advice(permissions, is_shipped=resolution.source.startswith(_SHIPPED))
+
+
+def permissions_asked(request: PermissionRequest) -> Permissions | None:
+    """Return what a plan would grant if it granted a request; None if it asks in no way that is understood."""
+    try:
+        return Permissions.model_validate(Permissions.written(request.written))
+    except ValueError:
+        return None
+
+
+def shipped_needs(entry: ModuleEntry, advice: Permissions, known: Circumstances) -> Needs:
+    """Return what the manifest of a shipped module asks for, without the programs that this machine lacks."""
+    if advice.preset is not None:
+        return preset_needs(advice.preset, known)
+    programs = tuple(program for program in advice.run if program == ANY_PROGRAM or _is_program(program, known))
+    present = advice.model_copy(update={"run": programs})
+    asked = entry.model_copy(update={"permissions": present})
+    lines = tuple(line for _, line in grant_lines(asked, (), known.working_dir, known.owner))
+    return Needs(present, lines, tuple(f"what its own manifest asks for: {line}" for line in lines))
+
+
+def advised_needs(advice: Permissions, known: Circumstances) -> Needs:
+    """Return what of a stranger's advice is proposed, and what of it is not as something that the module lacks."""
+    asked = grants_of(advice)
+    needs = Needs()
+    left: list[str] = []
+    for path in asked.read[:_MAX_GRANTS]:
+        if _is_inside(path, known):
+            needs += Needs.of(f"reads {_path_text(path, known)}{_SELF}", f"files to read: {path}", read=[path])
+        else:
+            left.append(f"read {path}")
+    for path in asked.write[:_MAX_GRANTS]:
+        if _is_inside(path, known):
+            told = f"reads and writes {_path_text(path, known)}{_SELF}"
+            needs += Needs.of(told, f"files to write: {path}", write=[path])
+        else:
+            left.append(f"write {path}")
+    for written in asked.net[:_MAX_GRANTS]:
+        place = NetRule.parse(written).destination
+        if place is not None and isinstance(place.host, str):
+            needs += Needs.of(f"connects to {place.text}{_SELF}", f"the network, so no {place.text}", net=[written])
+        else:
+            left.append(f"net {written}")
+    for program in asked.run[:_MAX_GRANTS]:
+        if program != ANY_PROGRAM and _is_program(program, known):
+            needs += Needs.of(f"runs {program}{_SELF}", f"programs to run, so no {program}", run=[program])
+        else:
+            left.append(f"run {program}")
+    left += [f"secret {one.name}" for one in asked.secrets[:_MAX_GRANTS]]
+    left += [f"{family} {one}" for family in _NOT_PROPOSED for one in getattr(asked, family)[:_MAX_GRANTS]]
+    return needs + Needs(lacks=tuple(f"{one.partition('=')[0]}, which its own manifest asks for" for one in left))
+
+
+_SELF: Final = ", as its own manifest asks for"
+_NOT_PROPOSED: Final = ("env", "call", "emit", "hooks", "mount")
+
+
+def _is_inside(path: str, known: Circumstances) -> bool:
+    """Whether a path, as it is written and as it is, lies in the working directory; it has to be there."""
+    if os.path.isabs(path) or path.startswith("~") or ".." in path.split("/"):
+        return False
+    real = os.path.realpath(known.working_dir / path)
+    return os.path.exists(real) and os.path.commonpath((real, known.working_dir)) == str(known.working_dir)
+
+
+def _path_text(path: str, known: Circumstances) -> str:
+    written = os.path.normpath(path)
+    return folder_text(known) if written == "." else str(known.working_dir / written)
+
+
+def _is_program(written: str, known: Circumstances) -> bool:
+    """Whether a program is there by its name, or by a path that leads with all it needs into the working directory."""
+    try:
+        if not is_program_path(written):
+            return bool(Program.find(written).path)
+        if not _is_inside(written, known):
+            return False
+        found = locate(written, known.working_dir, known.owner).judged
+    except NotAcceptedError:
+        return False
+    return all(path.path.is_relative_to(known.working_dir) for path in found)

@@ -1,0 +1,73 @@
+"""What a module needs beyond what it was granted: the grants, and both what they are and what they are for in words."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from paddock.plan.permissions import Permissions, Preset, SecretGrant, grants_of
+from paddock.policy.grant_caps import FAMILIES
+from paddock.policy.owner import Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What is known besides a module's entry: where it would work, and what the operator has.
+
+    `working_dir` is absolute and without links; `secrets` are the names of those that can be had.
+    """
+
+    working_dir: Path
+    owner: Owner
+    environ: Mapping[str, str]
+    secrets: Container[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """`permissions` are what fits, `lines` those in words; `lacks` is what the module goes without as things are.
+
+    Something may be lacking that nothing fits.
+    """
+
+    permissions: Permissions = field(default_factory=Permissions)
+    lines: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+    @classmethod
+    def of_preset(cls, preset: Preset, line: str, lacks: str) -> Self:
+        """Return what a preset fits."""
+        return cls(Permissions(preset=preset), (line,), (lacks,))
+
+    @classmethod
+    def of(cls, line: str, lacks: str, **families: Any) -> Self:
+        """Return what some grants fit."""
+        return cls(Permissions.model_validate(families), (line,), (lacks,))
+
+    def __add__(self, other: Needs) -> Needs:
+        """Return both; the same grant is there once."""
+        return Needs(
+            _union(self.permissions, other.permissions),
+            tuple(dict.fromkeys((*self.lines, *other.lines))),
+            tuple(dict.fromkeys((*self.lacks, *other.lacks))),
+        )
+
+
+def _union(first: Permissions, second: Permissions) -> Permissions:
+    nothing = Permissions()
+    if nothing in (first, second):
+        return first if second == nothing else second
+    tables = grants_of(first), grants_of(second)
+    found: dict[str, Any] = {
+        family: tuple(dict.fromkeys(value for table in tables for value in getattr(table, family)))
+        for family in FAMILIES
+    }
+    # One secret twice is a contradiction; what is used more narrowly stands.
+    secrets: dict[str, SecretGrant] = {}
+    for secret in found["secrets"]:
+        known = secrets.setdefault(secret.name, secret)
+        if known.inject is None:
+            secrets[secret.name] = secret
+    return Permissions().model_copy(update={**found, "secrets": tuple(secrets.values())})

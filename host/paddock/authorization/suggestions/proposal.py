@@ -1,0 +1,64 @@
+"""What fits a module whose entry says nothing of permissions: from its id and kind, its configuration, its own advice.
+
+A proposal grants nothing. It is for a person to read and accept as a whole, so that it holds what is usual for such a
+module and nothing that only might be of use; what is missing all the same is said.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paddock.authorization.suggestions.advice import Advice, advised_needs, shipped_needs
+from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.service_needs import service_needs
+from paddock.authorization.suggestions.vendors import vendor_of, words_of
+from paddock.authorization.suggestions.workspace_needs import hook_needs, names_log, tool_needs
+from paddock.plan.model import ModuleEntry
+from paddock.plan.permissions import Permissions
+
+_PLAYED: Final = frozenset({"mock", "echo", "fake", "scripted", "dummy"})
+_KEEPERS: Final = frozenset({"persistent", "memory", "file", "sqlite", "disk"})
+
+
+def has_no_say(entry: ModuleEntry) -> bool:
+    """Whether an entry says nothing of permissions: one that grants nothing on purpose has said so."""
+    return "permissions" not in entry.model_fields_set
+
+
+def propose(entry: ModuleEntry, advice: Advice | None, known: Circumstances) -> Needs:
+    """Return what fits an entry's module; `advice` is what its manifest asks for, untrusted.
+
+    The manifest of a shipped module stands for what its id suggests. What a configuration names comes before both: a
+    vendor's provider is proposed the address that it is configured for, and the key only where it may go and is there.
+    """
+    if entry.kind == "provider" and vendor_of(entry.module) is not None:
+        return _provider(entry, known)
+    if advice is not None and advice.is_shipped and not names_log(entry):
+        return shipped_needs(entry, advice.permissions, known) + service_needs(entry, None, known)
+    match entry.kind:
+        case "provider":
+            needs = _provider(entry, known)
+        case "tool":
+            needs = tool_needs(entry, known) + service_needs(entry, None, known)
+        case "hook":
+            needs = hook_needs(entry, known) + service_needs(entry, None, known)
+        case "context" if words_of(entry.module) & _KEEPERS:
+            told = "a place that stays: what it writes into its home folder is gone at the end"
+            needs = Needs(lacks=(told,)) + service_needs(entry, None, known)
+        case _:
+            needs = service_needs(entry, None, known)
+    if needs.permissions == Permissions() and advice is not None:
+        advised = advised_needs(advice.permissions, known)
+        return advised if advised.lines else needs + advised
+    return needs
+
+
+def _provider(entry: ModuleEntry, known: Circumstances) -> Needs:
+    if words_of(entry.module) & _PLAYED:
+        return service_needs(entry, None, known)
+    vendor = vendor_of(entry.module)
+    needs = service_needs(entry, vendor, known)
+    if vendor is None and not needs.permissions.net:
+        told = 'the network: where its service is takes a line, as in permissions: {net: ["api.example.org"]}'
+        return needs + Needs(lacks=(told,))
+    return needs

@@ -1,0 +1,127 @@
+"""What a module needs to use a service: to connect to its host, and a key that only the host of ours ever sees.
+
+A vendor's key is proposed for the vendor's own hosts and for this machine, since who wrote the plan chose the address;
+for any other, only a key that the plan itself refers to. A key that is not there is not proposed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.service_address import ADDRESS_KEYS, ServiceAddress, addresses_in, parse_address
+from paddock.authorization.suggestions.vendors import Vendor
+from paddock.plan.model import ModuleEntry
+from paddock.plan.net_rule import DEFAULT_PORT
+from paddock.plan.secret_references import references
+
+_CREDENTIAL: Final = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+_KEY_NAMES: Final = ("api_key", "apikey", "api-key", "key", "token", "api_token", "access_token", "auth_token")
+
+
+def service_needs(entry: ModuleEntry, vendor: Vendor | None, known: Circumstances) -> Needs:
+    """Return what an entry's module needs for the services that its configuration or its vendor names."""
+    found = tuple(_addresses(entry, vendor, known))
+    usable = [one for one in found if one.destination is not None]
+    needs = Needs(lacks=tuple(f"its service: {one.problem}" for one in found if one.problem))
+    for address in usable:
+        needs += _connection(address, vendor)
+    place = usable[0] if usable else None
+    needs += _references(entry.config, place, known)
+    if vendor is not None:
+        needs += _vendor_key(entry.config, vendor, place, known)
+        if place is not None and place.destination is not None and vendor.may_have_key(place.destination):
+            needs += _settings(vendor, known)
+        if not found:
+            needs += Needs(
+                lacks=(f"the network: neither its configuration nor a variable says where {vendor.name} is",)
+            )
+    return needs
+
+
+def _addresses(entry: ModuleEntry, vendor: Vendor | None, known: Circumstances) -> Iterator[ServiceAddress]:
+    if vendor is None:
+        yield from addresses_in(entry.config, known.environ, urls_only=entry.kind != "provider")
+        return
+    configured = tuple(addresses_in(entry.config, known.environ, port=vendor.port))
+    if configured:
+        yield from configured
+        return
+    for name in vendor.addresses:
+        if known.environ.get(name, "").strip():
+            yield parse_address("", known.environ[name], port=vendor.port, variables=(name,))
+            return
+    if vendor.destination is not None:
+        yield ServiceAddress("", vendor.destination, is_encrypted=vendor.destination.port == DEFAULT_PORT)
+
+
+def _connection(address: ServiceAddress, vendor: Vendor | None) -> Needs:
+    assert address.destination is not None
+    place = address.destination.text
+    why = f", which `{address.key}` names" if address.key else f", where {vendor.name} is" if vendor else ""
+    if not address.key and address.variables:
+        why = f", which your `{address.variables[0]}` names"
+    how = "" if address.is_encrypted or address.is_local else "; nothing encrypts what is sent there"
+    needs = Needs.of(f"connects to {place}{why}{how}", f"the network, so no {place}", net=[place])
+    if not address.key and address.variables:
+        name = address.variables[0]
+        needs += Needs.of(f"is passed your variable {name}", f"your variable {name}", env=[name])
+    return needs
+
+
+def _references(config: Mapping[str, Any], place: ServiceAddress | None, known: Circumstances) -> Needs:
+    """Return the secrets that the configuration refers to: used at the service where they are credentials for it."""
+    needs = Needs()
+    for key, value in config.items():
+        for one in references({key: value}):
+            is_key = key not in ADDRESS_KEYS and bool(_CREDENTIAL.search(one.place))
+            missing = "" if one.name in known.secrets else ", which is not set"
+            if is_key and place is not None:
+                needs += _injected(one.name, place, missing)
+            else:
+                needs += Needs.of(
+                    f"is given the value of {one.name} for `{one.place}`{missing}",
+                    f"the value of {one.name} that `{one.place}` refers to",
+                    secrets=[one.name],
+                )
+    return needs
+
+
+def _vendor_key(config: Mapping[str, Any], vendor: Vendor, place: ServiceAddress | None, known: Circumstances) -> Needs:
+    if place is None or place.destination is None or any(config.get(name) for name in _KEY_NAMES):
+        return Needs()
+    name = next((name for name in vendor.keys if name in known.secrets), None)
+    if name is None:
+        is_needed = bool(vendor.keys) and not place.is_local
+        return Needs(lacks=(f"a key: {' and '.join(vendor.keys)} {_are(vendor.keys)} not set",) if is_needed else ())
+    if not vendor.may_have_key(place.destination):
+        host = place.destination.text
+        told = f"a key: {name} is for {vendor.name}, and {host} is none of its hosts; `${{{name}}}` in the plan says so"
+        return Needs(lacks=(f"{told} if it is to go there",))
+    found = _injected(name, place, "")
+    return found + Needs(found.permissions.model_copy(update={"env": (f"{name}=${{{name}}}",), "secrets": ()}))
+
+
+def _are(names: tuple[str, ...]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _injected(name: str, place: ServiceAddress, missing: str) -> Needs:
+    assert place.destination is not None
+    host = place.destination.text
+    how = "" if place.is_encrypted or place.is_local else ", unencrypted,"
+    return Needs.of(
+        f"has {name} sent to {host}{how} for it, and never sees it{missing}",
+        f"the secret {name}{missing}",
+        secrets=[{"name": name, "inject": host}],
+    )
+
+
+def _settings(vendor: Vendor, known: Circumstances) -> Needs:
+    needs = Needs()
+    for name in vendor.settings:
+        if known.environ.get(name):
+            needs += Needs.of(f"is passed your variable {name}", f"your variable {name}", env=[name])
+    return needs

@@ -1,0 +1,234 @@
+"""Write a plan that runs: ask which model and which tools it has, or take that from options.
+
+Modules are those that are shipped, and those whose code is in a folder; nothing is fetched and nothing of them run. A
+question that no option answers is asked on a terminal, and elsewhere has its default. A plan that is there already
+stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import click
+
+from paddock.cli import failure
+from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, Catalogue
+from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.line_input import ask, confirm, numbered
+from paddock.cli.terminal.render import Screen
+from paddock.plan.model import Kind, MountPlan
+from paddock.plan.permissions import Permissions
+from paddock.plan.writing import PlanExistsError, PlannedModule, plan_text, write_plan
+from paddock.policy.secrets.store import SecretSources
+from paddock.text import escape
+
+_EXTENSIONS: Final = (".yaml", ".yml")
+_TOOLS: Final = ("tool-filesystem",)
+_NO_TOOL: Final = "none"
+_LOG: Final = "logs/session.jsonl"
+_PROMPT: Final = "What is in this folder?"
+_NO_OPTIONS: Final = ServiceOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What the plan is to have."""
+
+    provider: PlannedModule
+    tools: tuple[PlannedModule, ...]
+    approvals: bool
+    logs: bool
+
+    def modules(self) -> list[PlannedModule]:
+        """Return all modules of the plan."""
+        return [
+            _shipped("orchestrator", "loop-basic"),
+            _shipped("context", "context-simple"),
+            self.provider,
+            *self.tools,
+            *([_shipped("hook", "hooks-approval")] if self.approvals else []),
+            *([_logging()] if self.logs else []),
+        ]
+
+
+def run_init(
+    plan: Path,
+    provider: str | None,
+    tools: Sequence[str],
+    logs: bool | None,
+    *,
+    approvals: bool | None = None,
+    asks_nothing: bool,
+    replaces: bool,
+    as_json: bool,
+    service: ServiceOptions = _NO_OPTIONS,
+) -> int:
+    """Write the plan and return the exit code; `service` says more of the provider.
+
+    Without a terminal the plan has no approvals unless they are wanted, since they refuse where no person can be asked.
+    """
+    if plan.suffix.lower() not in _EXTENSIONS:
+        raise click.UsageError(
+            f"`{escape(str(plan))}`: the plan is written as YAML; name it {plan.stem or 'plan'}.yaml"
+        )
+    screen = Screen(sys.stderr)
+    catalogue = Catalogue(plan.absolute().parent, os.environ)
+    has_terminal = not as_json and sys.stdin.isatty() and screen.is_terminal
+    person = screen if has_terminal and not asks_nothing else None
+    if approvals is None and not has_terminal:
+        approvals = False
+    try:
+        if not replaces and os.path.lexists(plan):
+            raise PlanExistsError(plan)  # before anybody is asked
+        choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
+        wishes = _wishes(catalogue, choice.choose(provider), tools, approvals, logs, person)
+        modules = wishes.modules()
+        if person is not None and not _is_wanted(plan, modules, person):
+            person.note("nothing was written")
+            return 1
+        written = write_plan(plan, plan_text(modules), replace=replaces)
+        if wishes.logs:
+            (Path.cwd() / _LOG).parent.mkdir(exist_ok=True)
+    except (click.ClickException, click.Abort):
+        raise
+    except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+        screen.text(failure.text(error))
+        if as_json:
+            print_json({"plan": None, "error": failure.as_dict(error)})
+        return failure.exit_code(error)
+    _tell(plan, modules, written, as_json=as_json)
+    return 0
+
+
+# -- what the modules need -----------------------------------------------------------------
+
+
+def _shipped(kind: Kind, module_id: str) -> PlannedModule:
+    return PlannedModule(kind, module_id, purpose=PURPOSES[module_id])
+
+
+def _logging() -> PlannedModule:
+    return replace(
+        _shipped("hook", "hooks-logging"),
+        config={"path": _LOG},
+        permissions=Permissions(write=(f"./{Path(_LOG).parent}",)),
+    )
+
+
+def _secrets_of(modules: Sequence[PlannedModule]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(secret.name for module in modules for secret in module.permissions.secrets))
+
+
+def _needs_trust(modules: Sequence[PlannedModule]) -> bool:
+    return any(module.permissions.net or module.permissions.secrets or module.permissions.env for module in modules)
+
+
+# -- questions -----------------------------------------------------------------------------
+
+
+def _wishes(
+    catalogue: Catalogue,
+    provider: PlannedModule,
+    tools: Sequence[str],
+    approvals: bool | None,
+    logs: bool | None,
+    person: Screen | None,
+) -> _Wishes:
+    """Return what options say, and for the rest what the person says, or the default."""
+    if tools or person is None:
+        wanted = _tools(catalogue, tools or _TOOLS)
+    else:
+        wanted = _asked_tools(catalogue, person)
+    if approvals is None:
+        approvals = any(map(_changes_things, wanted))
+        if approvals and person is not None:
+            approvals = confirm(person, "Ask you before a tool writes a file or runs a program?", default=True)
+    if logs is None:
+        question = f"Keep a log of the session's events in ./{_LOG}?"
+        logs = person is not None and confirm(person, question, default=False)
+    return _Wishes(provider, wanted, approvals, logs)
+
+
+def _changes_things(tool: PlannedModule) -> bool:
+    granted = tool.permissions
+    return bool(granted.preset in ("workspace", "shell") or granted.write or granted.run)
+
+
+def _asked_tools(catalogue: Catalogue, person: Screen) -> tuple[PlannedModule, ...]:
+    known = catalogue.known("tool")
+    person.title("Which tools may it use? Several have commas between them; `none`: no tool.")
+    person.labelled([(f"  {number}) ", _described(one)) for number, one in enumerate(known, start=1)])
+    person.note(f"or the folder of another module's code, as in ./{FOLDER_PREFIX}tool-…")
+
+    def chosen(typed: str) -> tuple[PlannedModule, ...]:
+        return _tools(catalogue, [numbered(part.strip(), known) for part in typed.split(",") if part.strip()])
+
+    return ask(person, "number, id or folder", ", ".join(_TOOLS), chosen)
+
+
+def _tools(catalogue: Catalogue, written: Sequence[str]) -> tuple[PlannedModule, ...]:
+    modules = [catalogue.module("tool", one) for one in written if one != _NO_TOOL]
+    return tuple({module.module: module for module in modules}.values())
+
+
+def _described(module: str) -> str:
+    purpose = PURPOSES.get(module, "")
+    return f"{module}: {purpose}" if purpose else module
+
+
+def _is_wanted(plan: Path, modules: Sequence[PlannedModule], person: Screen) -> bool:
+    person.title(f"{plan} is to have")
+    person.labelled([*map(_granted, modules)])
+    return confirm(person, "Write it?", default=True)
+
+
+# -- what was written ----------------------------------------------------------------------
+
+
+def _granted(module: PlannedModule) -> tuple[str, str]:
+    written = module.permissions.as_written()
+    grants = (
+        written if isinstance(written, str) else ", ".join(f"{family} {_text(one)}" for family, one in written.items())
+    )
+    return f"  {module.module}  ", f"granted: {grants or 'nothing'}"
+
+
+def _text(grants: Sequence[object]) -> str:
+    return " and ".join(str(one["name"]) if isinstance(one, Mapping) else str(one) for one in grants)
+
+
+def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, *, as_json: bool) -> None:
+    secrets = SecretSources.load(os.environ)
+    missing = [name for name in _secrets_of(modules) if name not in secrets]
+    command = shlex.join(["paddock", "run", str(plan), _PROMPT])
+    if as_json:
+        told = [
+            {
+                "kind": module.kind,
+                "module": module.module,
+                "source": module.source,
+                "permissions": module.permissions.as_written(),
+            }
+            for module in modules
+        ]
+        print_json(
+            {"plan": str(written.origin), "modules": told, "secrets_not_set": missing, "next": command, "error": None}
+        )
+        return
+    screen = Screen(sys.stdout)
+    screen.title(f"{plan} is written; its comments say what each grant is for")
+    screen.labelled([*map(_granted, modules)])
+    if _needs_trust(modules):
+        screen.note(
+            "it asks once whether you accept what the plan grants; where nobody can be asked, add `--trust-plan`"
+        )
+    screen.title("next")
+    chat = shlex.join(["paddock", "chat", str(plan)])
+    screen.text("".join(f"  export {name}=…\n" for name in missing) + f"  {escape(chat)}\n  {escape(command)}")

@@ -1,0 +1,343 @@
+"""Choose the provider of a new plan: a vendor's service, a model server on this machine, or any provider module.
+
+A service's host and the usual name of its key come from the manifest of the shipped provider that speaks to it. The
+entry grants its host and, where a key is needed, that key, which the module never sees. Questions and
+plans have the name of the variable that holds the key; a text that could be a key itself is refused and never shown.
+Local servers are looked for only when a person is asked, or when an option names one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+import anyio
+
+from paddock.authorization.suggestions.advice import advice_of
+from paddock.authorization.suggestions.service_address import parse_address
+from paddock.authorization.suggestions.vendors import LOCAL_VENDORS, vendor_of
+from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, SCRIPTED, Catalogue, ModuleNotUsableError
+from paddock.cli.init.local_servers import LocalServer, find_servers, is_model_name
+from paddock.cli.terminal.line_input import ask, numbered
+from paddock.cli.terminal.render import Screen
+from paddock.errors import PaddockError
+from paddock.plan.host_name import LOOPBACK, Destination
+from paddock.plan.net_rule import DEFAULT_PORT, NetRule
+from paddock.plan.permissions import Permissions, SecretGrant
+from paddock.plan.writing import PlannedModule
+from paddock_sources import Resolution
+from paddock_sources.manifest.paddock_table import read_paddock_table
+
+_OPENAI: Final = "provider-openai"  # speaks the protocol that all model servers below understand
+_LOCAL: Final = "local"
+_OWN: Final = "server"
+_NO_KEY: Final = "none"
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_MAX_LISTED_MODELS: Final = 20
+
+
+class FindServers(Protocol):
+    """Looks for model servers at ports of 127.0.0.1."""
+
+    async def __call__(self, ports: Sequence[int], /) -> tuple[LocalServer, ...]: ...
+
+
+class NoVariableError(PaddockError):
+    """Raised for a text that is not the name of a variable; the text may be a key, so nothing shows it."""
+
+    exit_code = 1
+
+    def __init__(self) -> None:
+        super().__init__(
+            "that is not the name of a variable",
+            hints=[f"name the variable that holds the key, as in OPENAI_API_KEY; `{_NO_KEY}`: no key is needed"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """The options about the service; None where an option is not given."""
+
+    model: str | None = None
+    key_variable: str | None = None
+    base_url: str | None = None
+
+    def __bool__(self) -> bool:
+        return any(one is not None for one in (self.model, self.key_variable, self.base_url))
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A model service and the shipped provider that speaks to it.
+
+    `key` names the variable of its key, and `model` the model to suggest; both can be empty. `base_url` is empty where
+    the module finds the service by itself. `models` are those that a server on this machine offers.
+    """
+
+    name: str
+    module: str
+    destination: Destination
+    words: tuple[str, ...] = ()
+    key: str = ""
+    model: str = ""
+    base_url: str = ""
+    models: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        return self.destination.host == LOOPBACK
+
+    def is_called(self, written: str) -> bool:
+        """Return whether a word names this service."""
+        return written.lower() in (self.name.lower(), *self.words, *(() if self.base_url else (self.module,)))
+
+    def planned(self) -> PlannedModule:
+        """Return the entry for the service, which grants its host, and its key for that host alone."""
+        place = self.destination.text
+        is_open = self.base_url.startswith("http://") and not self.is_local
+        config = {
+            "default_model": (self.model, "the model that answers"),
+            "base_url": (self.base_url, "the server" + ("; nothing encrypts what is sent there" if is_open else "")),
+            "api_key": (
+                f"${{{self.key}}}" if self.key else "",
+                "names the variable that holds the key",
+            ),
+        }
+        secrets = (SecretGrant(name=self.key, inject=place),) if self.key else ()
+        return PlannedModule(
+            "provider",
+            self.module,
+            config={key: value for key, (value, _) in config.items() if value},
+            permissions=Permissions(net=(place,), secrets=secrets),
+            purpose=f"asks {self.name}, at {place}",
+            notes={key: note for key, (_, note) in config.items()},
+        )
+
+
+class ProviderChoice:
+    """Chooses a provider by the options; the rest it asks of `person`, if there is one."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        options: ServiceOptions,
+        secrets: Container[str],
+        person: Screen | None,
+        find: FindServers = find_servers,
+    ) -> None:
+        self._catalogue = catalogue
+        self._options = options
+        self._secrets = secrets
+        self._person = person
+        self._find = find
+        self._services = tuple(filter(None, map(_service, catalogue.shipped("provider"))))
+
+    def choose(self, written: str | None) -> PlannedModule:
+        """Return the provider's entry; `written` is its name in an option, if there is one.
+
+        Raises:
+            PaddockError: there is no such provider, or an option does not fit it.
+            click.Abort: the person has left.
+        """
+        if written is None and self._options.base_url is not None:
+            written = _OWN
+        if written is not None:
+            chosen = self._named(written)
+        elif self._person is not None:
+            chosen = self._asked(self._person)
+        else:
+            chosen = self._named(_OPENAI if self._options else SCRIPTED)
+        if isinstance(chosen, Service):
+            return self._completed(chosen).planned()
+        if self._options:
+            raise ModuleNotUsableError(
+                f"`{chosen.module}` is no service with a model, a key and an address",
+                hints=[f"services: {', '.join(one.name.lower() for one in self._services)}, {_LOCAL}, {_OWN}"],
+            )
+        return chosen
+
+    # -- which one -------------------------------------------------------------------------
+
+    def _named(self, written: str) -> Service | PlannedModule:
+        """Return the provider that an option or a person names."""
+        known = next((one for one in self._services if one.is_called(written)), None)
+        if known is not None:
+            return known
+        if written.lower() == _OWN:
+            return self._own()
+        local = [one for one in self._local() if written.lower() == _LOCAL or one.is_called(written)]
+        if not local:
+            return self._catalogue.module("provider", written)
+        if self._options.model is not None and len(local) == 1:
+            return local[0]
+        found = self._with_models(local)
+        if not found:
+            looked = ", ".join(one.destination.text for one in local)
+            raise ModuleNotUsableError(
+                "no model server answers on this machine",
+                detail=[f"asked for their models: {looked}"],
+                hints=["start one and load a model", f"or name its address: --base-url http://{LOOPBACK}:PORT/v1"],
+            )
+        return found[0]
+
+    def _asked(self, person: Screen) -> Service | PlannedModule:
+        """Ask which provider answers."""
+        person.note("looking for model servers on this machine")
+        servers = self._with_models(self._local())
+        modules = {one.module for one in self._services}
+        names = [one.name.lower() for one in (*self._services, *servers)]
+        names += [_OWN] if self._speaks_openai else []
+        names += [one for one in self._catalogue.known("provider") if one not in modules]
+        told = [*map(self._described, self._services), *map(self._described, servers)]
+        told += [_OWN_PURPOSE] if self._speaks_openai else []
+        told += [PURPOSES.get(one, "") for one in names[len(told) :]]
+        person.title("Which provider answers?")
+        rows = [
+            (f"  {number}) ", f"{name}: {purpose}" if purpose else name)
+            for number, (name, purpose) in enumerate(zip(names, told, strict=True), start=1)
+        ]
+        person.labelled(rows)
+        person.note(f"or the folder of another module's code, as in ./{FOLDER_PREFIX}provider-…")
+        usable = [one for one in self._services if one.key in self._secrets] + servers
+
+        def chosen(typed: str) -> Service | PlannedModule:
+            name = numbered(typed, names)
+            found = next((one for one in servers if one.is_called(name)), None)
+            return self._named(name) if found is None else found
+
+        default = usable[0].name.lower() if usable else SCRIPTED
+        return ask(person, "number, name or folder", default, chosen)
+
+    def _described(self, service: Service) -> str:
+        if service.models:
+            count = "1 model" if len(service.models) == 1 else f"{len(service.models)} models"
+            return f"listens at {service.destination.text} and offers {count}; needs no key"
+        return f"at {service.destination.text}; needs a key: {service.key} is {self._state(service.key)}"
+
+    def _state(self, key: str) -> str:
+        return "set" if key in self._secrets else "not set"
+
+    @property
+    def _speaks_openai(self) -> bool:
+        return any(one.module == _OPENAI for one in self._services)
+
+    def _local(self) -> list[Service]:
+        """Return the services that may be on this machine."""
+        return list(_local_services()) if self._speaks_openai else []
+
+    def _with_models(self, services: Sequence[Service]) -> list[Service]:
+        """Return those whose server answers, with the models that it offers."""
+        found = anyio.run(self._find, [one.destination.port for one in services]) if services else ()
+        models = {server.port: server.models for server in found}
+        return [replace(one, models=models[one.destination.port]) for one in services if one.destination.port in models]
+
+    def _own(self) -> Service:
+        """Return a service by its address."""
+        if not self._speaks_openai:
+            raise ModuleNotUsableError(f"`{_OPENAI}`, which speaks to such servers, is not shipped")
+        own = Service("a server of yours", _OPENAI, Destination(LOOPBACK, DEFAULT_PORT))
+        if self._options.base_url is None:
+            if self._person is None:
+                raise ModuleNotUsableError("the server's address is missing", hints=["name it: --base-url URL"])
+            own = ask(self._person, "its address", _EXAMPLE_URL, lambda typed: _at(own, typed))
+        return own
+
+    # -- how -------------------------------------------------------------------------------
+
+    def _completed(self, service: Service) -> Service:
+        """Return a service with its address, key and model settled."""
+        if self._options.base_url is not None:
+            service = _at(service, self._options.base_url)
+        service = self._with_key(service)
+        if self._options.model is None and service.is_local and not service.models:
+            service = next(iter(self._with_models([service])), service)
+        return self._with_model(service)
+
+    def _with_key(self, service: Service) -> Service:
+        written = self._options.key_variable
+        if written is not None:
+            return replace(service, key=self._variable(written))
+        if self._person is not None and not service.models:  # a server that listed its models asked for no key
+            question = f"variable that holds the key (never the key itself; `{_NO_KEY}`: no key is needed)"
+            service = replace(service, key=ask(self._person, question, service.key or _NO_KEY, self._variable))
+            if service.key:
+                self._person.note(f"{service.key} is {self._state(service.key)} now")
+        return service
+
+    def _variable(self, typed: str) -> str:
+        if typed.lower() == _NO_KEY:
+            return ""
+        # A key is no valid name, or has small letters; a variable for one has capitals alone, or is set already.
+        if not _VARIABLE.fullmatch(typed) or not (typed.isupper() or typed in self._secrets):
+            raise NoVariableError
+        return typed
+
+    def _with_model(self, service: Service) -> Service:
+        written = self._options.model
+        if written is not None:
+            return replace(service, model=_model(written, service))
+        suggested = _first_chat_model(service.models) or service.model
+        if self._person is not None:
+            if service.models:
+                self._person.labelled(list(_numbered_rows(service.models)))
+            return replace(service, model=ask(self._person, "model", suggested, lambda typed: _model(typed, service)))
+        if not suggested:
+            raise ModuleNotUsableError(
+                f"which model of {service.name} answers is missing", hints=["name it: --model NAME"]
+            )
+        return replace(service, model=suggested)
+
+
+_OWN_PURPOSE: Final = "another server that speaks OpenAI's protocol; its address is asked for"
+_EXAMPLE_URL: Final = f"http://{LOOPBACK}:8000/v1"
+
+
+def _service(provider: Resolution) -> Service | None:
+    """Return the service that a shipped provider's manifest describes; None if it describes none."""
+    vendor, advice = vendor_of(provider.module_id), advice_of(provider)
+    destination = NetRule.parse(advice.permissions.net[0]).destination if advice and advice.permissions.net else None
+    if vendor is None or advice is None or destination is None:
+        return None
+    keys = [secret.name for secret in advice.permissions.secrets]
+    model = read_paddock_table(provider.root).get("default_model", "")
+    return Service(vendor.name, provider.module_id, destination, vendor.words, next(iter(keys), ""), str(model))
+
+
+def _local_services() -> Iterator[Service]:
+    for vendor in LOCAL_VENDORS:
+        if vendor.destination is not None:
+            url = f"http://{vendor.destination.text}/v1"
+            yield Service(vendor.name, _OPENAI, vendor.destination, vendor.words, base_url=url)
+
+
+def _at(service: Service, written: str) -> Service:
+    """Return a service at an address; it keeps its usual key only at its usual host and port."""
+    found = parse_address("base_url", written, port=DEFAULT_PORT)
+    if found.destination is None or "://" not in written or not is_model_name(written):
+        raise ModuleNotUsableError(
+            "that is no address of a server" + (f": {found.problem}" if found.problem else ""),
+            hints=[f"write it as in {_EXAMPLE_URL}"],
+        )
+    key = service.key if found.destination == service.destination else ""
+    return replace(service, destination=found.destination, base_url=written, key=key, model="", models=())
+
+
+def _model(typed: str, service: Service) -> str:
+    name = numbered(typed, service.models[:_MAX_LISTED_MODELS])
+    if not is_model_name(name):
+        raise ModuleNotUsableError("that is no name of a model", hints=["type its name as the service has it"])
+    return name
+
+
+def _first_chat_model(models: Sequence[str]) -> str:
+    """Return the first model that is not for embeddings, since servers list those too; empty if there is none."""
+    return next((name for name in models if "embed" not in name.lower()), "")
+
+
+def _numbered_rows(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for number, name in enumerate(names[:_MAX_LISTED_MODELS], start=1):
+        yield f"  {number}) ", name
+    if len(names) > _MAX_LISTED_MODELS:
+        yield "  ", f"{len(names) - _MAX_LISTED_MODELS} more are not shown; each can be typed by its name"

@@ -1,0 +1,40 @@
+"""Write the project of a new module, and say what to do with it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from paddock.authoring.module_name import Kind, ModuleName
+from paddock.authoring.project import write_project
+from paddock.cli import failure
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.render import Screen
+from paddock.errors import PaddockError
+from paddock.text import escape
+
+
+def run_new(kind: Kind, name: str, parent: Path, *, as_json: bool) -> int:
+    """Write the project and return the exit code."""
+    screen = Screen(sys.stderr)
+    try:
+        project = write_project(ModuleName.of(kind, name), parent)
+    except PaddockError as error:
+        screen.text(failure.text(error))
+        if as_json:
+            print_json({"error": failure.as_dict(error)})
+        return failure.exit_code(error)
+    if as_json:
+        facts = {"module_id": project.name.module_id, "kind": kind, "folder": str(project.folder)}
+        print_json({**facts, "files": list(project.files), "error": None})
+        return 0
+    for file in project.files:
+        click.echo(escape(str(project.folder / file)))
+    shown = escape(shlex.quote(str(project.folder)))
+    screen.text(
+        f"hint: `paddock module validate {shown}` checks it\nhint: `paddock module test {shown}` runs its tests"
+    )
+    return 0

@@ -1,0 +1,111 @@
+"""Validate a module, and write what was found out: a table for people, one object for scripts.
+
+`-o json`: `{"module_type", "module_path", "passed", "checks": [{"name", "passed", "message", "severity"}]}`, with an
+`error` beside it where there is no finding. Exit codes: 0; 1 it is not what hosts expect, or is not there; 5 it died.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from paddock.authoring.module_folder import ModuleFolder
+from paddock.authoring.module_name import Kind
+from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
+from paddock.authoring.trial_context import Booth
+from paddock.authoring.validation import validate
+from paddock.cli import failure
+from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.modules.module_trial import Interrupted, TrialOptions, run_trials, tell_failure
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.render import Screen
+from paddock.errors import PaddockError
+from paddock.workers.output import OutputLine
+from paddock_sdk.validation.result import ValidationCheck, ValidationResult
+
+_BEHAVIOR: Final = "behavior_tests"
+_MAX_LINES: Final = 500  # of what pytest prints over tests that fail
+
+
+def run_validate(
+    path: Path, kind: Kind | None, options: TrialOptions, *, as_json: bool, behavioral: bool, verbose: bool
+) -> int:
+    """Validate the module at a path, print the result and return the exit code."""
+    screen = Screen(sys.stderr)
+    try:
+        folder = ModuleFolder.at(path)
+        chosen = folder.kind(kind)
+    except PaddockError as error:
+        return _fail(screen, error, None, as_json=as_json)
+    printed: deque[str] = deque(maxlen=_MAX_LINES)
+
+    async def work(booth: Booth) -> ValidationResult:
+        result = await validate(booth, folder, chosen)
+        printed.clear()
+        if behavioral and result.passed:  # what cannot be mounted is not worth a page of failures
+            result.add(_as_check(await run_behavior_tests(booth, folder, chosen)))
+        return result
+
+    def on_line(line: OutputLine) -> None:
+        if verbose:
+            screen.module_line(path.name or "module", line.text)
+        else:
+            printed.append(line.text)
+
+    try:
+        result = run_trials(work, options, screen, f"validating {path}", on_line if verbose or behavioral else None)
+    except Interrupted:
+        if as_json:
+            _print_nothing((chosen, folder), failure.INTERRUPTION)
+        return INTERRUPTED
+    except PaddockError as error:
+        return _fail(screen, error, (chosen, folder), as_json=as_json)
+    if not result.passed:
+        for line in printed:
+            screen.module_line(path.name or "module", line)
+    if as_json:
+        print_json(
+            {
+                "module_type": result.module_type,
+                "module_path": result.module_path,
+                "passed": result.passed,
+                "checks": result.checks,
+            }
+        )
+    else:
+        _show(result, Screen(sys.stdout))
+    return 0 if result.passed else 1
+
+
+def _fail(screen: Screen, error: PaddockError, module: tuple[Kind, ModuleFolder] | None, *, as_json: bool) -> int:
+    """Tell of an error in place of a finding, and return the exit code; `module` is what was to be validated."""
+    code = tell_failure(screen, error)
+    if as_json:
+        _print_nothing(module, failure.as_dict(error))
+    return code
+
+
+def _print_nothing(module: tuple[Kind, ModuleFolder] | None, error: object) -> None:
+    kind, package = (None, None) if module is None else (module[0], str(module[1].package_dir))
+    print_json({"module_type": kind, "module_path": package, "passed": False, "checks": [], "error": error})
+
+
+def _as_check(outcome: SuiteOutcome) -> ValidationCheck:
+    if outcome.passed:
+        return ValidationCheck(_BEHAVIOR, True, "it behaves as every module of its kind has to", "info")
+    message = "it does not behave as every module of its kind has to; what pytest printed says where"
+    return ValidationCheck(_BEHAVIOR, False, message, "error")
+
+
+def _show(result: ValidationResult, screen: Screen) -> None:
+    screen.title(f"Validation: {result.module_type}")
+    screen.text(result.summary())
+    screen.table(("Check", "Status", "Message"), [(one.name, _status(one), one.message) for one in result.checks])
+
+
+def _status(check: ValidationCheck) -> str:
+    if check.severity == "warning":
+        return "WARN"
+    return "PASS" if check.passed else "FAIL"

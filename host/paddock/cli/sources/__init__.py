@@ -1,0 +1,1 @@
+"""The commands about where modules come from: the lock file, and the cache."""

@@ -1,0 +1,357 @@
+"""Lock a source and, if wanted, name it in a plan; show what the module asks for, and grant none of it.
+
+On a terminal it asks before anything is written, unless that is answered beforehand; elsewhere it does as it is told.
+What is locked already stays as it is: newer versions are taken by `paddock update`, which shows what moved.
+
+`--json`: `{"module", "kind", "source", "ref", "ref_kind", "commit", "committed_at", "tree", "subdirectory",
+"dependencies", "asks_for": [line…], "permissions": what a plan would grant or null, "grant": the line of it or null,
+"lock": path or null, "plan": path or null, "place": where in the plan or null, "error"}`. Exit codes: 0; 1 it could not
+be had or added; 4 refused by policy or by the answer.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import click
+
+from paddock.authorization.suggestions.advice import permissions_asked
+from paddock.cli.sources.source_command import REFUSED, Desk, Outcome, date_text, iso_text, pin_text, run_source_command
+from paddock.cli.terminal.render import Screen
+from paddock.errors import PaddockError
+from paddock.lookalikes import marked
+from paddock.module_sources.lock import update_lock
+from paddock.module_sources.sourced_modules import pinned_text
+from paddock.plan.edit import PlanEdit, entry_lines, grant_line, with_entry
+from paddock.plan.load import load_plan
+from paddock.plan.model import Kind
+from paddock.plan.permissions import Permissions
+from paddock.policy.evaluate import refuse_sources
+from paddock.text import escape
+from paddock_sources import (
+    BuiltinUri,
+    FolderUri,
+    GitUri,
+    PackageUri,
+    Resolution,
+    SourceUri,
+    checked_module_id,
+    kind_of_id,
+)
+from paddock_sources.builtin import BuiltinSource
+from paddock_sources.environment.errors import InstalledDistributionError
+from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
+from paddock_sources.manifest.permission_request import PermissionRequest
+from paddock_sources.provisioner import PinKind, Pinned
+
+
+class NothingToAddError(PaddockError):
+    """Raised for a source that cannot be added as it was named."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AddWishes:
+    """What is to be added where, and what is accepted without being asked."""
+
+    source: str
+    plan: Path | None
+    module_id: str | None
+    asks_nothing: bool
+    offline: bool
+    allow_impostor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """A module as it was found: `locked` is None for what needs no lock, `request` is what it asks for.
+
+    `lock` is what the lock file said when it was looked at.
+    """
+
+    module_id: str
+    kind: str
+    key: str
+    written: str | None
+    pinned: Pinned
+    locked: LockedModule | None
+    request: PermissionRequest | None
+    permissions: Permissions | None
+    plan: Path | None
+    edit: PlanEdit | None
+    lock_path: Path
+    lock: LockFile
+    is_known: bool
+
+    @property
+    def grant(self) -> str | None:
+        """The line that would grant what it asks for."""
+        if self.permissions is None or self.permissions == Permissions():
+            return None
+        return grant_line(self.plan, self.permissions)
+
+    def as_dict(self) -> dict[str, object]:
+        locked, request = self.locked, self.request
+        return {
+            "module": self.module_id,
+            "kind": self.kind,
+            "source": self.key,
+            "ref": self.pinned.requested_ref or None,
+            "ref_kind": self.pinned.kind,
+            "commit": self.pinned.commit or None,
+            "committed_at": iso_text(self.pinned.committed_at),
+            "tree": (locked.tree or None) if locked is not None else None,
+            "subdirectory": (locked.subdirectory or None) if locked is not None else None,
+            "dependencies": [{"name": one.name, "version": one.version} for one in locked.dependencies]
+            if locked is not None
+            else [],
+            "asks_for": list(request.lines) if request is not None else [],
+            "permissions": self.permissions.as_written() if self.permissions is not None else None,
+            "grant": self.grant,
+            "lock": str(self.lock_path) if locked is not None else None,
+            "plan": str(self.plan) if self.plan is not None else None,
+            "place": self.edit.place if self.edit is not None else None,
+        }
+
+
+def run_add(wishes: AddWishes, working_dir: Path | None, *, as_json: bool) -> int:
+    """Add, and return the exit code."""
+    if wishes.module_id is not None:
+        _check_id(wishes.module_id)
+
+    async def work(desk: Desk) -> Outcome:
+        added = await _found(desk, wishes, working_dir or Path.cwd())
+        if not wishes.asks_nothing:
+            wanted = await desk.agrees(_question(added), _described(added), "write it", "write nothing")
+            if wanted is False:
+                desk.screen.note("nothing was written")
+                return Outcome(REFUSED, added.as_dict())
+        locked = added.locked
+        if locked is not None:
+            change = partial(LockFile.with_news, news=[locked], since=added.lock)
+            after = await desk.call(partial(update_lock, added.lock_path, change, os.environ))
+            if after.get(added.key) != locked:
+                raise NothingToAddError(
+                    f"`{added.key}` was locked by somebody else meanwhile, and that stays",
+                    hints=["add it again to see what was locked"],
+                )
+        if added.edit is not None:
+            await desk.call(added.edit.write)
+        return Outcome(0, added.as_dict(), partial(_show, added=added))
+
+    asks = not wishes.asks_nothing
+    return run_source_command(work, offline=wishes.offline, asks=asks, as_json=as_json)
+
+
+async def _found(desk: Desk, wishes: AddWishes, start: Path) -> _Added:
+    uri = await desk.call(partial(_uri, wishes.source, start))
+    folder = await desk.call(partial(_folder, wishes.plan, start))
+    refuse_sources({"SOURCE": pinned_text(uri)}, desk.policy)
+    await desk.call(partial(_check_is_here, desk, uri, start))
+    key = await desk.call(partial(normalised_source, uri, folder))
+    lock = await desk.call(partial(LockFile.read, folder / LOCK_FILE))
+    known = lock.get(key)
+    pinned, locked = await desk.call(partial(_pinned, desk, uri, key, known, wishes))
+    if locked is None and wishes.plan is None:
+        raise NothingToAddError(
+            f"there is nothing to lock of `{uri.text}`: {_why_not(uri)}",
+            hints=["`--to PLAN` names it in a plan"],
+        )
+    module_id = await desk.call(partial(_module_id, desk, uri, locked, wishes.module_id))
+    kind: str = kind_of_id(module_id)
+    if wishes.plan is not None:  # which section it belongs in is up to its code
+        resolution: Resolution = await desk.call(partial(desk.provider.provide, uri, module_id, locked))
+        kind = resolution.kind
+    written = _written(uri, key, module_id)
+    request = await desk.call(partial(desk.provider.request, locked)) if locked is not None else None
+    edit = None
+    if wishes.plan is not None:
+        entry = {"module": module_id, **({"source": written} if written is not None else {})}
+        edit = with_entry(wishes.plan, cast(Kind, kind), entry)
+    return _Added(
+        module_id,
+        kind,
+        key,
+        written,
+        pinned,
+        locked,
+        request,
+        permissions_asked(request) if request is not None else None,
+        wishes.plan,
+        edit,
+        folder / LOCK_FILE,
+        lock,
+        is_known=locked is not None and locked == known,
+    )
+
+
+def _folder(plan: Path | None, start: Path) -> Path:
+    """Return the folder whose lock file it is: that of the plan, which has to be one, or the one to work in."""
+    origin = load_plan(plan, environ={}).origin if plan is not None else None
+    return origin.parent if origin is not None else start.resolve()
+
+
+def _uri(written: str, start: Path) -> SourceUri:
+    """Return the source that somebody means, with the name of a shipped module standing for that."""
+    uri = SourceUri.parse(os.path.expanduser(written) if written.startswith("~/") else written)
+    if isinstance(uri, PackageUri) and not uri.version and uri.name in BuiltinSource().list():
+        return SourceUri.parse(f"builtin:{uri.name}")
+    return uri.anchored(start)
+
+
+def _check_is_here(desk: Desk, uri: SourceUri, start: Path) -> None:
+    """Refuse a folder or a package that is to be here already, and is not.
+
+    Raises:
+        NothingToAddError: with what may be meant.
+    """
+    match uri:
+        case FolderUri() if not uri.folder.is_dir():
+            close = get_close_matches(uri.folder.name, _folders(uri.folder.parent), n=1)
+            meant = [f"did you mean `{uri.folder.parent / one}`?" for one in close]
+            raise NothingToAddError(f"there is no folder `{uri.folder}`", hints=meant)
+        case PackageUri(version="") if desk.provider.find_installed(uri.name) is None:
+            ids = get_close_matches(uri.name, BuiltinSource().list(), n=1)
+            folders = get_close_matches(uri.name, _folders(start), n=1)
+            raise NothingToAddError(
+                f"no module `{uri.name}` is shipped with Paddock, and no package that is installed here has one",
+                hints=[
+                    *(f"did you mean `{one}`?" for one in [*ids, *(f"./{folder}" for folder in folders)]),
+                    f"a folder is written `./{uri.name}`, a package of the index with its version, `{uri.name}==1.0`",
+                ],
+            )
+
+
+def _folders(parent: Path) -> list[str]:
+    try:
+        return [one.name for one in parent.iterdir() if one.is_dir()]
+    except OSError:  # it is only asked for what may be meant
+        return []
+
+
+def _pinned(
+    desk: Desk, uri: SourceUri, key: str, known: LockedModule | None, wishes: AddWishes
+) -> tuple[Pinned, LockedModule | None]:
+    """Return what a source is, and what of it is to be locked: what is locked already, unless it is a folder."""
+    if known is not None and not isinstance(uri, FolderUri):
+        return _as_locked(uri, known), known
+    pinned = desk.provider.pin(uri, allow_impostor=wishes.allow_impostor)
+    # A folder is locked by hand even if it needs nothing: then `list` and `verify` know it.
+    if not (desk.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
+        return pinned, None
+    locked = desk.provider.lock(uri, pinned=pinned, allow_impostor=wishes.allow_impostor)
+    return pinned, replace(locked, source=key)
+
+
+def _as_locked(uri: SourceUri, known: LockedModule) -> Pinned:
+    """Return what a source was when it was locked."""
+    kind = "version" if isinstance(uri, PackageUri) else cast("PinKind", known.requested_kind)
+    return Pinned(known.requested_ref, kind, known.commit, known.committed_at)
+
+
+def _module_id(desk: Desk, uri: SourceUri, locked: LockedModule | None, wanted: str | None) -> str:
+    """Return the id of the one module that is meant.
+
+    Raises:
+        NothingToAddError: it could be several, or there is none.
+    """
+    try:
+        found = desk.provider.module_ids(uri, locked)
+    except InstalledDistributionError as error:
+        if locked is None:
+            raise
+        raise NothingToAddError(f"the package `{uri.text}` of the index cannot be added: {error.problem}") from error
+    if wanted is not None and (wanted in found or len(found) == 1):
+        return wanted
+    if wanted is None and len(found) == 1:
+        return found[0]
+    inside = " or, if it is in a folder of its own, `#subdirectory=FOLDER`" if isinstance(uri, GitUri) else ""
+    problem = "has several modules" if wanted is None else f"has no module `{wanted}`"
+    raise NothingToAddError(
+        f"`{uri.text}` {problem}",
+        detail=[f"it has: {', '.join(found)}"],
+        hints=[f"say which one: `--as ID`{inside}"],
+    )
+
+
+def _check_id(written: str) -> None:
+    try:
+        checked_module_id(written)
+    except Exception as error:
+        raise click.UsageError(f"--as: {escape(str(error))}") from error
+
+
+def _why_not(uri: SourceUri) -> str:
+    return "it is shipped with Paddock" if isinstance(uri, BuiltinUri) else "it is what is installed here"
+
+
+def _written(uri: SourceUri, key: str, module_id: str) -> str | None:
+    """Return how a plan names the source: as the person did, but for credentials; a folder as the lock file does."""
+    match uri:
+        case BuiltinUri():
+            return None if uri.module_id == module_id else uri.text
+        case GitUri():
+            has_credentials = "@" in urlsplit(uri.url).netloc and not uri.url.startswith("ssh:")
+            has_password = ":" in urlsplit(uri.url).netloc.rpartition("@")[0]
+            return key if has_credentials or has_password else uri.text
+        case FolderUri():
+            return key
+    return uri.text
+
+
+# -- what is shown -------------------------------------------------------------------------
+
+
+def _question(added: _Added) -> str:
+    where = f" to {added.plan}" if added.plan is not None else f" to {added.lock_path}"
+    return f"Add {added.module_id}{where}?"
+
+
+def _described(added: _Added) -> list[str]:
+    return [f"{label}: {text}" for label, text in _facts(added)]
+
+
+def _facts(added: _Added) -> list[tuple[str, str]]:
+    locked, request = added.locked, added.request
+    rows = [("source", marked(added.key)), ("kind", added.kind)]
+    if locked is not None:
+        rows.append(("locked at", f"{pin_text(locked)}{_named(added.pinned)}"))
+        if locked.dependencies:
+            rows.append(("depends on", ", ".join(f"{one.name} {one.version}" for one in locked.dependencies)))
+    rows.append(("asks for", "; ".join(map(marked, request.lines if request is not None else ())) or "nothing"))
+    return rows
+
+
+def _named(pinned: Pinned) -> str:
+    """Return by which name a commit was found, and from when it is."""
+    names = {"branch": f", branch {pinned.requested_ref}", "tag": f", tag {pinned.requested_ref}"}
+    name = ", its default branch" if pinned.kind == "default" else names.get(pinned.kind, "")
+    made = f", made {date_text(pinned.committed_at)} by its own word" if pinned.committed_at is not None else ""
+    return f"{name}{made}"
+
+
+def _show(screen: Screen, *, added: _Added) -> None:
+    place = f" {added.plan}, at {added.edit.place}" if added.edit is not None else f" {added.lock_path}"
+    screen.title(f"{added.module_id} is in{place}")
+    screen.labelled([(f"  {label}  ", text) for label, text in _facts(added)])
+    if added.is_known:
+        screen.note("it was locked before, and stays as it was; `paddock update` takes newer versions")
+    if added.pinned.is_outside:
+        screen.note("it was looked up over ssh, with your own keys and outside the sandbox")
+    if added.grant is not None:
+        where = "in its entry" if added.edit is not None else "in the entry of a plan"
+        screen.title(f"none of what it asks for is granted; this line {where} would grant it")
+        screen.text(f"  {escape(added.grant)}")
+    elif added.request is not None and added.request.lines:
+        screen.note("none of that is granted, and not all of it is of a form that a plan can grant")
+    if added.edit is None and added.locked is not None:
+        entry: dict[str, Any] = {"module": added.module_id, "source": added.written}
+        screen.title("a plan names it so")
+        screen.text("".join(f"  {escape(line)}\n" for line in entry_lines(Path("plan.yaml"), entry)))

@@ -1,0 +1,266 @@
+"""Look after the cache of the user: say where it is, how large, and what is in it; verify it, and take things away.
+
+stdout has what was asked for, or exactly one JSON object; everything else goes to stderr. Nothing is fetched, no module
+is touched, and nothing that a running session uses goes away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Self
+
+import click
+
+from paddock.cli import failure
+from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.render import Screen
+from paddock.errors import PaddockError
+from paddock.text import escape
+from paddock_sources.cache import CacheItem, Damage, Freed, SourceCache
+from paddock_sources.errors import SourceError
+
+_AGE: Final = re.compile(r"([0-9]{1,6})\s*([smhdw])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DIGITS: Final = 12  # of a digest; enough to tell two apart by eye
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP: Final = 1024
+_KINDS: Final = {
+    "git-v1": "repository",
+    "commits-v1": "commit",
+    "trees-v1": "files",
+    "envs-v1": "packages",
+    "metadata-v1": "metadata",
+    "downloads-v1": "downloads",
+    "tmp": "being built",
+}
+_FIX: Final = "`paddock cache prune` takes it away; what is needed of it is fetched again"
+
+
+class CacheFailedError(PaddockError):
+    """Raised for a cache that cannot be used; `cause` names the kind of failure for scripts."""
+
+    exit_code = 1
+
+    def __init__(self, error: SourceError) -> None:
+        self.cause = type(error).__name__
+        super().__init__(error.summary, detail=error.detail, hints=error.hints)
+
+    def facts(self) -> Mapping[str, object]:
+        """Return the kind of failure for scripts."""
+        return {"cause": self.cause}
+
+
+class CacheDamagedError(PaddockError):
+    """Raised when something in the cache is not as it was put there."""
+
+    exit_code = 1
+
+    def __init__(self, damages: tuple[Damage, ...]) -> None:
+        self.damages = damages
+        hints = [_FIX]
+        kept = [damage for damage in damages if not damage.is_refused]
+        if kept:
+            hints.append(f"the cache cannot be written to; remove by hand: {' '.join(str(one.path) for one in kept)}")
+        super().__init__(f"{_counted(len(damages), 'entry', 'entries')} of the cache cannot be relied on", hints=hints)
+
+    @classmethod
+    def of(cls, damages: tuple[Damage, ...]) -> Self | None:
+        """Return the error for what was found; None if that is nothing."""
+        return cls(damages) if damages else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a command ends with: facts for scripts, what people are shown on stdout, and what is wrong, if anything."""
+
+    facts: Mapping[str, object]
+    show: Callable[[Screen], None]
+    problem: PaddockError | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def show_dir(*, as_json: bool) -> int:
+    """Print the folder and return the exit code."""
+
+    def work(cache: SourceCache) -> _Told:
+        return _Told({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))
+
+    return _run(work, as_json=as_json)
+
+
+def show_size(*, as_json: bool) -> int:
+    """Print how many bytes there are and return the exit code."""
+
+    def work(cache: SourceCache) -> _Told:
+        sizes = cache.size()
+        rows = [(_KINDS[name], _size_text(size)) for name, size in sizes.items() if size]
+        total = sum(sizes.values())
+        return _Told(
+            {"dir": str(cache.folder), "bytes": total, "folders": sizes},
+            lambda screen: screen.listing([*rows, ("all", _size_text(total))]),
+        )
+
+    return _run(work, as_json=as_json)
+
+
+def show_list(*, as_json: bool) -> int:
+    """Print what there is and return the exit code."""
+
+    def work(cache: SourceCache) -> _Told:
+        items = cache.list()
+        rows = [(_KINDS[item.bucket.value], _name_of(item), _size_text(item.bytes), _about(item)) for item in items]
+        notes = () if items else (f"there is nothing in `{cache.folder}`",)
+        return _Told({"items": [_item_facts(item) for item in items]}, lambda screen: _list(screen, rows), notes=notes)
+
+    return _run(work, as_json=as_json)
+
+
+def verify(*, as_json: bool) -> int:
+    """Verify what there is and return the exit code: 1 if something of it is damaged."""
+
+    def work(cache: SourceCache) -> _Told:
+        count = len(cache.list())
+        damages = cache.verify()
+        rows = [(_KINDS[one.bucket.value], _short(one.name), one.problem, str(one.path)) for one in damages]
+        notes = () if damages else (f"of {_counted(count, 'entry', 'entries')} none is damaged",)
+        facts = {"ok": not damages, "damages": [_damage_facts(damage) for damage in damages]}
+        return _Told(facts, lambda screen: _list(screen, rows), CacheDamagedError.of(damages), notes)
+
+    return _run(work, as_json=as_json)
+
+
+def prune(older_than: str, *, as_json: bool) -> int:
+    """Take away what was not used for so long and return the exit code."""
+    age = _read_age(older_than)
+    return _run(lambda cache: _freed(cache.prune(age)), as_json=as_json)
+
+
+def clean(*, as_json: bool) -> int:
+    """Take away what is not in use and return the exit code."""
+    return _run(lambda cache: _freed(cache.clean()), as_json=as_json)
+
+
+def _run(work: Callable[[SourceCache], _Told], *, as_json: bool) -> int:
+    """Do the work, tell what came of it, and return the exit code."""
+    screen = Screen(sys.stderr)
+    try:
+        with SourceCache.of_user(os.environ) as cache:
+            told = work(cache)
+    except KeyboardInterrupt:
+        if as_json:
+            print_json({"error": failure.INTERRUPTION})
+        screen.note("interrupted")
+        return INTERRUPTED
+    except SourceError as caught:
+        error = CacheFailedError(caught)
+        screen.text(failure.text(error))
+        if as_json:
+            print_json({"error": failure.as_dict(error)})
+        return error.exit_code
+    if as_json:
+        problem = None if told.problem is None else failure.as_dict(told.problem)
+        print_json({**told.facts, "error": problem})
+    else:
+        told.show(Screen(sys.stdout))
+        for note in told.notes:
+            screen.note(note)
+    if told.problem is None:
+        return 0
+    screen.text(failure.text(told.problem))
+    return told.problem.exit_code
+
+
+def _freed(freed: Freed) -> _Told:
+    used = [(_KINDS[one.bucket.value], _short(one.name)) for one in freed.in_use]
+    facts = {
+        "items": freed.items,
+        "bytes": freed.bytes,
+        "in_use": [{"kind": _KINDS[one.bucket.value], "name": one.name} for one in freed.in_use],
+    }
+    line = f"{_counted(freed.items, 'entry', 'entries')} taken away, {_size_text(freed.bytes)} freed"
+    notes = tuple(f"left, being in use: {kind} {name}" for kind, name in used)
+    return _Told(facts, lambda screen: click.echo(line), notes=notes)
+
+
+def _read_age(written: str) -> float:
+    match = _AGE.fullmatch(written.strip().lower())
+    if match is None:
+        raise click.UsageError(f"--older-than takes an age, as in 12h, 30d or 8w; `{escape(written)}` is not that")
+    return float(int(match[1]) * _SECONDS[match[2]])
+
+
+# -- how things are shown
+
+
+def _list(screen: Screen, rows: Sequence[Sequence[str]]) -> None:
+    if rows:
+        screen.listing(rows)
+
+
+def _item_facts(item: CacheItem) -> Mapping[str, object]:
+    return {
+        "kind": _KINDS[item.bucket.value],
+        "name": item.name,
+        "path": str(item.path),
+        "bytes": item.bytes,
+        "files": item.files,
+        "made_at": _iso(item.made_at),
+        "used_at": _iso(item.used_at),
+        "damaged": item.is_damaged,
+        "facts": item.facts,
+    }
+
+
+def _damage_facts(damage: Damage) -> Mapping[str, object]:
+    return {
+        "kind": _KINDS[damage.bucket.value],
+        "name": damage.name,
+        "path": str(damage.path),
+        "problem": damage.problem,
+        "refused": damage.is_refused,
+    }
+
+
+def _name_of(item: CacheItem) -> str:
+    return _short(item.name)
+
+
+def _short(name: str) -> str:
+    digest = name.removeprefix("sha256:")
+    return digest[:_DIGITS] if digest != name else name
+
+
+def _about(item: CacheItem) -> str:
+    if item.is_damaged:
+        return "damaged: `paddock cache prune` takes it away"
+    used = f"used {_day(item.used_at)}" if item.used_at is not None else ""
+    about = item.facts.get("folder") or item.facts.get("source") or item.facts.get("distributions") or ""
+    if isinstance(about, list):
+        about = ", ".join(map(str, about))
+    return f"{used}  {about}".rstrip()
+
+
+def _day(moment: float) -> str:
+    return f"{datetime.fromtimestamp(moment):%Y-%m-%d}"
+
+
+def _iso(moment: float | None) -> str | None:
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+
+
+def _size_text(size: float) -> str:
+    for unit in _UNITS[:-1]:
+        if size < _STEP:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= _STEP
+    return f"{size:.1f} {_UNITS[-1]}"
+
+
+def _counted(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"

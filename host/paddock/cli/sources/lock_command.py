@@ -1,0 +1,119 @@
+"""Lock what a plan names and the lock file lacks; or, with `--check`, only say whether something is lacking.
+
+`--json`: `{"lock", "plan", "locked": [module…], "kept": N, "missing": [module…], "unused": [source…], "error"}`; a
+module is `{"module", "place", "source", "locked": {"requested_ref", "requested_kind", "commit", "committed_at", "tree",
+"subdirectory", "dependencies"}}`. Exit codes: 0; 1 something could not be locked or, with `--check`, is not; 4 refused.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from paddock.cli.sources.source_command import (
+    Desk,
+    Outcome,
+    SourceFailedError,
+    locked_facts,
+    module_facts,
+    pin_text,
+    read_modules,
+    run_source_command,
+    tell_failures,
+    unresolved_failures,
+)
+from paddock.cli.terminal.render import Screen
+from paddock.module_sources.lock import update_lock
+from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
+from paddock_sources.lock.lock_file import LockedModule, LockFile
+from paddock_sources.uri import BuiltinUri, FolderUri
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Provisioner
+
+
+def run_lock(plan: Path | None, working_dir: Path | None, *, checks: bool, offline: bool, as_json: bool) -> int:
+    """Lock, and return the exit code."""
+
+    async def work(desk: Desk) -> Outcome:
+        sources = await desk.call(partial(read_modules, plan, working_dir))
+        if sources.plan is None:
+            raise click.UsageError("name the PLAN whose sources are to be locked; there is no plan.yaml in the folder")
+        sources.refuse_by(desk.policy)
+        return await _lock(desk, sources, checks=checks)
+
+    return run_source_command(work, offline=offline, as_json=as_json)
+
+
+async def _lock(desk: Desk, sources: SourcedModules, *, checks: bool) -> Outcome:
+    modules = list(sources.by_source().values())
+    judged = list(zip(modules, await desk.side_by_side(modules, partial(_lacks_lock, desk.provider)), strict=True))
+    failures = unresolved_failures(sources)
+    failures += [(one.name, found) for one, found in judged if isinstance(found, SourceFailedError)]
+    lacking = [one for one, found in judged if found is True]
+    done: list[tuple[SourcedModule, LockedModule]] = []
+    if not checks:
+        locked = list(zip(lacking, await desk.side_by_side(lacking, partial(_locked, desk.provider)), strict=True))
+        failures += [(one.name, found) for one, found in locked if isinstance(found, SourceFailedError)]
+        news = {one.key: found for one, found in locked if isinstance(found, LockedModule)}
+        change = partial(LockFile.with_news, news=tuple(news.values()), since=sources.lock)
+        after = await desk.call(partial(update_lock, sources.lock_path, change, os.environ))
+        done = [(one, news[one.key]) for one in lacking if one.key in news and after.get(one.key) == news[one.key]]
+        for one in lacking:
+            if one.key in news and after.get(one.key) != news[one.key]:
+                desk.screen.warning(f"{one.name}: somebody else locked it meanwhile, and that stays")
+    missing = lacking if checks else []
+    facts = {
+        "lock": str(sources.lock_path),
+        "plan": str(sources.plan.origin) if sources.plan is not None else None,
+        "locked": [{**module_facts(one), "locked": locked_facts(found)} for one, found in done],
+        "kept": sum(found is False for _, found in judged),
+        "missing": [{**module_facts(one), "locked": locked_facts(one.locked)} for one in missing],
+        "unused": [one.source for one in sources.unused],
+    }
+    tell_failures(desk.screen, failures)
+    if missing:
+        desk.screen.warning(f"{sources.lock_path} is not up to date: {', '.join(one.name for one in missing)}")
+    shown = partial(_show, sources=sources, done=done, missing=missing, is_whole=not failures)
+    return Outcome(1 if failures or missing else 0, facts, shown)
+
+
+def _lacks_lock(provider: Provisioner, module: SourcedModule) -> bool:
+    """Whether a source has to be locked, or is locked as it no longer is."""
+    if module.locked is None:
+        return provider.needs_lock(module.uri)
+    if isinstance(module.uri, BuiltinUri):
+        return provider.needs_lock(module.uri) and provider.is_outdated(module.uri, module.locked)
+    return isinstance(module.uri, FolderUri) and provider.tree_of(module.uri) != module.locked.tree
+
+
+def _locked(provider: Provisioner, module: SourcedModule) -> LockedModule:
+    locked = provider.lock(module.uri, previous=module.locked)
+    return replace(locked, source=module.key)
+
+
+def _show(
+    screen: Screen,
+    *,
+    sources: SourcedModules,
+    done: list[tuple[SourcedModule, LockedModule]],
+    missing: list[SourcedModule],
+    is_whole: bool,
+) -> None:
+    screen.listing([(one.name, "locked", f"{one.key} at {pin_text(found)}") for one, found in done])
+    screen.listing(
+        [(one.name, "not locked" if one.locked is None else "changed since it was locked", one.key) for one in missing]
+    )
+    if missing:
+        screen.note("`paddock lock` locks what is lacking")
+    elif is_whole and not done:
+        is_there = sources.lock_path.exists()
+        said = f"{sources.lock_path} is up to date" if is_there else "nothing of this plan has to be locked"
+        screen.note(said)
+    for one in sources.unused:
+        screen.note(f"of no module of this plan: {one.source}; `paddock remove {one.source}` takes it out")

@@ -1,0 +1,133 @@
+"""Take a module out of the lock file and, if wanted, out of a plan.
+
+What is locked stays where another module of the plan comes from the same source. What was fetched stays in the cache,
+which is cleared by `paddock cache prune`.
+
+What `plan.yaml` of the folder still names is not taken out of the lock file alone: the next session would lock the
+source anew, as it is that day, and nobody would have been shown what it asks for.
+
+`--json`: `{"lock", "plan", "removed": [source…], "kept": [source…], "places": [place that was in the plan…], "error"}`.
+Exit codes: 0; 1 nothing of that name is there, or it cannot be taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.cli.sources.source_command import Desk, Outcome, read_modules, run_source_command
+from paddock.cli.terminal.render import Screen
+from paddock.errors import PaddockError
+from paddock.module_sources.sourced_modules import NoSuchModuleError, SourcedModule, SourcedModules
+from paddock.plan.edit import PlanEdit, without_entry
+from paddock_sources import SourceError
+from paddock_sources.lock.lock_file import LockFile
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Provisioner
+
+
+class StillNamedError(PaddockError):
+    """Raised for what is to be no longer locked, and is named in a plan."""
+
+    exit_code = 1
+
+    def __init__(self, written: str, plan: Path) -> None:
+        self.plan = plan
+        super().__init__(
+            f"`{written}` is named in `{plan}`, so that the next session would lock it anew, as it is then",
+            hints=[
+                f"take it out of both: `paddock remove {written} --from {plan}`",
+                f"or have what is newer shown, and locked: `paddock update {written}`",
+            ],
+        )
+
+
+def run_remove(module: str, plan: Path | None, working_dir: Path | None, *, as_json: bool) -> int:
+    """Remove, and return the exit code."""
+
+    async def work(desk: Desk) -> Outcome:
+        sources = await desk.call(partial(read_modules, plan, working_dir))
+        edits: list[PlanEdit] = []
+        if plan is None:
+            origin = sources.plan.origin if sources.plan is not None else None
+            sources = sources.as_locked()
+            found = await desk.call(partial(_locked_as, desk.provider, sources, module))
+            if origin is not None and any(one.entry is not None for one in found):
+                raise StillNamedError(module, origin)
+        else:
+            place = _place(sources, module)
+            found = [one for one in sources.modules if one.place == place]
+            edits = [await desk.call(partial(without_entry, plan, place))]
+        left = {key for one in sources.modules if one not in found for key in one.keys}
+        meant = sorted({key for one in found for key in one.keys if sources.lock.get(key) is not None})
+        gone = [key for key in meant if key not in left]
+        for edit in edits:
+            await desk.call(edit.write)
+        await desk.call(partial(LockFile.update, sources.lock_path, lambda lock: lock.without(gone)))
+        facts = {
+            "lock": str(sources.lock_path),
+            "plan": str(sources.plan.origin) if sources.plan is not None else None,
+            "removed": gone,
+            "kept": [key for key in meant if key in left],
+            "places": [edit.place for edit in edits],
+        }
+        return Outcome(0, facts, partial(_show, gone=gone, edits=edits, sources=sources))
+
+    return run_source_command(work, offline=True, as_json=as_json)
+
+
+def _place(sources: SourcedModules, written: str) -> str:
+    """Return where in the plan the one module is that somebody means; it may be one without a source.
+
+    Raises:
+        NoSuchModuleError: there is none, or there are several.
+    """
+    assert sources.plan is not None
+    plan = sources.plan
+    places = [entry.path for entry in plan.own_entries() if entry.module == written]
+    if not places:
+        places = [entry.path for entry in plan.entries() if entry.module == written]
+    if not places:
+        places = [one.place for one in sources.meant(written) if one.place is not None]
+    if len(places) > 1:
+        raise _several(written, [plan.place_of(place).text for place in places])
+    return places[0]
+
+
+def _locked_as(provider: Provisioner, sources: SourcedModules, written: str) -> list[SourcedModule]:
+    """Return the one source in the lock file that somebody means, also by the id of a module in it."""
+    try:
+        found = list(sources.meant(written))
+    except NoSuchModuleError:
+        found = [one for one in sources.modules if written in _ids(provider, one)]
+        if not found:
+            raise
+    found = [one for one in found if one.key == written] or found
+    if len(keys := sorted({one.key for one in found})) > 1:
+        raise _several(written, keys)
+    return found
+
+
+def _ids(provider: Provisioner, module: SourcedModule) -> tuple[str, ...]:
+    try:
+        return provider.module_ids(module.uri, module.locked)
+    except SourceError:  # not in the cache, and not fetched for this
+        return ()
+
+
+def _several(written: str, which: Sequence[str]) -> NoSuchModuleError:
+    return NoSuchModuleError(
+        f"`{written}` is several", detail=[f"- {one}" for one in which], hints=["name its source, with the ref"]
+    )
+
+
+def _show(screen: Screen, *, gone: Sequence[str], edits: Sequence[PlanEdit], sources: SourcedModules) -> None:
+    for edit in edits:
+        screen.title(f"{edit.path} is without what was at {edit.place}")
+    for source in gone:
+        screen.title(f"{sources.lock_path} is without {source}")
+    if not gone and not edits:
+        screen.note("nothing was locked of it")

@@ -1,0 +1,290 @@
+"""What the commands about sources have in common: they run beside what fetches, tell what came of it, and end.
+
+stdout has what was asked for, or exactly one JSON object; everything else goes to stderr. What repositories and servers
+say is escaped, and no credentials of an address are shown. Interrupted, nothing is left running and nothing half-done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import click
+
+from paddock.cli import failure
+from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.interruption import Interruption
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.question import Option, Question
+from paddock.cli.terminal.render import Screen
+from paddock.errors import PaddockError
+from paddock.module_sources.sourced_modules import USUAL_PLAN, SourcedModule, SourcedModules
+from paddock.policy.files.policy import Policy
+from paddock.text import escape
+from paddock_sources import SourceError
+from paddock_sources.errors import without_credentials
+from paddock_sources.lock.lock_file import LockedModule
+from paddock_sources.progress import Progress
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Provisioner
+
+REFUSED: Final = 4
+
+_AT_A_TIME: Final = 8  # sources that are asked about side by side
+_DIGITS: Final = 12  # of a commit or digest; enough to tell two apart by eye
+_SSH_USER: Final = re.compile(r"(\bssh://[\w.-]+@)(?![^/\s`]*@)")
+
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
+
+
+class SourceFailedError(PaddockError):
+    """Raised for what went wrong with a source; `cause` names the kind of failure for scripts."""
+
+    exit_code = 1
+
+    def __init__(self, cause: str, summary: str, detail: Sequence[str], hints: Sequence[str]) -> None:
+        self.cause = cause
+        super().__init__(summary, detail=detail, hints=hints)
+
+    @classmethod
+    def of(cls, error: SourceError) -> SourceFailedError:
+        """Return the error that tells people what `error` told us."""
+        return cls(type(error).__name__, error.summary, error.detail, error.hints)
+
+    def facts(self) -> dict[str, object]:
+        """Return the kind of failure for scripts."""
+        return {"cause": self.cause}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command ends with: its exit code, what scripts are told, and what people are shown on stdout."""
+
+    code: int
+    facts: Mapping[str, object]
+    show: Callable[[Screen], None] = field(default=lambda screen: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a command works with: where code comes from, the operator's policy, the screen, and who can be asked."""
+
+    screen: Screen
+    policy: Policy
+    provider: Provisioner
+    dialogue: Dialogue | None
+
+    async def call(self, act: Callable[[], _Found]) -> _Found:
+        """Return what a call that blocks returns.
+
+        Raises:
+            SourceFailedError: it failed with what a source can fail with.
+        """
+        try:
+            return await anyio.to_thread.run_sync(act, abandon_on_cancel=True)
+        except SourceError as error:
+            raise SourceFailedError.of(error) from error
+
+    async def side_by_side(
+        self, items: Sequence[_Item], act: Callable[[_Item], _Found]
+    ) -> list[_Found | SourceFailedError]:
+        """Return what calls that block return, or how each of them failed, in the order of the items."""
+        limiter = anyio.CapacityLimiter(_AT_A_TIME)
+        found: dict[int, _Found | SourceFailedError] = {}
+
+        async def one(index: int, item: _Item) -> None:
+            try:
+                found[index] = await anyio.to_thread.run_sync(
+                    partial(act, item), abandon_on_cancel=True, limiter=limiter
+                )
+            except SourceError as error:
+                found[index] = SourceFailedError.of(error)
+
+        async with anyio.create_task_group() as calls:
+            for index, item in enumerate(items):
+                calls.start_soon(one, index, item)
+        return [found[index] for index in range(len(items))]
+
+    async def agrees(self, title: str, lines: Sequence[str], yes: str, no: str) -> bool | None:
+        """Return whether the person says yes; None where nobody can be asked. Nothing typed is no."""
+        if self.dialogue is None or not self.dialogue.has_person:
+            return None
+        question = Question(
+            title="Paddock asks, not a module",
+            text="\n".join(map(escape, [title, *lines])),  # no text of a repository makes another row of ours
+            options=(Option("yes", yes), Option("no ", no)),
+            told=lambda count: ("type yes or no, and Enter [no]:", "yes or no [no]:"),
+            is_ours=True,
+        )
+        words = {"yes": True, "y": True, "no": False, "n": False, "": False}
+        answer = await self.dialogue.ask(question, lambda line, _: words.get(line.casefold()))
+        await anyio.lowlevel.checkpoint()  # whoever was interrupted has answered nothing
+        return bool(answer)
+
+
+@asynccontextmanager
+async def open_provider(environ: Mapping[str, str], progress: Progress, *, offline: bool) -> AsyncIterator[Provisioner]:
+    """Have what fetches code for the user who has `environ`."""
+    from paddock.module_sources.provisioning import provisioning
+
+    async with provisioning(environ, offline=offline, progress=progress) as provisioner:
+        yield provisioner
+
+
+def run_source_command(
+    work: Callable[[Desk], Awaitable[Outcome]], *, offline: bool = False, asks: bool = False, as_json: bool
+) -> int:
+    """Do the work, tell what came of it, and return the exit code; `asks` says that a person may be asked."""
+    screen = Screen(sys.stderr)
+    screen.mask = masked
+    dialogue = Dialogue.at(screen, sys.stdin) if asks and not as_json else None
+    try:
+        outcome = asyncio.run(_at_desk(work, screen, dialogue, offline=offline))
+    except KeyboardInterrupt:
+        outcome = None
+    except (click.ClickException, SystemExit):
+        raise
+    except BaseException as caught:  # the top of a command: what nobody foresaw is told as what it is
+        return _failed(caught, screen, as_json=as_json)
+    if outcome is None:
+        if as_json:
+            print_json({"error": dict(failure.INTERRUPTION)})
+        return INTERRUPTED
+    if as_json:
+        print_json({**outcome.facts, "error": None}, masked)
+    else:
+        shown = Screen(sys.stdout)
+        shown.mask = masked
+        outcome.show(shown)
+    return outcome.code
+
+
+async def _at_desk(
+    work: Callable[[Desk], Awaitable[Outcome]], screen: Screen, dialogue: Dialogue | None, *, offline: bool
+) -> Outcome | None:
+    from paddock.cli.terminal.fetch_progress import FetchProgress
+
+    def stop() -> None:
+        if dialogue is not None:
+            dialogue.end()
+        scope.cancel()
+
+    with (
+        anyio.CancelScope() as scope,
+        Interruption(screen.note, lambda: False, stop),
+        FetchProgress(screen) as progress,
+    ):
+        policy = Policy.load(os.environ)
+        opened: AbstractAsyncContextManager[Provisioner] = open_provider(os.environ, progress, offline=offline)
+        problem: Exception | None = None
+        async with opened as provider:
+            try:
+                return await work(Desk(screen, policy, provider, dialogue))
+            except Exception as error:  # told as it is, and not as one of a group
+                problem = error
+        if problem is not None:
+            raise problem
+    return None
+
+
+def _failed(caught: BaseException, screen: Screen, *, as_json: bool) -> int:
+    error = failure.as_exception(caught)
+    if isinstance(error, SourceError):
+        error = SourceFailedError.of(error)
+    screen.text(failure.text(error))
+    if as_json:
+        print_json({"error": failure.as_dict(error)}, masked)
+    return failure.exit_code(error)
+
+
+# -- what is read --------------------------------------------------------------------------
+
+
+def read_modules(plan: Path | None, working_dir: Path | None) -> SourcedModules:
+    """Return the modules of PLAN, of `plan.yaml` in the folder if it is there, or of the folder's lock file.
+
+    Raises:
+        PlanError: the plan has problems.
+        PolicyFileError: the user's settings of sources cannot be relied on.
+        SourceError: the lock file cannot be relied on.
+    """
+    folder = working_dir or Path.cwd()
+    usual = folder / USUAL_PLAN
+    return SourcedModules.read(plan if plan is not None else usual if usual.is_file() else None, folder, os.environ)
+
+
+# -- how things are shown ------------------------------------------------------------------
+
+
+def masked(text: str) -> str:
+    """Return a text without the credentials of any address in it; a user of ssh is part of the address."""
+    parts = _SSH_USER.split(text)
+    return "".join(part if index % 2 else without_credentials(part) for index, part in enumerate(parts))
+
+
+def short(commit: str) -> str:
+    """Return enough of a commit or a digest to know it by."""
+    return commit.removeprefix("sha256:")[:_DIGITS]
+
+
+def pin_text(locked: LockedModule) -> str:
+    """Return what a module is pinned to, as people know it."""
+    if not (locked.tree or locked.commit):
+        return f"{len(locked.dependencies)} packages"  # of what is shipped, they are all that is locked
+    return short(locked.commit) if locked.tree and locked.commit else locked.commit or f"tree {short(locked.tree)}"
+
+
+def date_text(moment: datetime | None) -> str:
+    """Return the day of a commit; it is the commit's own word."""
+    return f"{moment:%Y-%m-%d}" if moment is not None else "no date"
+
+
+def iso_text(moment: datetime | None) -> str | None:
+    """Return a moment for scripts."""
+    return moment.isoformat() if moment is not None else None
+
+
+def locked_facts(locked: LockedModule | None) -> dict[str, object] | None:
+    """Return what is locked for scripts."""
+    if locked is None:
+        return None
+    return {
+        "requested_ref": locked.requested_ref or None,
+        "requested_kind": locked.requested_kind or None,
+        "commit": locked.commit or None,
+        "committed_at": iso_text(locked.committed_at),
+        "tree": locked.tree or None,
+        "subdirectory": locked.subdirectory or None,
+        "dependencies": [{"name": one.name, "version": one.version} for one in locked.dependencies],
+    }
+
+
+def module_facts(module: SourcedModule) -> dict[str, object]:
+    """Return which module it is for scripts."""
+    return {"module": module.name, "place": module.place, "source": module.key}
+
+
+def unresolved_failures(sources: SourcedModules) -> list[tuple[str, SourceFailedError]]:
+    """Return the modules of a plan that no source was found for, and why."""
+    return [(one.entry.module, SourceFailedError.of(one.error)) for one in sources.unresolved]
+
+
+def tell_failures(screen: Screen, failures: Sequence[tuple[str, SourceFailedError]]) -> None:
+    """Tell what went wrong with each of several modules."""
+    for name, error in failures:
+        screen.text(failure.text(SourceFailedError(error.cause, f"{name}: {error.summary}", error.detail, error.hints)))

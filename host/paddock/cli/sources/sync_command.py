@@ -1,0 +1,84 @@
+"""Have all that is locked ready to run: fetched and installed, so that nothing more has to be asked of anybody.
+
+`--json`: `{"lock", "plan", "modules": [{"module", "place", "source", "ready": true, "problem": null}…], "error"}`. Exit
+codes: 0 all is there; 1 something is not locked or could not be had; 4 refused by policy.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.cli.sources.source_command import (
+    Desk,
+    Outcome,
+    SourceFailedError,
+    module_facts,
+    pin_text,
+    read_modules,
+    run_source_command,
+    tell_failures,
+    unresolved_failures,
+)
+from paddock.cli.terminal.render import Screen
+from paddock.module_sources.sourced_modules import SourcedModule
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Provisioner
+
+
+def run_sync(plan: Path | None, working_dir: Path | None, *, offline: bool, as_json: bool) -> int:
+    """Fetch and install, and return the exit code."""
+
+    async def work(desk: Desk) -> Outcome:
+        sources = await desk.call(partial(read_modules, plan, working_dir))
+        sources.refuse_by(desk.policy)
+        modules = sources.modules
+        found = await desk.side_by_side(modules, partial(_have, desk.provider))
+        failures = unresolved_failures(sources)
+        failures += [
+            (one.name, how) for one, how in zip(modules, found, strict=True) if isinstance(how, SourceFailedError)
+        ]
+        lacking = [one for one, how in zip(modules, found, strict=True) if how is False]
+        tell_failures(desk.screen, failures)
+        for one in lacking:
+            desk.screen.warning(f"{one.name} is not locked: {one.key}")
+        if lacking:
+            desk.screen.text("hint: `paddock lock` locks what the plan names and the lock file lacks")
+        facts = {
+            "lock": str(sources.lock_path),
+            "plan": str(sources.plan.origin) if sources.plan is not None else None,
+            "modules": [
+                {**module_facts(one), "ready": how is True, "problem": _problem(how)}
+                for one, how in zip(modules, found, strict=True)
+            ],
+        }
+        ready = [one for one, how in zip(modules, found, strict=True) if how is True]
+        return Outcome(1 if failures or lacking else 0, facts, partial(_show, ready=ready))
+
+    return run_source_command(work, offline=offline, as_json=as_json)
+
+
+def _have(provider: Provisioner, module: SourcedModule) -> bool:
+    """Have a module ready; False if it would have to be locked first."""
+    if module.locked is None and provider.needs_lock(module.uri):
+        return False
+    ids = (module.name,) if module.entry is not None else provider.module_ids(module.uri, module.locked)
+    for module_id in ids:
+        provider.provide(module.uri, module_id, module.locked)
+    return True
+
+
+def _problem(how: bool | SourceFailedError) -> str | None:
+    if isinstance(how, SourceFailedError):
+        return how.summary
+    return None if how else "not locked"
+
+
+def _show(screen: Screen, *, ready: list[SourcedModule]) -> None:
+    screen.listing(
+        [(one.name, "ready", f"{one.key} at {pin_text(one.locked)}" if one.locked else one.key) for one in ready]
+    )
+    if not ready:
+        screen.note("nothing is locked here")

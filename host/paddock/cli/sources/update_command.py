@@ -1,0 +1,216 @@
+"""Take newer versions of what is locked, after showing what moved; what asks for more only if that is accepted.
+
+Branches and tags are looked up anew. A tag that moved is refused unless that is wanted. Accepting what a version asks
+for grants it nothing: the plan does. What a module depends on is kept where it still fits.
+
+`--json`: `{"lock", "plan", "modules": [{"module", "place", "source", "state", "reason", "ref", "ref_kind", "old":
+{"commit", "committed_at", "tree"}, "new": the same or null, "asks_more": [line…], "asks_less": [line…]}…], "error"}`;
+`state` is `current`, `updated`, `held`, `refused` or `failed`. Exit codes: 0; 1 a source could not be asked; 4
+something newer was refused, by rule or by answer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+
+from paddock.cli.sources.source_command import (
+    REFUSED,
+    Desk,
+    Outcome,
+    SourceFailedError,
+    date_text,
+    iso_text,
+    module_facts,
+    pin_text,
+    read_modules,
+    run_source_command,
+    tell_failures,
+)
+from paddock.cli.terminal.render import Screen
+from paddock.lookalikes import marked
+from paddock.module_sources.lock import update_lock
+from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
+from paddock.module_sources.updates import SourceUpdate, SourceUpdates
+from paddock_sources.lock.lock_file import LockFile
+
+_AGE: Final = re.compile(r"([0-9]{1,5})([hdw])")
+_HOURS: Final = {"h": 1, "d": 24, "w": 168}
+_MOVED: Final = "moved"
+
+
+def read_age(written: str | None) -> timedelta:
+    """Return the age that somebody writes as `12h`, `7d` or `2w`; none is no age at all.
+
+    Raises:
+        click.UsageError: it is not written so.
+    """
+    if written is None:
+        return timedelta(0)
+    match = _AGE.fullmatch(written)
+    if match is None:
+        raise click.UsageError(f"--min-age takes hours, days or weeks, as in 12h, 7d or 2w; `{written}` is not that")
+    return timedelta(hours=int(match[1]) * _HOURS[match[2]])
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateWishes:
+    """Which modules, all if none is named, and what is accepted without being asked."""
+
+    names: Sequence[str]
+    min_age: timedelta
+    accepts_more: bool
+    allow_moved_tag: bool
+
+
+def run_update(
+    plan: Path | None, working_dir: Path | None, wishes: UpdateWishes, *, as_json: bool, now: datetime | None = None
+) -> int:
+    """Update, and return the exit code."""
+
+    async def work(desk: Desk) -> Outcome:
+        sources = await desk.call(partial(read_modules, plan, working_dir))
+        sources.refuse_by(desk.policy)
+        updates = SourceUpdates(
+            desk.provider,
+            now or datetime.now(UTC),
+            min_age=wishes.min_age,
+            allow_moved_tag=wishes.allow_moved_tag,
+        )
+        wanted = await desk.call(partial(_wanted, sources, wishes.names))
+        looked = await desk.side_by_side(wanted, updates.look)
+        found = [await _answered(desk, one, wishes) for one in looked if isinstance(one, SourceUpdate)]
+        news = [one.new for one in found if one.state == _MOVED and one.new is not None]
+        change = partial(LockFile.with_news, news=news, since=sources.lock)
+        after = await desk.call(partial(update_lock, sources.lock_path, change, os.environ))
+        found = [_written(one, after) for one in found]
+        _tell(desk.screen, found)
+        states = {one.state for one in found}
+        code = REFUSED if "refused" in states else 1 if "failed" in states else 0
+        facts = {
+            "lock": str(sources.lock_path),
+            "plan": str(sources.plan.origin) if sources.plan is not None else None,
+            "modules": [_facts(one) for one in found],
+        }
+        return Outcome(code, facts, partial(_show, found=found))
+
+    return run_source_command(work, asks=not wishes.accepts_more, as_json=as_json)
+
+
+def _wanted(sources: SourcedModules, names: Sequence[str]) -> list[SourcedModule]:
+    meant = [one for name in names for one in sources.meant(name)] if names else list(sources.modules)
+    return [one for one in {one.key: one for one in meant}.values() if one.locked is not None]
+
+
+def _written(update: SourceUpdate, lock: LockFile) -> SourceUpdate:
+    """Return an update as it is after the file was written, in which somebody else's may stand."""
+    if update.state != _MOVED or lock.get(update.module.key) == update.new:
+        return update
+    return replace(update, state="held", reason="somebody else locked it meanwhile, and that stays")
+
+
+async def _answered(desk: Desk, update: SourceUpdate, wishes: UpdateWishes) -> SourceUpdate:
+    """Return an update as it is after the person, or an option, accepted what it asks for more, or did not."""
+    if update.state != _MOVED or not update.asked.asks_more or wishes.accepts_more:
+        return update
+    lines = [
+        f"{_change(update)}, and it asks for more than the version that is locked:",
+        *(f"+ {marked(line)}" for line in update.asked.added),
+        *(f"- {marked(line)}" for line in update.asked.removed),
+    ]
+    accepted = await desk.agrees(
+        f"Take the new version of {update.module.name}?",
+        lines,
+        "take it; what it asks for is not granted by that, the plan does so",
+        "keep the version that is locked",
+    )
+    if accepted:
+        return update
+    asked = ", ".join(update.asked.added)
+    reason = f"it asks for more: {asked}" + ("" if accepted is None else "; it was declined")
+    return replace(update, state="refused", reason=reason)
+
+
+# -- what came of it -----------------------------------------------------------------------
+
+
+def _facts(update: SourceUpdate) -> dict[str, object]:
+    pinned = update.pinned
+    new: dict[str, object] | None = None
+    if pinned is not None and update.state != "current":
+        tree = update.new.tree if update.new is not None else None
+        new = {"commit": pinned.commit or None, "committed_at": iso_text(pinned.committed_at), "tree": tree}
+    return {
+        **module_facts(update.module),
+        "state": "updated" if update.state == _MOVED else update.state,
+        "reason": update.reason or None,
+        "ref": update.old.requested_ref or None,
+        "ref_kind": pinned.kind if pinned is not None else update.old.requested_kind or None,
+        "old": {
+            "commit": update.old.commit or None,
+            "committed_at": iso_text(update.old.committed_at),
+            "tree": update.old.tree or None,
+        },
+        "new": new,
+        "asks_more": list(update.asked.added),
+        "asks_less": list(update.asked.removed),
+    }
+
+
+def _tell(screen: Screen, found: Sequence[SourceUpdate]) -> None:
+    """Tell what deserves attention, which is told to whoever reads stderr."""
+    for one in found:
+        if one.state == _MOVED and one.reason:
+            screen.warning(f"{one.module.name}: {one.reason}")
+        if one.is_moved_tag:
+            screen.alarm(f"{one.module.name}: the tag `{one.old.requested_ref}` was moved: {_change(one)}")
+        if one.is_older:
+            screen.warning(f"{one.module.name}: the new commit was made before the one that is locked")
+        if one.pinned is not None and one.pinned.is_outside:
+            screen.note(f"{one.module.name}: looked up over ssh, with your own keys and outside the sandbox")
+    for one in found:
+        if one.state == "refused" and one.is_moved_tag:
+            screen.text("hint: find out from its owners why; `--allow-moved-tag` follows it")
+        elif one.state == "refused":
+            screen.text("hint: `--yes` takes what asks for more, where nobody is at a terminal to be asked")
+    tell_failures(
+        screen, [(one.module.name, SourceFailedError.of(one.error)) for one in found if one.error is not None]
+    )
+
+
+def _show(screen: Screen, *, found: Sequence[SourceUpdate]) -> None:
+    screen.listing([(one.module.name, _STATES[one.state], _told(one)) for one in found if one.state != "failed"])
+    if not found:
+        screen.note("nothing is locked here")
+
+
+_STATES: Final = {"current": "up to date", "moved": "updated", "held": "held back", "refused": "refused"}
+
+
+def _told(update: SourceUpdate) -> str:
+    if update.state == "current":
+        return f"{update.module.key} at {pin_text(update.old)}"
+    reason = f": {marked(update.reason)}" if update.reason else ""
+    if update.new is not None and update.new.tree == update.old.tree and update.new.commit != update.old.commit:
+        reason = ", with the same files"
+    if update.state == _MOVED and update.asked.asks_more:
+        reason += f", which asks for more: {', '.join(map(marked, update.asked.added))}"
+    return f"{_change(update)}{reason}"
+
+
+def _change(update: SourceUpdate) -> str:
+    """Return from what to what a source moved, with the days that the commits say."""
+    old = f"{pin_text(update.old)} ({date_text(update.old.committed_at)})"
+    if update.new is not None:
+        return f"{old} → {pin_text(update.new)} ({date_text(update.new.committed_at)})"
+    if update.pinned is None:
+        return old
+    return f"{old} → {update.pinned.commit[:12]} ({date_text(update.pinned.committed_at)})"

@@ -1,0 +1,128 @@
+"""See whether what is locked is still what it was: the files in the cache, and the tags it was locked by.
+
+All that the lock file names is read again and compared with its digests. Servers are asked only where tags are now, and
+nothing is fetched of what a tag was moved to; a branch that went on is what branches do, and is no finding.
+
+`--json`: `{"lock", "plan", "modules": [{"module", "place", "source", "state", "findings": [text…]}…], "error"}`;
+`state` is `ok`, `missing` (not in the cache, which is no damage), `damaged`, `moved` or `failed`. Exit codes: 0 all is
+as it was; 1 it is not, or could not be found out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from paddock.cli.sources.source_command import (
+    Desk,
+    Outcome,
+    SourceFailedError,
+    module_facts,
+    pin_text,
+    read_modules,
+    run_source_command,
+    short,
+    tell_failures,
+)
+from paddock.cli.terminal.render import Screen
+from paddock.module_sources.sourced_modules import SourcedModule
+from paddock_sources import GitUri
+from paddock_sources.lock.locked_module import LockedModule
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Provisioner
+
+_State = Literal["ok", "missing", "damaged", "moved", "failed"]
+_FINE: Final = ("ok", "missing")
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    module: SourcedModule
+    state: _State
+    findings: tuple[str, ...] = ()
+    error: SourceFailedError | None = None
+
+
+def run_verify(plan: Path | None, working_dir: Path | None, *, offline: bool, as_json: bool) -> int:
+    """Look, and return the exit code."""
+
+    async def work(desk: Desk) -> Outcome:
+        sources = await desk.call(partial(read_modules, plan, working_dir))
+        sources.refuse_by(desk.policy)
+        modules = [one for one in sources.by_source().values() if one.locked is not None]
+        found = await desk.side_by_side(modules, partial(_verdict, desk.provider, offline=offline))
+        verdicts = [
+            one if isinstance(one, _Verdict) else _Verdict(module, "failed", (one.summary,), one)
+            for module, one in zip(modules, found, strict=True)
+        ]
+        _tell(desk.screen, verdicts)
+        facts = {
+            "lock": str(sources.lock_path),
+            "plan": str(sources.plan.origin) if sources.plan is not None else None,
+            "modules": [
+                {**module_facts(one.module), "state": one.state, "findings": list(one.findings)} for one in verdicts
+            ],
+        }
+        code = 0 if all(one.state in _FINE for one in verdicts) else 1
+        return Outcome(code, facts, partial(_show, verdicts=verdicts))
+
+    return run_source_command(work, offline=offline, as_json=as_json)
+
+
+def _verdict(provider: Provisioner, module: SourcedModule, *, offline: bool) -> _Verdict:
+    assert module.locked is not None
+    if damage := provider.damage(module.locked):
+        return _Verdict(module, "damaged", damage)
+    if not offline and (moved := _moved_tag(provider, module, module.locked)):
+        return _Verdict(module, "moved", (moved,))
+    if missing := provider.missing(module.locked):
+        return _Verdict(module, "missing", missing)
+    return _Verdict(module, "ok")
+
+
+def _moved_tag(provider: Provisioner, module: SourcedModule, locked: LockedModule) -> str:
+    """Return where the tag that a module was locked by is now, if that is elsewhere."""
+    if not isinstance(module.uri, GitUri) or locked.requested_kind != "tag":
+        return ""
+    pinned = provider.look(module.uri)
+    if pinned.kind == "tag" and pinned.commit == locked.commit:
+        return ""
+    ref = locked.requested_ref
+    now = f"the tag `{ref}`" if pinned.kind == "tag" else f"`{ref}`, which was a tag and is a {pinned.kind},"
+    return f"{now} is at {short(pinned.commit)}, and was at {short(locked.commit)}"
+
+
+def _tell(screen: Screen, verdicts: list[_Verdict]) -> None:
+    for one in verdicts:
+        if one.state == "damaged":
+            screen.alarm(f"{one.module.name}: no longer what was put into the cache: {', '.join(one.findings)}")
+        elif one.state == "moved":
+            screen.alarm(f"{one.module.name}: {', '.join(one.findings)}")
+    if any(one.state == "damaged" for one in verdicts):
+        screen.text("hint: `paddock cache verify` has damage handed out no more; then `paddock sync` fetches it again")
+    tell_failures(screen, [(one.module.name, one.error) for one in verdicts if one.error is not None])
+
+
+def _show(screen: Screen, *, verdicts: list[_Verdict]) -> None:
+    screen.listing([(one.module.name, _STATES[one.state], _told(one)) for one in verdicts])
+    if not verdicts:
+        screen.note("nothing is locked here")
+
+
+_STATES: Final[dict[_State, str]] = {
+    "ok": "as locked",
+    "missing": "not fetched",
+    "damaged": "DAMAGED",
+    "moved": "MOVED",
+    "failed": "not known",
+}
+
+
+def _told(verdict: _Verdict) -> str:
+    locked = verdict.module.locked
+    assert locked is not None
+    lacking = f", without {', '.join(verdict.findings)}" if verdict.state == "missing" else ""
+    return f"{verdict.module.key} at {pin_text(locked)}{lacking}"

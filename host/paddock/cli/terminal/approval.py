@@ -1,0 +1,164 @@
+"""Ask the person at the terminal whether something may happen.
+
+What is asked was written by a module: who asks is told by the host, the rest is framed, escaped and cut to what fits on
+the screen. Questions are asked one after the other. A module that does not stop asking is denied what it asks from then
+on. Without a terminal nobody is asked, and the default holds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, TextIO
+
+from paddock.cli.terminal.dialogue import Dialogue, NobodyAnsweredError
+from paddock.cli.terminal.question import Option, Question
+from paddock.cli.terminal.render import Screen
+from paddock.lookalikes import not_as_it_looks
+from paddock.session.requester import Asker, current_asker
+from paddock_sdk.contract.approval import ApprovalTimeoutError
+
+_LONGEST: Final = 24 * 3600.0  # seconds; a module may name any number, and nobody sits there for longer
+_MAX_OPTIONS: Final = 20  # of a question, however high the terminal
+_MAX_IN_A_ROW: Final = 20  # questions of one module, each soon after the one before
+_PAUSE: Final = 30.0  # seconds without a question, after which it is not in a row with the next
+_DENIED: Final = "deny"
+
+
+class TerminalApproval:
+    """An approval system that asks through `dialogue`; `clock` is a monotonic one.
+
+    `preview` is called with what is asked, right before a person sees it, to show what that is about.
+    """
+
+    def __init__(
+        self,
+        dialogue: Dialogue,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        preview: Callable[[str], None] = lambda prompt: None,
+    ) -> None:
+        self._dialogue = dialogue
+        self._preview = preview
+        self._screen = dialogue.screen
+        self._clock = clock
+        self._rows: dict[Asker | None, _Row] = {}
+        self._asked = 0
+        self._is_withdrawn = False
+
+    @classmethod
+    def at(cls, screen: Screen, terminal: TextIO) -> TerminalApproval:
+        """Return one that asks whoever sits at `terminal`."""
+        return cls(Dialogue.at(screen, terminal))
+
+    def withdraw(self) -> None:
+        """Answer the question that is being asked, and every later one, with deny: the person wants out."""
+        self._is_withdrawn = True
+        self._dialogue.end()
+
+    def resume(self) -> None:
+        """Ask again from now on, after `withdraw`."""
+        self._is_withdrawn = False
+        self._dialogue.resume()
+
+    async def request_approval(
+        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
+    ) -> str:
+        """Return the option the person chose; without a terminal, the one that is called as `default`.
+
+        Of more options than fit on a screen, only those that are shown can be chosen.
+
+        Raises:
+            ApprovalTimeoutError: no answer came in time, or no option is called as the default.
+        """
+        asker = current_asker()
+        if not self._dialogue.has_person:
+            by = f" by {_named(asker)}" if asker is not None else ""
+            self._screen.warning(f"nobody is at a terminal to be asked{by}, so the answer is {default}: {prompt}")
+            return _called(default, options)
+        if self._is_withdrawn or self._is_flood(asker):
+            return _DENIED
+        seconds = _bounded(timeout)
+        offered = options[:_MAX_OPTIONS]
+        named = [] if asker is None else [asker.on_behalf_of]
+        if warning := not_as_it_looks("\n".join([*named, *offered, prompt])):
+            self._screen.warning(f"not everything that {_named(asker)} asks is as it looks: {warning}")
+        self._asked += 1
+        question = Question(
+            title=f"{_named(asker)} asks (question {self._asked})",
+            text=prompt if asker is None or not asker.on_behalf_of else f"for {asker.on_behalf_of}: {prompt}",
+            options=[Option(f"{number})", option) for number, option in enumerate(offered, start=1)],
+            told=lambda count: _told(count, seconds, default),
+            left_out=len(options) - len(offered),
+        )
+        try:
+            answer = await self._dialogue.ask(
+                question,
+                lambda line, shown: _chosen(line, offered[:shown]),
+                seconds=seconds,
+                preface=lambda: self._preview(prompt),
+            )
+        except NobodyAnsweredError:
+            self._screen.note(f"no answer; the default is {default}")
+            raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None
+        finally:
+            self._row_of(asker).last = self._clock()
+        return _DENIED if answer is None else answer  # the end of the input, or of the patience, allows nothing
+
+    def _is_flood(self, asker: Asker | None) -> bool:
+        row = self._row_of(asker)
+        if self._clock() - row.last > _PAUSE:
+            row.length = 0
+        row.last = self._clock()
+        row.length += 1
+        if row.length == _MAX_IN_A_ROW + 1:
+            self._screen.warning(
+                f"{_named(asker)} asked {_MAX_IN_A_ROW} questions in a row; "
+                f"what else it asks is denied until it has asked nothing for {_PAUSE:g} s"
+            )
+        return row.length > _MAX_IN_A_ROW
+
+    def _row_of(self, asker: Asker | None) -> _Row:
+        key = None if asker is None else Asker(asker.kind, asker.name)  # the rest is the module's to change
+        return self._rows.setdefault(key, _Row())
+
+
+class _Row:
+    """The questions of one module that came one after the other: how many, and when the last one ended."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.last = float("-inf")
+
+
+def _named(asker: Asker | None) -> str:
+    return "a module" if asker is None else f"module `{asker.name}` ({asker.kind})"
+
+
+def _told(count: int, seconds: float, default: str) -> Sequence[str]:
+    number = "1" if count == 1 else f"a number from 1 to {count}"
+    return (
+        f"type {number} and Enter; without an answer within {seconds:.15g} s it is {default}:",
+        f"type {number} and Enter; in {seconds:.15g} s it is {default}:",
+        f"1 to {count} and Enter; in {seconds:.15g} s {default}:",
+        f"1-{count}:",
+    )
+
+
+def _chosen(line: str, options: Sequence[str]) -> str | None:
+    if line.isascii() and line.isdigit():
+        number = int(line[:6])
+        return options[number - 1] if 1 <= number <= len(options) else None
+    return next((option for option in options if line and option.casefold() == line.casefold()), None)
+
+
+def _called(name: str, options: Sequence[str]) -> str:
+    for option in options:
+        if option.casefold() == name:
+            return option
+    raise ApprovalTimeoutError(f"nobody can be asked, and no option is called `{name}`")
+
+
+def _bounded(seconds: float) -> float:
+    # `min` and `max` in this order also turn what is not a number into the longest wait.
+    return max(0.0, min(_LONGEST, seconds))

@@ -1,0 +1,80 @@
+"""Tell a person how modules are shut in, before the first of them is started: how strongly, and with which grants.
+
+What a level weaker than the usual ones does not give is said once, whoever accepted it; that there is no isolation at
+all is said loudly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from paddock.authorization.open_web import reaches_the_web
+from paddock.cli.terminal.render import Screen
+from paddock.isolation.compile import Confinement
+from paddock.isolation.levels import guarantees_missing
+from paddock.plan.model import ModuleEntry
+from paddock.plan.net_rule import NetRule
+from paddock.plan.permissions import Permissions, SecretGrant, grants_of
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+
+_ANY_HOST: Final = "it connects to ANY public host (ports 80 and 443)"
+
+Confined = Sequence[tuple[ModuleEntry, Confinement]]
+
+
+def tell_confinements(screen: Screen, confined: Confined, *, verbose: bool = False) -> None:
+    """Write what there is to know about these modules: with `verbose` every grant, else what may not be expected."""
+    for level in ISOLATION_LEVELS:
+        names = [entry.module for entry, confinement in confined if confinement.profile.level == level]
+        if names:
+            _tell_what_is_missing(screen, level, names)
+    if verbose:
+        screen.labelled(
+            [(f"{entry.module}  ", line) for entry, confinement in confined for line in _lines(entry, confinement)]
+        )
+    else:
+        for entry, confinement in confined:
+            for remark in confinement.remarks():
+                screen.warning(f"{entry.module}: {remark}")
+            if reaches_the_web(entry.permissions):
+                screen.warning(f"{entry.module}: net public: {_ANY_HOST}")
+
+
+def _tell_what_is_missing(screen: Screen, level: IsolationLevel, names: Sequence[str]) -> None:
+    missing = guarantees_missing(level)
+    if not missing:
+        return
+    if level == "none":
+        screen.alarm(f"NO ISOLATION, level none: {', '.join(names)}")
+    else:
+        screen.warning(f"weaker isolation, level {level}: {', '.join(names)}; not given:")
+    screen.points(missing)
+
+
+def _lines(entry: ModuleEntry, confinement: Confinement) -> Iterator[str]:
+    lines = [*confinement.lines(), *_other_grants(entry)]
+    yield from lines or ["nothing is granted"]
+
+
+def _other_grants(entry: ModuleEntry) -> Iterator[str]:
+    """Yield what is granted of other things than files and programs; of variables and secrets only the names."""
+    granted = grants_of(entry.permissions)
+    yield from (_host(NetRule.parse(written)) for written in granted.net)
+    yield from (f"env {grant.partition('=')[0]}" for grant in granted.env)
+    yield from (_secret(secret, granted) for secret in granted.secrets)
+    yield from (f"call {target}" for target in granted.call)
+    yield from (f"emit {event}" for event in granted.emit)
+    yield from (f"hooks {event}" for event in granted.hooks)
+    yield from (f"mount {point}" for point in granted.mount)
+
+
+def _host(rule: NetRule) -> str:
+    return f"net {rule.text}: {_ANY_HOST}" if rule.is_public else f"net {rule.text}"
+
+
+def _secret(secret: SecretGrant, granted: Permissions) -> str:
+    if secret.inject is None:
+        return f"secret {secret.name}"
+    host = ", ".join(granted.net) if secret.inject == "host" else secret.inject
+    return f"secret {secret.name}, injected for {host}: the module never has it"

@@ -1,0 +1,156 @@
+"""Ask the person at the terminal whether a plan is to be trusted, before any of its modules is started.
+
+Each module is shown with what the plan grants it and what it would be given; then there is one question. It is
+Paddock's own, and looks like none that a module can ask; it names the digest of the plan that the answer is good for,
+and takes a word for an answer. Off a terminal the same is shown, and nobody is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from paddock.authorization.consent import Answer, ModuleReview, PlanReview
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.question import Option, Question
+from paddock.cli.terminal.render import Screen
+from paddock.lookalikes import marked
+from paddock.text import escape
+
+_DIGITS: Final = 12  # of a digest; enough to tell two plans apart by eye
+_WORDS: Final[Mapping[str, Answer]] = {"yes": Answer.ACCEPT, "no": Answer.AS_IT_IS, "stop": Answer.STOP}
+_TOLD: Final = ("type the word yes, no or stop, and Enter:", "yes, no or stop:")
+
+
+class TerminalConsent:
+    """Asks through `dialogue`."""
+
+    def __init__(self, dialogue: Dialogue) -> None:
+        self._dialogue = dialogue
+
+    async def ask(self, review: PlanReview) -> Answer:
+        """Show the review and return the answer; with nobody there to ask, `AS_IT_IS`."""
+        screen = self._dialogue.screen
+        _show(screen, review)
+        if review.is_of_the_lock:
+            return await self._ask_about_the_lock(review)
+        if not (review.needs_trust or review.has_proposals):
+            return Answer.AS_IT_IS
+        if not self._dialogue.has_person:
+            for line in _unasked(review):
+                screen.note(line)
+            return Answer.AS_IT_IS
+        # The end of the input is no consent to anything.
+        return await self._dialogue.ask(_question(review), lambda line, _: _WORDS.get(line.casefold())) or Answer.STOP
+
+    async def _ask_about_the_lock(self, review: PlanReview) -> Answer:
+        if not self._dialogue.has_person:
+            return Answer.AS_IT_IS
+        words = {"yes": Answer.ACCEPT, "stop": Answer.STOP}
+        answer = await self._dialogue.ask(_lock_question(review), lambda line, _: words.get(line.casefold()))
+        return answer or Answer.STOP
+
+
+def _show(screen: Screen, review: PlanReview) -> None:
+    if review.moved:
+        screen.title(f"pinned otherwise than you accepted, in the lock file of plan {review.plan}:")
+        screen.labelled([("    ", one.describe()) for one in review.moved])
+    if review.is_of_the_lock:
+        return
+    screen.title(f"plan {review.plan} (sha256 {_digits(review.digest)}), its modules and what they may do:")
+    for module in review.modules:
+        screen.title(marked(f"- {module.name} ({module.kind}) from {module.source}"))
+        screen.labelled([*_lines(module)] or [("    ", "is granted nothing, and needs nothing more")])
+    for warning in review.warnings:
+        screen.alarm(marked(warning))
+
+
+def _lines(module: ModuleReview) -> Iterator[tuple[str, str]]:
+    needs_trust = set(module.needs_trust)
+    shown = [line for line in module.granted if line not in needs_trust]
+    yield from _labelled("the plan grants", shown)
+    yield from _labelled("once accepted", module.needs_trust)
+    yield from _labelled("given besides", module.given)
+    yield from _labelled("goes without", module.lacks)
+    yield from _labelled("would be given", module.proposed_lines)
+
+
+def _labelled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for index, line in enumerate(lines):
+        yield f"    {label if index == 0 else ''}  ", line
+
+
+def _unasked(review: PlanReview) -> Iterator[str]:
+    if review.needs_trust and not review.is_accepted:
+        yield "nobody is at a terminal to accept this plan, so what takes an accepted plan is refused"
+    if review.has_proposals:
+        yield (
+            "nobody is at a terminal to say yes to what would be given, so it is not; `--grant MODULE=PRESET` gives a "
+            "module a preset, and `permissions` in its entry anything else"
+        )
+
+
+def _question(review: PlanReview) -> Question:
+    return Question(
+        title="Paddock asks, not a module",
+        text="\n".join(map(escape, _text(review))),  # no name in it makes another row of ours
+        options=(
+            Option("yes ", _accepting(review)),
+            Option("no  ", _declining(review)),
+            Option("stop", "start nothing"),
+        ),
+        told=lambda count: _TOLD,
+        is_ours=True,
+    )
+
+
+def _lock_question(review: PlanReview) -> Question:
+    count = len(review.moved)
+    moved = "1 of its sources is" if count == 1 else f"{count} of its sources are"
+    text = [
+        f"You accepted {review.plan} (sha256 {_digits(review.digest)}), but not what {moved} pinned to now.",
+        "A pin chooses the code that runs. Those listed above moved by other means than Paddock's commands.",
+        "Is that code to be run with what you granted?",
+    ]
+    return Question(
+        title="Paddock asks, not a module",
+        text="\n".join(map(escape, text)),
+        options=(
+            Option("yes ", "accept these pins too; remembered until the plan or one of them changes"),
+            Option("stop", "start nothing"),
+        ),
+        told=lambda count: ("type the word yes or stop, and Enter:", "yes or stop:"),
+        is_ours=True,
+    )
+
+
+def _text(review: PlanReview) -> Iterator[str]:
+    asking = [module.name for module in review.modules if module.needs_trust]
+    given = [module.name for module in review.modules if module.proposed_lines]
+    yield f"Do you accept {review.plan} as it is now, sha256 {_digits(review.digest)}?"
+    if asking:
+        yield f"It grants what takes your consent to {', '.join(asking)}."
+    if given:
+        yield f"More than it grants would be given to {', '.join(given)}."
+    if review.warnings:
+        yield "It opens the whole public web to what its modules read; the warning above says how."
+    if review.moved:
+        yield "Its lock file pins sources otherwise than you accepted before."
+    yield "All of that is listed above."
+    if review.weaker_level is not None:
+        yield f"On this machine its modules run at isolation level {review.weaker_level}, weaker than usual."
+
+
+def _accepting(review: PlanReview) -> str:
+    given = " and what would be given" if review.has_proposals else ""
+    return f"accept the plan{given}; remembered until the plan changes"
+
+
+def _declining(review: PlanReview) -> str:
+    if review.needs_trust and not review.is_accepted:
+        return "refuse that; nothing starts, and what to change in the plan is shown"
+    return "go on without that, this time"
+
+
+def _digits(digest: str) -> str:
+    return digest.partition(":")[2][:_DIGITS] or digest[:_DIGITS]

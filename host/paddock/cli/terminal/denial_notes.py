@@ -1,0 +1,55 @@
+"""Tell a person, once a command is over, what modules were refused and which lines would allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
+from typing import Any, Final, cast
+
+from paddock.cli.plan_options import allow_options
+from paddock.cli.terminal.render import Screen
+from paddock.errors import Denial
+from paddock.lookalikes import marked
+
+_MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
+
+
+def tell_denials(
+    screen: Screen, denials: Iterable[Mapping[str, object]], left_out: int = 0, *, of_call: bool = False
+) -> None:
+    """Write a line for each different denial, of which each is told as `Denial.as_dict` has it.
+
+    What would allow it is written as a line of the plan or, of a call, as its options. `left_out` counts what the host
+    keeps nowhere.
+    """
+    all_of_them = (Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
+    notes = (f"{marked(denial.describe())}; {_remedy(denial, of_call)}" for denial in _without_climbs(all_of_them))
+    lines = list(dict.fromkeys(notes))
+    for line in lines[:_MAX_LINES]:
+        screen.warning(line)
+    if len(lines) > _MAX_LINES:
+        where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
+        screen.note(f"{len(lines) - _MAX_LINES} more denials are not shown; {where} has them")
+    if left_out:
+        screen.warning(f"{left_out} more acts were refused, or may have been: too many to note which")
+
+
+def _without_climbs(denials: Iterable[Denial]) -> Iterator[Denial]:
+    """Leave out the folders above one that was refused: to make `a/b`, modules try `a/b`, then `a`, then its parents.
+
+    The lines that would allow those grant far more than the module needs.
+    """
+    latest: dict[str, PurePath] = {}
+    for denial in denials:
+        if denial.operation == "write to":
+            before, target = latest.get(denial.caller), PurePath(denial.target)
+            latest[denial.caller] = target
+            if before is not None and target in before.parents:
+                continue
+        yield denial
+
+
+def _remedy(denial: Denial, of_call: bool) -> str:
+    if not (of_call and denial.grant):
+        return denial.hint
+    return f"to allow it, add {' '.join(allow_options(denial.grant))}"

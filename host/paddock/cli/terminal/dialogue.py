@@ -1,0 +1,86 @@
+"""Put questions to the person at the terminal, one after the other, and take the answers.
+
+While a question stands nothing else is drawn. An answer belongs to the one question it was typed for: what came before
+it, or in the first half second, is dropped, and each new drawing of a question starts that anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TextIO, TypeVar
+
+import anyio
+
+from paddock.cli.terminal.keyboard import Keyboard
+from paddock.cli.terminal.question import Question
+from paddock.cli.terminal.render import Screen
+
+_Answer = TypeVar("_Answer")
+
+
+class NobodyAnsweredError(Exception):
+    """Raised when the time for an answer is over."""
+
+
+class Dialogue:
+    """Asks on `screen` and listens to `keyboard`."""
+
+    def __init__(self, screen: Screen, keyboard: Keyboard) -> None:
+        self.screen = screen
+        self._keyboard = keyboard
+        self._turn = anyio.Lock()
+
+    @classmethod
+    def at(cls, screen: Screen, terminal: TextIO) -> Dialogue:
+        """Return the dialogue with whoever sits at `terminal`."""
+        return cls(screen, Keyboard(terminal))
+
+    @property
+    def has_person(self) -> bool:
+        """Whether somebody both sees and can type."""
+        return self.screen.is_terminal and self._keyboard.is_there
+
+    def end(self) -> None:
+        """Take the question that stands, and every later one, back."""
+        self._keyboard.close()
+
+    def resume(self) -> None:
+        """Ask again from now on, after `end`."""
+        self._keyboard.reopen()
+
+    async def ask(
+        self,
+        question: Question,
+        understood: Callable[[str, int], _Answer | None],
+        *,
+        seconds: float | None = None,
+        preface: Callable[[], None] = lambda: None,
+    ) -> _Answer | None:
+        """Return what the answer was understood as, or None if the person has left or the dialogue was ended.
+
+        `understood` is given a line and the number of options that were shown; None for what is no answer. The
+        `seconds` begin when an answer can be typed. `preface` draws what goes before the question.
+
+        Raises:
+            NobodyAnsweredError: no answer came in time.
+        """
+        async with self._turn:
+            if self._keyboard.is_closed:
+                return None
+            preface()
+            with self.screen.question() as drawing:
+                shown = drawing.draw(question)
+                await self._keyboard.forget()
+                drawing.invite()
+                with anyio.move_on_after(seconds):
+                    while (line := await self._keyboard.line()) is not None:
+                        answer = understood(line.strip(" \t"), shown)
+                        if answer is not None:
+                            drawing.is_answered = True
+                            return answer
+                        shown = drawing.draw(replace(question, is_again=True))
+                        await self._keyboard.forget()
+                        drawing.invite()
+                    return None
+        raise NobodyAnsweredError

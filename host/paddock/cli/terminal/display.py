@@ -1,0 +1,26 @@
+"""Show the messages of hooks to the person at the terminal, each with its level and where it comes from."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from paddock.cli.terminal.render import Screen
+
+_MAX_LINES: Final = 200  # of one message; a module may send another
+_MAX_CHARACTERS: Final = 1 << 20
+
+
+class ScreenDisplay:
+    """A display system that writes to the screen."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def show_message(self, message: str, level: Literal["info", "warning", "error"], source: str = "hook") -> None:
+        """Show one message, line by line, what of it is secret hidden; so much of it as a person reads."""
+        # Masked as a whole: a secret may have lines of its own.
+        lines = self._screen.mask(message[:_MAX_CHARACTERS]).splitlines() or [""]
+        for line in lines[:_MAX_LINES]:
+            self._screen.message(level, source, line)
+        if len(message) > _MAX_CHARACTERS or len(lines) > _MAX_LINES:
+            self._screen.message(level, source, "… the rest of this message is not shown")

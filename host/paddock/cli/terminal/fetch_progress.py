@@ -1,0 +1,128 @@
+"""Show how far fetching and installing have got: bars on a terminal, elsewhere a line as each phase begins and ends.
+
+Told from any thread, whatever those are in the middle of: it never raises, and what it is told after it was left is
+shown to nobody. While a question stands nothing of it is drawn.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Self
+
+from paddock.cli.terminal.render import Screen
+from paddock_sources.errors import without_credentials
+from paddock_sources.progress import Phase, Step
+
+_PERIOD: Final = 0.1  # seconds between two drawings, unless another phase begins
+_MAX_BARS: Final = 6
+_BAR_CELLS: Final = 10
+
+
+@dataclass(slots=True)
+class _Work:
+    """What is being done about one subject: how far its phase has got, since when, and which phases there were."""
+
+    step: Step
+    since: float
+    phases: set[Phase] = field(default_factory=set)
+
+
+class FetchProgress:
+    """Shows on `screen` what it is told, for as long as it is entered; `clock` is a monotonic one."""
+
+    def __init__(self, screen: Screen, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._screen = screen
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._works: dict[str, _Work] = {}
+        self._drawn_at = float("-inf")
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._is_over = True
+            for work in self._works.values():
+                self._end(work)
+            self._works.clear()
+            self._draw()
+
+    def step(self, step: Step) -> None:
+        """Show that something has got that far."""
+        with self._lock:
+            if self._is_over:
+                return
+            work = self._works.get(step.subject)
+            if work is None or step.phase not in work.phases:
+                self._begin(step, work)
+            elif self._screen.is_terminal:
+                work.step = step
+                if self._clock() - self._drawn_at >= _PERIOD:
+                    self._draw()
+            elif step.phase == work.step.phase:  # others may be behind; what has been told to end has ended
+                work.step = step
+
+    def finished(self, subject: str) -> None:
+        """Show no more of a subject."""
+        with self._lock:
+            work = self._works.pop(subject, None)
+            if work is not None:
+                self._end(work)
+                self._draw()
+
+    def _begin(self, step: Step, before: _Work | None) -> None:
+        phases: set[Phase] = set()
+        if before is not None:
+            self._end(before)
+            phases = before.phases
+        phases.add(step.phase)
+        self._works[step.subject] = _Work(step, self._clock(), phases)
+        if not self._screen.is_terminal:
+            self._screen.note(f"{step.phase} {without_credentials(step.subject)}")
+        self._draw()
+
+    def _end(self, work: _Work) -> None:
+        if not self._screen.is_terminal:
+            step = work.step
+            counted = _count(step) if step.done > 0 else ""  # else it was begun, and nobody counted
+            told = f"{step.phase} {without_credentials(step.subject)} took {self._clock() - work.since:.1f} s"
+            self._screen.note(f"{told}: {counted}" if counted else told)
+
+    def _draw(self) -> None:
+        self._drawn_at = self._clock()
+        if not self._screen.is_terminal:
+            return
+        steps = [work.step for work in self._works.values()]
+        bars = [(f"{step.phase} {_brief(step)}", _measure(step)) for step in steps[:_MAX_BARS]]
+        if len(steps) > _MAX_BARS:
+            bars.append((f"and {len(steps) - _MAX_BARS} more", ""))
+        self._screen.show_bars(bars)
+
+
+def _brief(step: Step) -> str:
+    """Return what an address is about without its scheme: a row has few characters, and its end tells most."""
+    shown = without_credentials(step.subject)
+    return shown.partition("://")[2] or shown
+
+
+def _measure(step: Step) -> str:
+    if step.total <= 0:
+        return _count(step)
+    # Of characters that are one cell wide in every font, and in every encoding.
+    full = min(max(0, step.done), step.total) * _BAR_CELLS // step.total
+    return f"[{'#' * full}{'-' * (_BAR_CELLS - full)}] {_count(step)}"
+
+
+def _count(step: Step) -> str:
+    if step.done <= 0 and step.total <= 0:
+        return ""
+    of_all = f" of {step.total}" if step.total > 0 else ""
+    return f"{step.done}{of_all} {step.unit}".rstrip()

@@ -1,0 +1,457 @@
+"""The one place that draws: lines, tables and questions for people.
+
+Everything handed in may come from a module: it is masked and escaped here, and on a terminal folded, so that nothing of
+it begins a row of its own. While a question stands nothing else is drawn; it waits, up to a limit, until the question
+is over. All of it is legible without colour; `NO_COLOR` is honoured, and off a terminal there is neither colour nor
+anything that moves. Writing never raises: who is not listening is not told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import textwrap
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, Literal, TextIO
+
+from rich import box
+from rich.console import Console, ConsoleDimensions, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from paddock.cli.terminal.backlog import Backlog
+from paddock.cli.terminal.question import Layout, Option, Question, lay_out
+from paddock.cli.terminal.rows import cells, clip, fold
+from paddock.lookalikes import marked
+from paddock.text import escape
+
+Level = Literal["info", "warning", "error"]
+
+_STYLES: Final = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan", "info": "bold", "note": "dim"}
+_MAX_LINE_CHARACTERS: Final = 2000  # of what a module prints, a message or a warning
+_MAX_NAME_CHARACTERS: Final = 100  # of who says it
+_MAX_MASKED_CHARACTERS: Final = 1 << 20  # of a text that is cut to far fewer afterwards
+_MAX_QUOTE_CHARACTERS: Final = 4000  # of a text in a frame; a person reads no more, and what is left out is said
+_MAX_QUOTE_LINES: Final = 40
+_MIN_COLUMN: Final = 30  # characters of text beside a label, however narrow the terminal
+_ANSWER_CELLS: Final = 4  # of the spinner before a status, and the last column
+_DRAWINGS_PER_SECOND: Final = 12.5
+_MIN_LABEL: Final = 16  # cells that say what a bar is of, however narrow the terminal
+
+_THEME: Final = Theme({"markdown.code": "cyan", "markdown.item.bullet": "none", "markdown.item.number": "none"})
+_DIM: Final = "\x1b[2m"
+_PLAIN: Final = "\x1b[0m"
+
+_GOES_ON: Final = "  "  # before each further row of one line
+_MODULE_GOES_ON: Final = "  | "  # the same, of a line that is a module's
+
+
+class Screen:
+    """Draws on one stream; `mask` hides what nobody is to read, in whatever is drawn."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.mask: Callable[[str], str] = lambda text: text
+        self.is_terminal = stream.isatty()
+        self._stream = stream
+        self._console = _Console(
+            file=stream, highlight=False, markup=False, emoji=False, force_terminal=self.is_terminal, theme=_THEME
+        )
+        self._moving: tuple[Live, Spinner] | None = None
+        self._bars: tuple[tuple[str, str], ...] = ()
+        self._open: list[str] = []  # rows that are to be replaced
+        self._backlog: Backlog | None = None  # of what waits while a question stands
+        self._lock = threading.RLock()  # what is logged in another thread is drawn there
+
+    # -- lines -----------------------------------------------------------------------------
+
+    def text(self, text: str) -> None:
+        """Write text that is escaped already, such as a rendered error, its `error:` and `hint:` marked."""
+        for line in self.mask(text).splitlines():
+            mark, colon, rest = line.partition(": ")
+            if colon and mark in ("error", "hint", "warning"):
+                self._line(f"{mark}: ", _STYLES[mark], rest)
+            else:
+                self._line("", "", line)
+
+    def note(self, text: str) -> None:
+        """Write one quiet line."""
+        self._line("", "", self._shown(text), _STYLES["note"])
+
+    def warning(self, text: str) -> None:
+        """Write one line that deserves attention."""
+        self._line("warning: ", _STYLES["warning"], self._shown(text))
+
+    def alarm(self, text: str) -> None:
+        """Write one line that nobody should miss."""
+        self._line("WARNING: ", _STYLES["error"], self._shown(text), _STYLES["error"])
+
+    def title(self, text: str) -> None:
+        """Write the line above a part of a longer text."""
+        self._line("", "", self._shown(text), _STYLES["info"])
+
+    def message(self, level: Level, source: str, text: str) -> None:
+        """Write one line of what a module tells the person."""
+        who = self._shown(source, _MAX_NAME_CHARACTERS)
+        self._line(f"{level}: ", _STYLES[level], f"{who}: {self._shown(text)}", goes_on=_MODULE_GOES_ON, is_ours=False)
+
+    def module_line(self, name: str, text: str) -> None:
+        """Write one line that a module printed, tagged with its name."""
+        shown = f"{self._name(name)} | {self._shown(text)}"
+
+        def draw() -> None:
+            # Not through the console: a module may print faster than anything can be laid out.
+            rows = fold(shown, self._width() - 1, rest=_MODULE_GOES_ON) if self.is_terminal else [shown]
+            self._stream.write("\n".join(rows) + "\n")
+            self._stream.flush()
+
+        self._draw(draw, len(shown), is_ours=False)
+
+    def _line(
+        self, mark: str, mark_style: str, text: str, style: str = "", *, goes_on: str = _GOES_ON, is_ours: bool = True
+    ) -> None:
+        def draw() -> None:
+            rows = fold(text, self._width() - 1, first=mark, rest=goes_on) if self.is_terminal else [mark + text]
+            shown = Text("\n".join(rows), style)
+            shown.stylize(mark_style, 0, len(mark))
+            self._print(shown)
+
+        self._draw(draw, len(text), is_ours=is_ours)
+
+    # -- tables ----------------------------------------------------------------------------
+
+    def listing(self, rows: Sequence[Sequence[str]]) -> None:
+        """Write rows in columns, without a frame; of none, nothing."""
+        with_marks = [[*row[:-1], self._marked(row[-1], " ".join(row))] for row in rows]
+        shown = [[self._name(row[0]), *map(self._shown, row[1:])] for row in with_marks]
+        wide = [max(map(cells, column)) + 2 for column in zip(*shown, strict=True)]
+        for *first, last in shown:
+            label = "".join(cell + " " * (width - cells(cell)) for cell, width in zip(first, wide, strict=False))
+            self._draw(partial(self._labelled, label, last), len(last))
+
+    def points(self, lines: Sequence[str]) -> None:
+        """Write lines one below the other, each marked and folded to fit the width there is."""
+        self.labelled([("  - ", line) for line in lines])
+
+    def labelled(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Write texts beside their labels, folded to fit the width there is; labels are as wide as the widest."""
+        shown = [(self._shown(label), self._shown(self._marked(text))) for label, text in rows]
+        wide = max((len(label) for label, _ in shown), default=0)
+        for label, text in shown:
+            self._draw(partial(self._labelled, f"{label:{wide}}", text), len(text))
+
+    def _labelled(self, label: str, text: str) -> None:
+        below = " " * len(label)
+        if self.is_terminal:
+            width = self._width() - 1
+            if cells(label) + _MIN_COLUMN <= width:
+                rows = fold(text, width, first=label, rest=below)
+            else:
+                rows = fold(label + text, width, rest=_GOES_ON)
+        else:
+            rows = textwrap.wrap(
+                text,
+                max(self._width(), len(label) + _MIN_COLUMN),
+                initial_indent=label,
+                subsequent_indent=below,
+                break_long_words=False,  # a path or a command is there to be copied
+                break_on_hyphens=False,
+            )
+        self._print(Text("\n".join(rows) or label.rstrip(" ")))
+
+    def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write a table with titles; its cells are folded to fit the width there is."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for title in titles:
+            table.add_column(title, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(escape(self.mask(cell), multiline=True)) for cell in row))
+        self._draw(lambda: self._print(table, soft_wrap=False))
+
+    def quote(self, title: str, text: str) -> None:
+        """Write text in a frame, so that nothing in it passes for ours."""
+        lines = self.mask(text)[:_MAX_QUOTE_CHARACTERS].splitlines()[:_MAX_QUOTE_LINES]
+        quoted = Question(title, "\n".join(lines), (), lambda count: ("",))
+
+        def draw() -> None:
+            layout = lay_out(quoted, self._width(), _MAX_QUOTE_CHARACTERS, safe=self._fit, in_ascii=self.is_ascii)
+            left_out = len(text) - len("\n".join(lines))
+            told = [f"  {left_out} characters are not shown"] if left_out > 0 else []
+            self._print(Text("\n".join([layout.title, *layout.frame, *told])))
+
+        self._draw(draw)
+
+    # -- a conversation --------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Columns that a row may take: all but the last, where terminals differ."""
+        return max(1, self._console.width - 1)
+
+    @property
+    def can_move(self) -> bool:
+        """Whether what was drawn can be drawn anew."""
+        return self.is_terminal and not self._console.is_dumb_terminal
+
+    def laid_out(self, shown: RenderableType, width: int) -> list[Text]:
+        """Return the rows of something for a width, escaped; a row that may be wider on some terminal is folded."""
+        options = self._console.options.update(width=max(1, width), height=None, highlight=False)
+        rows: list[Text] = []
+        for line in self._console.render_lines(shown, options, pad=False):
+            row = Text.assemble(*((escape(part.text), part.style or "") for part in line if not part.control))
+            row.rstrip()
+            rows += [row] if cells(row.plain) <= width else [Text(one) for one in fold(row.plain, width)]
+        return rows
+
+    def rows(self, rows: Sequence[Text], *, is_ours: bool = False) -> None:
+        """Write rows that are masked, escaped and folded already, in the place of those that were open."""
+        shown = Text("\n").join(rows)
+        with self._lock:
+            if self._backlog is None:
+                self._open = self._without_open()
+            self._draw(lambda: self._print(shown), len(shown), is_ours=is_ours)
+
+    def show_open(self, rows: Sequence[str], *, is_dim: bool = False) -> None:
+        """Show rows, masked, escaped and folded already, that are to be replaced; they stay below what is written.
+
+        Only what differs from the rows before is written, so that a text that grows does not flicker.
+        """
+        with self._lock:
+            if self.can_move and self._backlog is None and not self._bars:
+                if self._moving is not None:
+                    self._stand_still()
+                lead, tail = (_DIM, _PLAIN) if is_dim and rows else ("", "")
+                self._replace_open([f"{lead}{row}{tail}" for row in rows[-max(1, self._console.height - 2) :]], tail)
+
+    def _replace_open(self, rows: list[str], tail: str = "") -> None:
+        before, self._open = self._open, rows
+        same = next((at for at, (old, new) in enumerate(zip(before, rows, strict=False)) if old != new), None)
+        if same is None:
+            same = min(len(before), len(rows))
+        if before and same == len(before) - 1 < len(rows) and rows[same].startswith(before[same].removesuffix(tail)):
+            begun = len(before[same]) - len(tail)  # that row grew: what of it is there stays
+            written = (_DIM if tail else "") + "\n".join([rows[same][begun:], *rows[same + 1 :]])
+        elif before and same == len(before):
+            written = "".join(f"\n{row}" for row in rows[same:])
+        else:
+            same = min(same, max(0, len(rows) - 1))
+            written = _erasing(len(before) - same) + "\n".join(rows[same:])
+        self._stream_write(written)
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def _without_open(self) -> list[str]:
+        """Take the open rows away, and return none; who writes next also flushes."""
+        self._stream_write(_erasing(len(self._open)))
+        return []
+
+    # -- what moves ------------------------------------------------------------------------
+
+    def show_status(self, text: str) -> None:
+        """Show what is being waited for, until something else is written or `hide_status`; bars go before it."""
+        with self._lock:
+            if not self._bars:
+                self._move([self._shown(text)])
+
+    def hide_status(self) -> None:
+        """Take away what `show_status` showed."""
+        with self._lock:
+            if not self._bars:
+                self._stand_still()
+
+    def show_bars(self, bars: Sequence[tuple[str, str]]) -> None:
+        """Show how far several things have got, each what it is and how far, until there are none.
+
+        They stay below what is written meanwhile, and come back after a question.
+        """
+        with self._lock:
+            self._bars = tuple(bars)
+            self._show_bars()
+            if not self._bars:
+                self._stand_still()
+
+    def _show_bars(self) -> None:
+        if not self._bars:
+            return
+        bars = [(self._shown(label), self._shown(measure)) for label, measure in self._bars]
+        room = self._width() - _ANSWER_CELLS - max(cells(measure) for _, measure in bars) - 1
+        if room < _MIN_LABEL:
+            self._move([label for label, _ in bars])
+            return
+        labels = [clip(label, room) if measure else label for label, measure in bars]
+        column = max((cells(label) for label, (_, measure) in zip(labels, bars, strict=True) if measure), default=0)
+        gaps = [" " * (column - cells(label) + 1) for label in labels]
+        self._move([label + gap + one[1] for label, gap, one in zip(labels, gaps, bars, strict=True)])
+
+    def _move(self, rows: Sequence[str]) -> None:
+        """Draw rows that are escaped already, and go on drawing them."""
+        if not self.is_terminal or self._backlog is not None or self._open:
+            return
+        width = max(1, self._width() - _ANSWER_CELLS)
+        shown = Text("\n  ".join(clip(row, width).rstrip(" ") for row in rows[: max(1, self._console.height - 2)]))
+        with contextlib.suppress(OSError, ValueError):
+            if self._moving is None:
+                spinner = Spinner("dots", text=shown, style="status.spinner")
+                # Nothing is redirected: data for stdout would otherwise be drawn here while something moves.
+                live = Live(
+                    spinner,
+                    console=self._console,
+                    refresh_per_second=_DRAWINGS_PER_SECOND,
+                    transient=True,
+                    redirect_stdout=False,
+                    redirect_stderr=False,
+                )
+                self._moving = live, spinner
+                live.start()
+            else:
+                self._moving[1].update(text=shown)
+
+    def _stand_still(self) -> None:
+        self._open = self._without_open()
+        moving, self._moving = self._moving, None
+        if moving is not None:
+            with contextlib.suppress(OSError, ValueError):
+                moving[0].stop()
+
+    # -- questions -------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def question(self) -> Iterator[Drawing]:
+        """Give the screen to one question; all else that is drawn meanwhile is drawn when it is left."""
+        with self._lock:
+            self._stand_still()
+            self._backlog = backlog = Backlog()
+        drawing = Drawing(self._show_rows, self._lay_out)
+        try:
+            yield drawing
+        finally:
+            with self._lock:
+                if not drawing.is_answered:
+                    self._print(Text(""))  # the row in which nothing was typed ends here
+                self._backlog = None
+                backlog.release(self._draw, self.note)
+                self._show_bars()
+
+    def _lay_out(self, question: Question) -> Layout:
+        masked = replace(
+            question,
+            title=self.mask(question.title),
+            text=self.mask(question.text),
+            options=[Option(option.key, self.mask(option.text)) for option in question.options],
+        )
+        return lay_out(masked, self._console.width, self._console.height, safe=self._fit, in_ascii=self.is_ascii)
+
+    def _show_rows(self, rows: Sequence[str], style: str, end: str) -> None:
+        with self._lock:
+            # What was typed before has left the cursor anywhere in a row.
+            if self.is_terminal and not self._console.is_dumb_terminal:
+                self._stream_write("\r\x1b[K")
+            self._print(Text("\n".join(rows), style), end=end)
+
+    # -- what all have in common -----------------------------------------------------------
+
+    def _draw(self, draw: Callable[[], None], size: int = 0, *, is_ours: bool = True) -> None:
+        with self._lock:
+            if self._backlog is not None:
+                self._backlog.add(draw, size, is_ours=is_ours)
+                return
+            opened = self._open
+            self._stand_still()
+            with contextlib.suppress(OSError, ValueError):
+                draw()
+            if opened:
+                self._replace_open(opened)
+            self._show_bars()
+
+    def _print(self, shown: RenderableType, *, soft_wrap: bool = True, end: str = "\n") -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._console.print(shown, soft_wrap=soft_wrap, end=end)
+
+    def _stream_write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+
+    def _shown(self, text: str, characters: int = _MAX_LINE_CHARACTERS) -> str:
+        # Masked before it is cut: half a secret is no secret to a mask.
+        masked = self.mask(text[:_MAX_MASKED_CHARACTERS])
+        is_cut = len(masked) > characters or len(text) > _MAX_MASKED_CHARACTERS
+        return escape(masked[:characters] + "…" if is_cut else masked)
+
+    def _marked(self, text: str, row: str = "") -> str:
+        """Return a text with the characters named that are not as they look in it, or in the row that it ends."""
+        return marked(self.mask(text[:_MAX_MASKED_CHARACTERS]), self.mask(row[:_MAX_MASKED_CHARACTERS]))
+
+    def _name(self, name: str) -> str:
+        """Return a name for the start of a row, where it is not to look like a mark of ours."""
+        shown = self._shown(name, _MAX_NAME_CHARACTERS)
+        return shown if shown[:1].isalnum() else f"`{shown}`"
+
+    def _fit(self, text: str) -> str:
+        """Return the text as the stream's encoding will have it, whose escapes take more cells."""
+        encoding = self._stream.encoding or "utf-8"
+        return escape(text).encode(encoding, "backslashreplace").decode(encoding)
+
+    @property
+    def is_ascii(self) -> bool:
+        try:
+            "│║".encode(self._stream.encoding or "utf-8")
+        except UnicodeEncodeError:
+            return True
+        return False
+
+    def _width(self) -> int:
+        return self._console.width
+
+
+def _erasing(count: int) -> str:
+    """Return what erases the row of the cursor and those above it, `count` in all, and leaves it at their start."""
+    return "\r\x1b[2K" + "\x1b[1A\x1b[2K" * (count - 1) if count > 0 else ""
+
+
+class Drawing:
+    """A question on the screen; `is_answered` is for whoever asks to say."""
+
+    def __init__(self, show: Callable[[Sequence[str], str, str], None], lay_out: Callable[[Question], Layout]) -> None:
+        self.is_answered = False
+        self._show = show
+        self._lay_out = lay_out
+        self._ending: Sequence[str] = ()
+
+    def draw(self, question: Question) -> int:
+        """Write the question up to the line that invites an answer; return how many options could be shown."""
+        layout = self._lay_out(question)
+        style = _STYLES["hint"] if question.is_ours else _STYLES["warning"]
+        if layout.title:
+            self._show([layout.title], style, "\n")
+        self._show([*layout.frame, *layout.options], "", "\n")
+        self._ending = layout.ending
+        return layout.shown_options
+
+    def invite(self) -> None:
+        """Write what is to be typed; from now on an answer counts."""
+        self._show(self._ending, "", "")
+
+
+class _Console(Console):
+    """A console as large as the terminal it writes to, which takes a reader's leaving for no reason to exit."""
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        try:
+            columns, rows = os.get_terminal_size(self.file.fileno())
+        except (OSError, ValueError):
+            columns = rows = 0
+        otherwise = super().size
+        return ConsoleDimensions(columns or otherwise.width, rows or otherwise.height)
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        self._width, self._height = new_size
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True

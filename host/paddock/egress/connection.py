@@ -1,0 +1,253 @@
+"""One connection to one destination that a rule allows, from its beginning to its end: what is said decides how.
+
+The destination may speak first, and is passed on, unless only `public` allows it; of the client nothing is before it is
+known what it speaks. TLS has
+to name the destination, and is then carried as it is, or ended here if a key is to be put in; of a hello that hides
+another in it, the outer name counts. HTTP is passed on request
+by request. Anything else is carried as it is, where neither of them is expected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+from paddock.egress.connection_record import Way
+from paddock.egress.context import Outlet
+from paddock.egress.dialer import DialError
+from paddock.egress.first_bytes import Opening, opening_of
+from paddock.egress.http.exchange import AnswerError
+from paddock.egress.http.relay import Errand, HttpRelay, plain_answer
+from paddock.egress.http.request_head import HTTP_PORT, HTTPS_PORT, BadRequestError, RequestHead, split_target
+from paddock.egress.idle_timeout import IdleError, ends_when_idle
+from paddock.egress.refusal import RefusedError
+from paddock.egress.relay import Relay
+from paddock.egress.stream import SocketStream, Stream, receive_more, why
+from paddock.egress.tls.client_hello import ClientHelloError, read_client_hello
+from paddock.egress.tls.stream import TlsStream
+from paddock.egress.upstream import Link
+from paddock.errors import Denial
+from paddock.plan.host_name import Destination
+
+_UNRECOGNIZED_NAME: Final = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal alert, which clients tell people of (RFC 6066)
+_ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+class Passage:
+    """A connection of `client`, which it ends, to `destination`.
+
+    `is_tunnel` says that the client asked for it by CONNECT, and waits for the answer.
+    """
+
+    def __init__(
+        self, outlet: Outlet, client: SocketStream, destination: Destination, way: Way, *, is_tunnel: bool = False
+    ) -> None:
+        self._outlet = outlet
+        self._client = client
+        self._destination = destination
+        self._is_tunnel = is_tunnel
+        self._keys = outlet.keys_for(destination)
+        self._record = outlet.record(way)
+        self._is_public = False  # whether nothing but `public` allows it
+        self._is_encrypted = False  # towards the client, by the host
+        self._opening_seen: Opening | None = None
+
+    async def run(self, received: bytes = b"") -> None:
+        """Carry it to its end, and record it; `received` is what came of the client already."""
+        try:
+            rule = self._outlet.rule_for(self._destination)
+            self._is_public = rule.is_public
+            self._record.goes_to(self._destination, rule)
+            await self._carry(received)
+            self._client.close()
+        except RefusedError as refused:
+            await self._part_refused(refused, self.deny(refused))
+        except DialError as error:
+            self._record.end("failed", error.reason)
+            if self._is_tunnel:
+                await self._client.part(plain_answer(504 if error.timed_out else 502, f"{error.reason}\n"))
+        except AnswerError as error:
+            self._record.end("failed", error.reason)
+            if error.status is not None:
+                await self._client.part()
+        except IdleError:
+            self._record.end("idle")
+        except OSError as error:
+            self._record.end("failed", why(error))
+        finally:
+            self._record.end("cut")
+            self._client.reset()
+
+    # -- as the judge of requests ----------------------------------------------------------------
+
+    @property
+    def subject(self) -> str:
+        return self._destination.text
+
+    def judge(self, head: RequestHead) -> Errand:
+        """Return what a request asks for, if it asks for it at the destination."""
+        if head.method == b"CONNECT":
+            raise BadRequestError("a request for a tunnel to something that is no proxy")
+        asked = split_target(head.target)
+        named = head.host(HTTPS_PORT if self._is_encrypted else HTTP_PORT)
+        for other in (named, asked[0] if asked is not None else None):
+            if other is not None and other != self._destination:
+                raise self._names_another(other)
+        return Errand(self._destination, head.target if asked is None else asked[1])
+
+    async def open(self, destination: Destination) -> Link:
+        """Return a connection to the destination, a new one each time."""
+        if self._record.address:  # the record is that of the connection before this one
+            self._record = self._record.next()
+        return await self._outlet.open(destination, self._record, encrypted=self._is_encrypted)
+
+    def deny(self, refused: RefusedError) -> Denial:
+        """Tell of a refusal, and record it."""
+        self._record.end("refused", refused.reason)
+        return self._outlet.deny(refused)
+
+    # -- what is said ----------------------------------------------------------------------------
+
+    async def _carry(self, received: bytes) -> None:
+        if self._keys:
+            await self._greet()
+            async with self._not_idle():
+                opening, first = await self._opening(received)
+            await self._put_in_keys(opening, first)
+            return
+        link = await self._outlet.open(self._destination, self._record)
+        relay = Relay(self._client.sock, link.below.sock, self._record, link.below.rates)
+        try:
+            await self._greet()
+            if not self._is_public:
+                relay.start_down()
+            async with self._not_idle():
+                opening, first = await self._opening(received)
+            self._refuse_the_unexpected(opening)
+            if opening is Opening.HTTP:
+                relay.stop()
+                await self._pass_on_requests(first, link)
+                return
+            if opening is Opening.TLS:
+                first = await self._checked_hello(first)
+            self._record.protocol = "tls" if opening is Opening.TLS else "raw"
+            async with self._not_idle():
+                await relay.run(first)
+            link.end("ended")
+        finally:
+            relay.stop()
+            link.drop()
+
+    def _not_idle(self) -> AbstractAsyncContextManager[None]:
+        return ends_when_idle(lambda: self._record.up + self._record.down, self._outlet.bounds.idle_seconds)
+
+    async def _greet(self) -> None:
+        if self._is_tunnel:
+            await self._client.send(_ESTABLISHED)
+            self._is_tunnel = False
+
+    async def _opening(self, received: bytes) -> tuple[Opening | None, bytes]:
+        """Return what the client speaks, and what it has said; None if it says nothing."""
+        data = received or await self._client.receive()
+        async with self._in_time("what it speaks"):
+            while (opening := opening_of(data)) is None and data:
+                more = await receive_more(self._client)
+                if not more:
+                    raise self._refused("the client ended before it was clear what it speaks")
+                data += more
+        self._opening_seen = opening
+        return opening, data
+
+    def _refuse_the_unexpected(self, opening: Opening | None) -> None:
+        if opening is Opening.HTTP and self._record.down:
+            raise self._refused("the destination spoke before the request")
+        if not isinstance(self._destination.host, str) or (opening is None and not self._is_public):
+            return
+        expected = {HTTPS_PORT: Opening.TLS, HTTP_PORT: Opening.HTTP}.get(self._destination.port, opening)
+        if expected is not None and opening is not expected:
+            raise self._refused(f"only {expected.name} is spoken at port {self._destination.port}")
+
+    async def _checked_hello(self, data: bytes) -> bytes:
+        """Return all that was received, once it names the destination."""
+        host = self._destination.host
+        if not isinstance(host, str):
+            return data  # an address was granted, whatever names there are for it
+        try:
+            async with self._in_time("its TLS"):
+                while (hello := read_client_hello(data)) is None:
+                    more = await receive_more(self._client)
+                    if not more:
+                        raise self._refused("the client ended in the middle of a hello")
+                    data += more
+        except ClientHelloError as error:
+            raise self._refused(f"its TLS cannot be read: {error}") from None
+        if hello.server_name is None:
+            raise self._refused("its TLS names no server")
+        if hello.has_encrypted_hello and self._is_public:
+            raise self._refused("its TLS has an encrypted hello, which may name another server than can be read")
+        if hello.server_name != host:
+            raise self._names_another(Destination(hello.server_name, self._destination.port))
+        return data
+
+    async def _pass_on_requests(self, first: bytes, link: Link | None, client: Stream | None = None) -> None:
+        self._record.protocol = "inject" if self._keys else "http"
+        await HttpRelay(client or self._client, self._client, self, self._outlet, link).run(first)
+
+    async def _put_in_keys(self, opening: Opening | None, first: bytes) -> None:
+        if opening is None:
+            return
+        self._refuse_the_unexpected(opening)
+        if opening is Opening.TLS:
+            client = await self._ended_tls(await self._checked_hello(first))
+            self._is_encrypted = True
+            await self._pass_on_requests(b"", None, client)
+        elif opening is Opening.OTHER:
+            raise self._refused("a key is put in here, which only works in HTTP")
+        elif isinstance(self._destination.host, str) or not self._destination.host.is_loopback:
+            raise self._refused("a key is put in here, and would leave the machine unencrypted")
+        else:
+            await self._pass_on_requests(first, None)
+
+    async def _ended_tls(self, first: bytes) -> TlsStream:
+        authority = self._outlet.authority
+        assert authority is not None  # there are keys
+        context = authority.context_for(self._destination.host)
+        try:
+            async with self._in_time("its TLS"):
+                return await TlsStream.serve(self._client, context, first)
+        except ssl.SSLError as error:
+            raise AnswerError(f"the client's TLS failed: {error.reason}", None) from None
+
+    # -- refusals --------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _in_time(self, what: str) -> AsyncIterator[None]:
+        seconds = self._outlet.bounds.head_seconds
+        try:
+            async with asyncio.timeout(seconds) as timeout:
+                yield
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise self._refused(f"the client takes longer than {seconds:g} s to say {what}", 408) from None
+
+    def _refused(self, reason: str, status: int = 403) -> RefusedError:
+        return RefusedError(self._destination.text, reason, status=status)
+
+    def _names_another(self, other: Destination) -> RefusedError:
+        """Return the refusal of a connection that says it is for another host than it goes to."""
+        reason = f"the connection is one to {self._destination.text}"
+        is_granted = self._outlet.rules.rule_for(other) is not None
+        return RefusedError(other.text, reason, lacks=[] if is_granted else [other.text])
+
+    async def _part_refused(self, refused: RefusedError, denial: Denial) -> None:
+        """Tell the client in the words of what it speaks, if it was not told."""
+        if self._is_tunnel:
+            await self._client.part(plain_answer(refused.status or 403, f"{denial.describe()}\n{denial.hint}\n"))
+        elif self._record.protocol in ("http", "inject"):
+            await self._client.part()
+        elif self._opening_seen is Opening.TLS:
+            await self._client.part(_UNRECOGNIZED_NAME)

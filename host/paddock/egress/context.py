@@ -1,0 +1,149 @@
+"""What all connections of one module share: its rules, its keys, how destinations are reached, and who is told.
+
+Opens links; what is said on them is the business of those who ask for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from paddock.egress.bounds import Bounds
+from paddock.egress.connection_record import ConnectionRecord, Recorder, Way
+from paddock.egress.dialer import Dialer, DialError, Resolver
+from paddock.egress.injection import Injection, Keys, keys_for
+from paddock.egress.neighbours import Neighbourhood
+from paddock.egress.public_rates import PublicRates
+from paddock.egress.refusal import RefusedError, not_granted
+from paddock.egress.rules import NetRules
+from paddock.egress.stream import SocketStream, Stream
+from paddock.egress.tls.stream import TlsStream
+from paddock.egress.token_bucket import Budget
+from paddock.egress.upstream import Link
+from paddock.errors import Denial
+from paddock.plan.host_name import Destination
+from paddock.plan.net_rule import NetRule
+
+if TYPE_CHECKING:
+    from paddock.egress.tls.certificate_authority import CertificateAuthority
+
+
+class Outlet:
+    """The way out of one module."""
+
+    def __init__(
+        self,
+        module: str,
+        rules: NetRules,
+        injections: Sequence[Injection],
+        *,
+        recorder: Recorder,
+        resolve: Resolver,
+        neighbours: Neighbourhood | None,
+        upstream_tls: ssl.SSLContext | None,
+        bounds: Bounds,
+        line: Callable[[Sequence[str]], str],
+    ) -> None:
+        self.module = module
+        self.rules = rules
+        self.bounds = bounds
+        self.requests = Budget(bounds.requests_per_second, bounds.requests_at_once)
+        self.on_denial: Callable[[Denial], None] = lambda denial: None
+        self.authority = _authority_for(injections)
+        self._injections = tuple(injections)
+        self._recorder = recorder
+        self._public = PublicRates(bounds)
+        self._dialer = Dialer(rules, resolve, bounds.connect_seconds, neighbours)
+        self._given_tls = upstream_tls
+        self._line = line
+
+    def record(self, way: Way) -> ConnectionRecord:
+        """Return the record of a connection that begins now."""
+        return ConnectionRecord(self._recorder, self.module, way)
+
+    def keys_for(self, destination: Destination) -> Keys:
+        """Return what is to be put into requests for a destination."""
+        return keys_for(destination, self._injections)
+
+    def rule_for(self, destination: Destination) -> NetRule:
+        """Return the rule that allows a destination.
+
+        Raises:
+            RefusedError: None does.
+        """
+        rule = self.rules.rule_for(destination)
+        if rule is not None:
+            return rule
+        if self.rules.knows(destination.host):
+            raise not_granted(destination, f"the host was granted, port {destination.port} of it was not")
+        if isinstance(destination.host, str):
+            raise not_granted(destination, "it was not granted")
+        raise not_granted(destination, "an address has to be granted by itself, and this one was not")
+
+    def deny(self, refused: RefusedError) -> Denial:
+        """Tell of a refusal, once, and return what was told."""
+        if refused.denial is None:
+            refused.denial = Denial(
+                operation=refused.operation,
+                target=refused.target,
+                caller=self.module,
+                layer="egress",
+                grant=self._line(refused.lacks) if refused.lacks else "",
+                reason=refused.reason,
+            )
+            self.on_denial(refused.denial)
+        return refused.denial
+
+    async def open(self, destination: Destination, record: ConnectionRecord, *, encrypted: bool = False) -> Link:
+        """Return a connection to a destination that some rule allows, in TLS if it is to be `encrypted` by the host.
+
+        Raises:
+            RefusedError: The name leads to where names may not lead.
+            DialError: It cannot be reached, or is not who it should be.
+        """
+        rates = self._public if self.rule_for(destination).is_public else None
+        if rates is not None:
+            await rates.connections.spend()
+        deadline = asyncio.get_running_loop().time() + self.bounds.connect_seconds
+        sock, address = await self._dialer.dial(destination)
+        record.address = str(address)
+        below = SocketStream(sock, record, rates)
+        stream: Stream = below
+        if encrypted:
+            try:
+                stream = await self._encrypted(below, destination, deadline)
+            except BaseException:
+                below.reset()
+                raise
+        return Link(destination, below, stream, record, self.keys_for(destination))
+
+    async def _encrypted(self, below: SocketStream, destination: Destination, deadline: float) -> TlsStream:
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await TlsStream.connect(below, self._tls, str(destination.host))
+        except TimeoutError:
+            raise DialError(f"no TLS with {destination.text} in time", timed_out=True) from None
+        except ssl.SSLCertVerificationError as error:
+            raise DialError(f"{destination.text} is not trusted: {error.verify_message}") from None
+        except OSError as error:
+            raise DialError(f"no TLS with {destination.text}: {error.strerror or 'the connection broke'}") from None
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        if self._given_tls is not None:
+            return self._given_tls
+        context = ssl.create_default_context()
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+
+def _authority_for(injections: Sequence[Injection]) -> CertificateAuthority | None:
+    if not injections:
+        return None
+    # What it takes to sign is loaded for modules that have a key put in, and for no others.
+    from paddock.egress.tls.certificate_authority import CertificateAuthority
+
+    return CertificateAuthority(each.rule for each in injections)

@@ -1,0 +1,226 @@
+"""Pass on the HTTP requests of one client, each judged by itself, and their answers.
+
+The next request is not looked at before the last one is answered. Between two of them the end of either side is the end
+of the other, so that a client finds out as it would without this that a server has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Protocol
+
+from paddock.egress.connection_record import Outcome
+from paddock.egress.context import Outlet
+from paddock.egress.dialer import DialError
+from paddock.egress.http.exchange import AnswerError, HttpExchange
+from paddock.egress.http.request_head import BadRequestError, RequestHead, take_head
+from paddock.egress.idle_timeout import IdleError, ends_when_idle
+from paddock.egress.refusal import RefusedError
+from paddock.egress.stream import SocketStream, Stream, receive_more, wait_for_any
+from paddock.egress.upstream import Link
+from paddock.errors import Denial
+from paddock.plan.host_name import Destination
+
+_TELL_SECONDS = 1.0  # for a client to take what it is told last; it may not be reading
+_LOOK_SECONDS = 2.0  # between looks at whether the client is still there while an answer is awaited
+
+
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """A client's wish to speak to a destination in its own way; `received` is what it said already."""
+
+    destination: Destination
+    received: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Where one request goes, and what it asks for there."""
+
+    destination: Destination
+    target: bytes
+
+
+class Judge(Protocol):
+    """Who decides about requests, and opens the connections for them."""
+
+    @property
+    def subject(self) -> str:
+        """What is refused with a request that cannot be understood."""
+        ...
+
+    def judge(self, head: RequestHead) -> Errand | Destination:
+        """Return where a request may go; a destination alone is that of a tunnel.
+
+        Raises:
+            RefusedError: It may not.
+            BadRequestError: It is none that is passed on.
+        """
+        ...
+
+    async def open(self, destination: Destination) -> Link:
+        """Return a connection that the caller is to end.
+
+        Raises:
+            RefusedError: There is none to be made.
+            DialError: It cannot be reached.
+        """
+        ...
+
+    def deny(self, refused: RefusedError) -> Denial:
+        """Tell of a refusal, once."""
+        ...
+
+
+class HttpRelay:
+    """One client's requests; `below` is the socket under its stream."""
+
+    def __init__(
+        self, client: Stream, below: SocketStream, judge: Judge, outlet: Outlet, link: Link | None = None
+    ) -> None:
+        self._client = client
+        self._below = below
+        self._judge = judge
+        self._bounds = outlet.bounds
+        self._budget = outlet.requests
+        self._link = link
+        self._is_asked = False  # whether a request is on its way
+
+    async def run(self, received: bytes) -> Tunnel | None:
+        """Serve the client until it ends or wants a tunnel; `received` is what it said already.
+
+        Raises:
+            RefusedError: A request was refused; the client knows.
+            AnswerError: There was no answer; the client knows, if nothing of one was sent.
+            IdleError: Nothing has happened for too long.
+            OSError: The connection with the client broke.
+        """
+        carried = self._below.traffic
+        try:
+            async with ends_when_idle(lambda: carried.up + carried.down, self._bounds.idle_seconds):
+                return await self._serve(bytearray(received))
+        except IdleError:
+            self._end_link("idle")
+            raise
+        except RefusedError as refused:
+            denial = self._judge.deny(refused)
+            self._end_link("cut" if self._is_asked else "ended")
+            if refused.status is not None:
+                await self._tell(refused.status, f"{denial.describe()}\n{denial.hint}\n")
+            raise
+        except AnswerError as error:
+            self._end_link("failed", error.reason)
+            if error.status is not None:
+                await self._tell(error.status, f"{error.reason}\n")
+            raise
+        finally:
+            self._end_link("cut")
+
+    async def _serve(self, buffer: bytearray) -> Tunnel | None:
+        while True:
+            try:
+                head = await self._next_head(buffer)
+                if head is None:
+                    self._end_link("ended")
+                    return None
+                await self._budget.spend()
+                errand = self._judge.judge(head)
+                if isinstance(errand, Destination):
+                    self._end_link("ended")
+                    return Tunnel(errand, bytes(buffer))
+                link = await self._link_to(errand.destination)
+                link.record.requests += 1
+                exchange = HttpExchange(self._client, head, link, errand.target)
+                self._is_asked = True
+                rest = await self._carried_out(exchange, link, bytes(buffer))
+                self._is_asked = False
+            except BadRequestError as bad:
+                raise RefusedError(self._judge.subject, bad.reason, status=bad.status) from None
+            if not exchange.keeps_link:
+                self._end_link("ended")
+            if rest is None:
+                self._end_link("ended")
+                return None
+            buffer[:] = rest
+
+    async def _carried_out(self, exchange: HttpExchange, link: Link, received: bytes) -> bytes | None:
+        loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
+            if self._below.is_ended_by_peer:
+                link.hang_up()  # nobody waits for the answer
+            else:
+                timer = loop.call_later(_LOOK_SECONDS, look)
+
+        timer = loop.call_later(_LOOK_SECONDS, look)
+        try:
+            return await exchange.run(received)
+        finally:
+            timer.cancel()
+
+    async def _next_head(self, buffer: bytearray) -> RequestHead | None:
+        """Return the head of the next request, None at the end of either side."""
+        if not buffer:
+            if self._link is not None and not await self._is_asked_first(self._link):
+                return None
+            buffer += await self._client.receive()
+            if not buffer:
+                return None
+        try:
+            async with asyncio.timeout(self._bounds.head_seconds):
+                while (head := take_head(buffer, self._bounds.head_bytes)) is None:
+                    received = await receive_more(self._client)
+                    if not received:
+                        raise BadRequestError("the client ended in the middle of a request")
+                    buffer += received
+                return head
+        except TimeoutError:
+            reason = f"the head of a request takes longer than {self._bounds.head_seconds:g} s"
+            raise BadRequestError(reason, HTTPStatus.REQUEST_TIMEOUT) from None
+
+    async def _is_asked_first(self, link: Link) -> bool:
+        """Wait until either side says something; return whether it is the client. The destination can only end."""
+        ready = await wait_for_any(self._client, link.stream)
+        if link.stream in ready:
+            self._end_link("ended")
+        return self._client in ready
+
+    async def _link_to(self, destination: Destination) -> Link:
+        if self._link is not None and self._link.destination != destination:
+            self._end_link("ended")
+        if self._link is None:
+            try:
+                self._link = await self._judge.open(destination)
+            except DialError as error:
+                raise AnswerError(error.reason, 504 if error.timed_out else 502) from None
+        return self._link
+
+    def _end_link(self, outcome: Outcome, reason: str = "") -> None:
+        if self._link is not None:
+            self._link.end(outcome, reason)
+            self._link = None
+
+    async def _tell(self, status: int, text: str) -> None:
+        with suppress(OSError):
+            async with asyncio.timeout(_TELL_SECONDS):
+                await self._client.send(plain_answer(status, text))
+                await self._client.finish()
+
+
+def plain_answer(status: int, text: str) -> bytes:
+    """Return a whole answer of the host's own, after which the connection ends."""
+    body = text.encode("utf-8", "replace")
+    head = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    ]
+    if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        head.append('Proxy-Authenticate: Basic realm="paddock"')
+    return "\r\n".join([*head, "", ""]).encode("ascii") + body

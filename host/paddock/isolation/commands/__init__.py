@@ -1,0 +1,1 @@
+"""Sandboxed workers for commands: git and the installers of packages."""

@@ -1,0 +1,286 @@
+"""What one module is shut into: the profile that its process applies to itself, compiled from what its entry grants.
+
+Decides and starts nothing. Every path is followed here, once; none in a profile is a link. All that is wrong with an
+entry's grants is one error, which names each place in the plan and what to write instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
+from paddock.isolation.fixed_paths import FixedPaths
+from paddock.isolation.mount_table import MountTable
+from paddock.isolation.program_mounts import show_located, show_system
+from paddock.isolation.runtime_paths import RuntimePaths
+from paddock.isolation.watchlist import Watchlist
+from paddock.isolation.worker_network import WorkerNetwork
+from paddock.plan.model import ModuleEntry
+from paddock.policy.grants import Grants
+from paddock.policy.guarded_paths import GuardedPaths, when_made
+from paddock.policy.guarded_places import runner_of
+from paddock.policy.limits import ResourceLimits
+from paddock.policy.owner import Owner
+from paddock.policy.path_walk import GrantedPath
+from paddock.policy.programs import Program, configuration_of
+from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
+from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sources import Resolution
+
+# Each costs the worker a mount, and one for each folder on the way; the runtime's own are thirty, and 240 can be had.
+_MAX_PROTECTED: Final = 40
+_MAX_SHOWN: Final = 5
+_MAX_HOME_LINKS: Final = 64
+_TASKS_OF_OURS: Final = 2  # its init, and the worker itself
+_THREAD_BYTES: Final = 72 << 20  # of addresses, next to none of it memory: a stack and an arena of the allocator
+_LOCKED_BYTES: Final = 64 << 10
+_PENDING_SIGNALS: Final = 1024  # and timers, which take as much memory as they like otherwise
+_MAX_RLIMIT: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """A profile, and what went into it: `grants`, the guarded paths in them, and which of these are `protected`.
+
+    `held` are links by way of which other programs come to a guarded path, and which stay in their places. `folder`
+    is where the module starts: the working directory if it may see any of it, else its private folder.
+    """
+
+    profile: SandboxProfile
+    folder: Path
+    grants: Grants = field(default_factory=Grants)
+    guarded: tuple[GuardedPaths, ...] = ()
+    protected: tuple[Path, ...] = ()
+    held: tuple[Path, ...] = ()
+    home: Path = Path("/")
+
+    def lines(self) -> tuple[str, ...]:
+        """Return what is granted, and what is left out of it, as a person is shown it."""
+        kept = (f"not write {path}" for path in self.protected)
+        return (*self.grants.lines(), *kept, *(f"not replace {link}" for link in self.held), *self._notes())
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return of these lines the ones that whoever wrote the grants may not expect: links, and what stays open."""
+        return (*self.grants.linked(), *self._notes())
+
+    def home_links(self) -> dict[str, str]:
+        """Return where, by names relative to it, the module's own home leads to what it is granted of the user's.
+
+        Modules know these places as `~/…`, and a grant of them as that.
+        """
+        located = (path for program in self.grants.by_path for path in program.located)
+        within = (path for path in (*self.grants.paths, *located) if self.home in path.spelled.parents)
+        links = {str(path.spelled.relative_to(self.home)): str(path.path) for path in within}
+        return dict(sorted(links.items())[:_MAX_HOME_LINKS])
+
+    def watchlist(self) -> Watchlist:
+        """Return the present state of what is guarded and can change all the same, to be compared afterwards."""
+        return Watchlist.take(self.guarded, self.home, (*self.protected, *self.held), self._granted())
+
+    def _granted(self) -> set[Path]:
+        return {path.path for path in self.grants.writes}
+
+    @property
+    def left_open(self) -> tuple[Path, ...]:
+        """What is guarded and not protected: at a level without mounts, and beyond as many as there can be."""
+        granted = self._granted()
+        closed = dict.fromkeys(path for one in self.guarded for path in one.closed(granted))
+        links = dict.fromkeys(link for one in self.guarded for link in one.links_to_hold(granted))
+        unheld = [link for link in links if link not in self.held and not self._is_protected(link)]
+        return (*(path for path in closed if self._is_open(path, granted) and path not in unheld), *unheld)
+
+    def _is_protected(self, path: Path) -> bool:
+        return any(one in self.protected for one in (path, *path.parents))
+
+    def _is_open(self, path: Path, granted: Collection[Path]) -> bool:
+        """Whether a module can change what a guarded path leads to."""
+        real = Path(os.path.realpath(path))
+        folders = {*granted, *(one.folder for one in self.guarded)}
+        return not self._is_protected(real) and any(folder in folders for folder in (real, *real.parents))
+
+    @property
+    def shortage(self) -> str:
+        """What to tell people where there is more to protect than can be; else nothing."""
+        if max(len(self.protected), len(self.held)) < _MAX_PROTECTED or not (exposed := self.left_open):
+            return ""
+        return f"only {_MAX_PROTECTED} places that other programs run are kept as they are, {len(exposed)} are not"
+
+    def _notes(self) -> Iterator[str]:
+        for program in self.grants.left_out:
+            yield (
+                f"note: `{program.name}` is left out, since it brings what may not be shown here: "
+                f"{program.describe()}; programs that need it do not start"
+            )
+        exposed = self.left_open
+        if self.shortage:
+            yield f"{self.shortage}:"
+        for path in exposed[:_MAX_SHOWN]:
+            yield f"note: {runner_of(path)} may run {path}, and nothing keeps it from being written"
+        if len(exposed) > _MAX_SHOWN:
+            yield f"note: so it is with {len(exposed) - _MAX_SHOWN} more"
+        for one in self.guarded:
+            if not one.is_complete:
+                yield f"note: {one.folder} may hold more that other programs run than was found in it"
+
+
+def confine(
+    entry: ModuleEntry,
+    *,
+    level: IsolationLevel,
+    resolution: Resolution,
+    working_dir: Path,
+    runtime: RuntimePaths,
+    limits: ResourceLimits,
+    owner: Owner,
+    scratch: Path,
+    home: Path | None = None,
+    network: WorkerNetwork | None = None,
+    modules: Iterable[Resolution] = (),
+    kept: Iterable[Path] = (),
+    earlier: Collection[GuardedPaths] = (),
+    holds_links: bool = True,
+    lets_see: Callable[[Program], bool] = lambda program: True,
+    found: Grants | None = None,
+) -> Confinement:
+    """Return what a plan entry's module is shut into at `level`.
+
+    `working_dir` is absolute and without links; `scratch` is the private folder as the worker will know it, `home` one
+    that is kept for it when it ends. Without a `network` no socket can be made. No module of a session may change the
+    code of one of its `modules`, nor the files and folders that are to be `kept`. What was found guarded `earlier`,
+    before modules could add to it, comes first. `holds_links` says whether a link can be made a mount. `lets_see` says
+    whether it may be shown a program that its entry does not name, which it finds where it may run all that it sees.
+    `found` are the entry's grants where they were followed before, and are not to lead elsewhere by now.
+
+    Raises:
+        GrantError: Something cannot be granted as it is written.
+    """
+    by_mounts = level in LEVELS_WITH_NAMESPACES
+    fixed = FixedPaths.of(resolution, modules, runtime.installation, kept)
+
+    def check_write(granted: GrantedPath) -> None:
+        if level != "none":
+            fixed.refuse(granted, by_mounts=by_mounts)
+
+    grants = found if found is not None else Grants.of(entry, working_dir, owner, check_write, lets_see)
+    if level == "none":
+        return Confinement(SandboxProfile(level=level, scratch=str(scratch)), working_dir, grants, home=owner.home)
+
+    folders = (path.path for path in grants.writes if path.is_directory)
+    guarded = tuple(GuardedPaths.find(folder, owner.home).with_earlier(earlier) for folder in folders)
+    protected = _kept_first(guarded, grants, earlier, GuardedPaths.to_protect) if by_mounts else ()
+    held = _kept_first(guarded, grants, earlier, GuardedPaths.links_to_hold) if by_mounts and holds_links else ()
+    table = MountTable()
+    _show_runtime(table, runtime, grants, by_mounts=by_mounts)
+    runs_all = grants.programs is None
+    for path in grants.paths:
+        table.grant(path.path, writable=path in grants.writes, mappable=runs_all)
+    if home is not None:
+        table.grant(home, writable=True)
+    for folder in (*fixed.inside(path.path for path in grants.writes), *protected):
+        table.fix(folder, mappable=runs_all)
+    for link in held:
+        table.hold(link)
+    for folder in (fixed.codes[0].root, *resolution.libraries):
+        table.fix(folder, mappable=True)
+    for source, target in network.files if network is not None else ():
+        table.fix(source, target)
+    if by_mounts:
+        _show_spellings(table, grants)
+    profile = SandboxProfile(
+        level=level,
+        mounts=table.mounts() if by_mounts else _by_source(table.mounts()),
+        programs=grants.executable(),
+        rlimits=_rlimits(limits, level),
+        scratch=str(scratch),
+        tmp_bytes=limits.tmp_max,
+        network=None if network is None else NetworkAccess(network.ports),
+        links=table.links() if by_mounts else (),
+    )
+    folder = working_dir if _sees_any_of(working_dir, grants) else scratch
+    return Confinement(profile, folder, grants, guarded, protected, held, owner.home)
+
+
+def _show_runtime(table: MountTable, runtime: RuntimePaths, grants: Grants, *, by_mounts: bool) -> None:
+    located = grants.by_path
+    seen = [path.path for path in (*grants.paths, *(path for program in located for path in program.located))]
+    if grants.may_run:
+        show_system(table, grants.programs)
+        show_located(table, located)
+        seen.append(Path("/usr"))
+        if not by_mounts:
+            named = None if grants.programs is None else (*grants.programs, *grants.located)
+            for path in configuration_of(named):
+                table.grant(path)
+    runtime.show(table, by_mounts=by_mounts, seen=seen)
+
+
+def _show_spellings(table: MountTable, grants: Grants) -> None:
+    """Have granted paths be seen under the names they were granted by, where no link that is seen leads there.
+
+    Once everything else is in the table, for what is kept there is kept under each name; and outer names first, since
+    nothing can be mounted by way of a link.
+    """
+    for path in sorted(grants.paths, key=lambda granted: granted.spelled.parts):
+        if not table.is_seen(path.spelled):
+            table.alias(path.path, path.spelled)
+    # A link on the way that is seen leads to a name that has to be there as well.
+    located = (path for program in grants.by_path for path in program.located)
+    names = {name: path.path for path in located for name in (path.spelled, *path.others)}
+    for name in sorted(names, key=lambda name: name.parts):
+        if not table.is_seen(name):
+            table.alias(names[name], name)
+
+
+def _kept_first(
+    guarded: Iterable[GuardedPaths],
+    grants: Grants,
+    earlier: Iterable[GuardedPaths],
+    wanted: Callable[[GuardedPaths, Collection[Path]], tuple[Path, ...]],
+) -> tuple[Path, ...]:
+    """Return what is to be kept as it is; of too many what was found earlier, and then the oldest.
+
+    A module can make more, also for the next session, but none that is older than what was there before it.
+    """
+    granted = {path.path for path in grants.writes}
+    found = tuple(dict.fromkeys(path for one in guarded for path in wanted(one, granted)))
+    if len(found) <= _MAX_PROTECTED:
+        return found
+    known = {path for one in earlier for path in wanted(one, granted)}
+    return tuple(sorted(found, key=lambda path: (path not in known, when_made(path)))[:_MAX_PROTECTED])
+
+
+def _by_source(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
+    """Return each place once, under the name it has for everybody; what may be done with it adds up."""
+    places: dict[str, Mount] = {}
+    for mount in mounts:
+        other = places.get(mount.source, mount)
+        writable, mappable = mount.writable or other.writable, mount.mappable or other.mappable
+        places[mount.source] = Mount(mount.source, mount.source, writable, mappable)
+    return tuple(places.values())
+
+
+def _sees_any_of(folder: Path, grants: Grants) -> bool:
+    seen = (*grants.paths, *(program.located[0] for program in grants.by_path))
+    places = (place for path in seen for place in (path.path, path.spelled))
+    return any(folder.is_relative_to(place) or place.is_relative_to(folder) for place in places)
+
+
+def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[ResourceLimit, ...]:
+    # Far more addresses than memory: libraries reserve what they never touch. Stops only what is beyond all reason, on
+    # machines where nothing counts memory at once.
+    addresses = 4 * limits.memory_max + (1 << 30) + limits.tasks_max * _THREAD_BYTES
+    values = {
+        "NOFILE": limits.open_files_max,
+        "FSIZE": limits.file_size_max,
+        "AS": addresses,
+        "MEMLOCK": _LOCKED_BYTES,
+        "MSGQUEUE": 0,
+        "SIGPENDING": _PENDING_SIGNALS,
+    }
+    if level in LEVELS_WITH_NAMESPACES:
+        values["NPROC"] = limits.tasks_max + _TASKS_OF_OURS
+    return tuple(ResourceLimit(name, min(value, _MAX_RLIMIT)) for name, value in values.items())

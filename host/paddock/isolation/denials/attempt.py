@@ -1,0 +1,298 @@
+"""What a module reached for in vain, as a denial with the line that would allow it.
+
+`judge` is for people. It looks at what is there only within the grants: outside of these a path that a module named is
+taken as it stands, since to look it up may mount a file system or ask a server, on the module's behalf. `tell` is for
+the module itself: it looks at nothing at all, so that a module cannot learn from it what exists (session/adr/0001).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from pathlib import Path
+from typing import Final, Literal, Protocol, cast
+
+from pydantic import ValidationError
+
+from paddock.errors import Denial, DenialLayer
+from paddock.isolation.denials.attempted_path import AttemptedPath
+from paddock.isolation.denials.explain import Subject, explain, explain_kept
+from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
+from paddock.plan.host_name import Destination, parse_authority
+from paddock.plan.net_rule import DEFAULT_PORT, NetRule
+from paddock.plan.permissions import is_program_path, told_line, with_grant
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.programs import SEARCH_PATH, Program
+from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
+from paddock_sandbox.profile import ANY_PROGRAM
+
+AttemptKind = Literal["read", "write", "run", "net"]
+ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = ("read", "write", "run", "net")
+
+_OPERATIONS: Final[Mapping[AttemptKind, str]] = {
+    "read": "read",
+    "write": "write to",
+    "run": "run",
+    "net": "connect to",
+}
+_NOT_GRANTED: Final = "not granted"
+_NOT_LOOKED_AT: Final = "no grant covers it; whether it is there was not looked at"
+_NO_PROGRAMS_IN_SCRATCH: Final = "no file in a module's private folder can be run"
+_ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
+_ANY_NET: Final = "HOST:PORT"  # to be filled in
+_KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and what is there depends on who looks
+_OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # what granted names lead to inside a worker
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a worker says of its module: a path (absolute), a program, or a host and port; `""` of any host."""
+
+    kind: AttemptKind
+    target: str
+
+
+class Explainer(Protocol):
+    """Says of the attempts of one module which were refused."""
+
+    def judge(self, attempt: Attempt) -> Denial | None:
+        """Return the refusal for people, if there may be anything behind it. May take a while."""
+        ...
+
+    def tell(self, attempt: Attempt) -> Denial | None:
+        """Return what the module may hear: that it was not granted this, whatever there is."""
+        ...
+
+
+class AttemptJudge:
+    """The `Explainer` of a module that is shut in."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._profile = subject.profile
+        self._mounts = tuple((Path(mount.target), mount.writable) for mount in subject.profile.mounts)
+        self._programs = {*subject.permissions.run, *map(os.path.basename, subject.profile.programs)}
+        spelled = (_spelled(subject, written) for written in filter(is_program_path, subject.permissions.run))
+        self._places = tuple(dict.fromkeys((*spelled, *map(Path, subject.profile.programs))))
+        self._rules = tuple(NetRule.parse(written) for written in subject.permissions.net)
+        self._told: Mapping[AttemptKind, Callable[[AttemptKind, str], Denial | None]] = {
+            "read": self._tell_path,
+            "write": self._tell_path,
+            "run": self._tell_program,
+            "net": self._tell_destination,
+        }
+
+    def tell(self, attempt: Attempt) -> Denial | None:
+        """Return that the module was not granted this, as far as its grants say so."""
+        if self._profile.level == "none" or not attempt.target.isprintable():
+            return None
+        return self._told[attempt.kind](attempt.kind, attempt.target)
+
+    def judge(self, attempt: Attempt) -> Denial | None:
+        """Return the refusal of something, None where it is known to be missing, or there is nothing to refuse."""
+        kind, target = attempt.kind, attempt.target
+        if self._profile.level == "none" or not target.isprintable():
+            return None
+        if kind == "net":
+            return self._tell_destination(kind, target)
+        return self._judge_program(target) if kind == "run" else self._judge_path(kind, Path(target))
+
+    # -- files -----------------------------------------------------------------------------
+
+    def _judge_path(self, kind: AttemptKind, named: Path) -> Denial | None:
+        if not named.is_absolute():
+            return None
+        if kind == "read" and (in_real_home := self._in_real_home(named)) is not None:
+            home = self._subject.owner.home
+            place = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
+            return self._denial(kind, str(in_real_home), "files", self._line(kind, str(in_real_home)), place)
+        # What a link of the module's own leads to is called by its real name, or a person would be asked to grant
+        # something harmless and grant another thing.
+        found = AttemptedPath.follow(named, self._profile.mounts)
+        if found is None or self._is_its_own(found.path):
+            return None
+        if self._is_granted(found.path, wants_write=kind == "write"):
+            return None
+        if found.nearest is None:
+            line = self._line(kind, self._written_as(found.path))
+            return self._denial(kind, str(found.path), "files", line, _NOT_LOOKED_AT)
+        if not found.is_there and found.nearest != found.path.parent:
+            return None  # nor could it be made
+        explanation = explain_kept(self._subject, found.path, found.nearest)
+        line = told_line(explanation.added) if explanation.added is not None else ""
+        return self._denial(kind, str(found.path), "files", line, explanation.reason)
+
+    def _tell_path(self, kind: AttemptKind, target: str) -> Denial | None:
+        path = Path(os.path.normpath(target))
+        if not path.is_absolute() or self._is_its_own(path) or self._is_granted(path, wants_write=kind == "write"):
+            return None
+        return self._denial(kind, target, "files", self._line(kind, self._written_as(path)), _NOT_GRANTED)
+
+    def _is_granted(self, path: Path, *, wants_write: bool) -> bool:
+        around = [(target, writable) for target, writable in self._mounts if path.is_relative_to(target)]
+        if not around:
+            return False
+        if self._profile.level in LEVELS_WITH_NAMESPACES:
+            writable = max(around, key=lambda mount: len(mount[0].parts))[1]
+        else:
+            writable = any(writable for _, writable in around)
+        return writable or not wants_write
+
+    def _is_its_own(self, path: Path) -> bool:
+        """Whether the module has something of its own there, or nobody has."""
+        if path.is_relative_to(self._subject.working_dir):
+            return False  # which may be below a folder that is the module's own otherwise
+        folders: tuple[str, ...] = (*_KERNELS, self._profile.scratch)
+        if self._profile.level == "ns":
+            folders += SHARED_FOLDERS
+        return str(path) in DEVICES or any(path.is_relative_to(folder) for folder in folders)
+
+    def _written_as(self, path: Path) -> str:
+        working_dir = self._subject.working_dir
+        if not path.is_relative_to(working_dir):
+            return str(path)
+        inside = path.relative_to(working_dir)
+        return f"./{inside}" if inside.parts else "."
+
+    def _in_real_home(self, path: Path) -> Path | None:
+        """Return what a path below the module's own home would be in that of the person who runs it."""
+        return self._in_place_of_scratch(path, self._subject.owner.home, self._at_home)
+
+    def _in_working_dir(self, path: Path) -> Path | None:
+        """Return what a path would be in the working directory; a module that does not see that runs in its scratch."""
+        return self._in_place_of_scratch(path, self._subject.working_dir, _names_in(self._subject.working_dir))
+
+    def _in_place_of_scratch(self, path: Path, folder: Path, names: frozenset[str]) -> Path | None:
+        """Return what a path in the private folder would be in another, with what is directly in that.
+
+        Only if it may be there by those names: no name of the module's choosing is looked up.
+        """
+        scratch = Path(self._profile.scratch)
+        if not path.is_relative_to(scratch) or path == scratch or ".." in path.parts:
+            return None
+        inside = path.relative_to(scratch)
+        return folder / inside if inside.parts[0] in names else None
+
+    @cached_property
+    def _at_home(self) -> frozenset[str]:
+        return _names_in(self._subject.owner.home)
+
+    # -- programs, network -----------------------------------------------------------------
+
+    def _judge_program(self, target: str) -> Denial | None:
+        folder, name = os.path.split(target)
+        if folder in ("", *SEARCH_PATH):
+            return self._explained("run", target) if _is_program(name) else None
+        if (in_working_dir := self._in_working_dir(Path(target))) is not None:
+            line = self._line("run", self._written_as(in_working_dir))
+            reason = "the working directory is not granted, so it was looked for in the module's private folder"
+            return self._denial("run", str(in_working_dir), "programs", line, reason)
+        denial = self._tell_program("run", target)
+        found = None if denial is None else AttemptedPath.follow(Path(target), self._profile.mounts)
+        if denial is None or found is None or self._is_executed(found.path):
+            return None
+        if not denial.grant:
+            return denial
+        if found.nearest is None:
+            return replace(denial, reason=_NOT_LOOKED_AT)
+        if not found.is_there or not _may_be_program(found.path):
+            return None
+        granted = self._subject.permissions.run
+        only = f"of programs it may run only {', '.join(granted)}" if granted else "it may run no program at all"
+        return replace(denial, reason=only)
+
+    def _tell_program(self, kind: AttemptKind, target: str) -> Denial | None:
+        folder, name = os.path.split(target)
+        if not name or ANY_PROGRAM in self._profile.programs:
+            return None
+        if folder in ("", *SEARCH_PATH):
+            is_granted, written = name in self._programs, name
+        elif Path(target).is_relative_to(self._profile.scratch):
+            return self._denial(kind, target, "programs", "", _NO_PROGRAMS_IN_SCRATCH)
+        else:
+            is_granted, written = self._is_executed(Path(target)), self._written_as(Path(target))
+        return None if is_granted else self._denial(kind, target, "programs", self._line(kind, written), _NOT_GRANTED)
+
+    def _is_executed(self, path: Path) -> bool:
+        return any(path.is_relative_to(place) for place in self._places)
+
+    def _tell_destination(self, kind: AttemptKind, target: str) -> Denial | None:
+        if not target:
+            # A socket that could not even be made; with any rule, they can be.
+            if self._rules:
+                return None
+            line = told_line(self._subject.permissions.model_copy(update={"net": (_ANY_NET,)}))
+            return self._denial(kind, _ANYWHERE, "network", line, _NOT_GRANTED)
+        try:
+            destination = parse_authority(target, DEFAULT_PORT)
+        except NotAcceptedError:
+            return None
+        if self._leads_to_us(destination) or any(rule.matches(destination) for rule in self._rules):
+            return None
+        layer: DenialLayer = "egress" if self._rules else "network"
+        return self._denial(kind, destination.text, layer, self._line(kind, destination.text), _NOT_GRANTED)
+
+    def _leads_to_us(self, destination: Destination) -> bool:
+        """Whether this is where the host answers: under a granted name, or as the proxy."""
+        host = destination.host
+        if isinstance(host, IPv4Address) and host in _OUR_NAMES:
+            return True
+        network = self._profile.network
+        if network is None or self._profile.level in LEVELS_WITH_NAMESPACES:
+            return False
+        is_local = isinstance(host, (IPv4Address, IPv6Address)) and host.is_loopback
+        return is_local and destination.port in network.ports
+
+    # -- words, and what is behind them -----------------------------------------------------------------------------
+
+    def _explained(self, kind: AttemptKind, target: str) -> Denial | None:
+        try:
+            explanation = explain(self._subject, kind, target)
+        except NotAcceptedError:
+            return None
+        if explanation.allowed:
+            return None
+        line = told_line(explanation.added) if explanation.added is not None else ""
+        return self._denial(kind, target, cast(DenialLayer, explanation.layer), line, explanation.reason)
+
+    def _line(self, kind: AttemptKind, grant: str) -> str:
+        try:
+            return told_line(with_grant(self._subject.permissions, kind, grant))
+        except ValidationError:
+            return ""  # a name that no plan can say
+
+    def _denial(self, kind: AttemptKind, target: str, layer: DenialLayer, grant: str, reason: str) -> Denial:
+        return Denial(_OPERATIONS[kind], target, self._subject.name, layer=layer, grant=grant, reason=reason)
+
+
+def _names_in(folder: Path) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(folder))
+    except OSError:
+        return frozenset()
+
+
+def _spelled(subject: Subject, written: str) -> Path:
+    path = subject.owner.home / written[2:] if written.startswith("~/") else subject.working_dir / written
+    return Path(os.path.normpath(path))
+
+
+def _may_be_program(path: Path) -> bool:
+    """Whether a file in a granted folder, reached by no link, could be executed if that was granted."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & 0o111)
+
+
+def _is_program(target: str) -> bool:
+    try:
+        Program.find(os.path.basename(target))
+    except NotAcceptedError:
+        return False
+    return True

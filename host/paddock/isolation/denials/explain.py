@@ -1,0 +1,361 @@
+"""Whether a module may do a thing, why, and what to write so that it may: found by looking, as the enforcement would.
+
+Answers come from what a module was really shut into - its mounts, its programs - and from the permissions in effect;
+nothing is tried. What a module may do through the host is asked of whoever decides that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, Protocol, get_args
+
+from paddock.errors import CallRefusedError
+from paddock.isolation.denials.reachable_path import ONLY_READ, ReachablePath
+from paddock.isolation.fixed_paths import FixedPaths
+from paddock.plan.host_name import Destination, parse_authority
+from paddock.plan.model import ModuleEntry
+from paddock.plan.net_rule import DEFAULT_PORT, NetRule
+from paddock.plan.permissions import (
+    MOUNTED_BY_GRANT,
+    Permissions,
+    grants_of,
+    is_program_path,
+    permissions_line,
+    with_grant,
+)
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.guarded_places import runner_of
+from paddock.policy.located_program import locate
+from paddock.policy.owner import Owner
+from paddock.policy.programs import SEARCH_PATH, Program
+from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
+
+Family = Literal["read", "write", "run", "net", "env", "secrets", "call", "emit", "hooks", "mount"]
+FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_GIVEN_TO_ALL: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_OPTIONAL_LOCKS")
+_CALLED: Final = ("tools", "providers", "context", "spawn")
+_MOUNT_POINTS: Final = ("tools", *MOUNTED_BY_GRANT, RESOLVER_POINT)
+_NO_ISOLATION: Final = "isolation level `none` refuses nothing"
+
+
+class Rights(Protocol):
+    """What a module may do through the host."""
+
+    def may_emit(self, event: str) -> bool:
+        """Whether it may emit an event."""
+        ...
+
+    def may_call(self, point: str, name: str | None) -> bool:
+        """Whether it may call what is mounted at a point, or all of it, without having been handed it."""
+        ...
+
+    def check_handler(self, event: str) -> None:
+        """Raise `CallRefusedError` for an event that it may not handle."""
+        ...
+
+    def may_mount(self, point: str) -> bool:
+        """Whether it may mount objects of its own at a point."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A module, and all that decides on what it may do: `entry` has the permissions in effect, `written` its plan's.
+
+    `fixed` is what no module may change, its own code first, and `protected` what else stays as it is in the folders
+    that this one may write to.
+    """
+
+    entry: ModuleEntry
+    profile: SandboxProfile
+    working_dir: Path
+    owner: Owner
+    rights: Rights
+    fixed: FixedPaths
+    protected: tuple[Path, ...] = ()
+    written: Permissions | None = None
+
+    @property
+    def name(self) -> str:
+        """What people call the module."""
+        return self.entry.instance_id or self.entry.module
+
+    @property
+    def permissions(self) -> Permissions:
+        """What it is granted, family by family."""
+        return grants_of(self.entry.permissions)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An answer: `reason` says why, `by` is the grant that allows it, `layer` what enforces it.
+
+    `grant` is the line that would allow what is refused, as it has to stand in the entry: with all that is in effect
+    already, in the place of `in_place_of`, if the entry has that. It is empty where no line would, or none is needed.
+    `added` are the permissions that are then in effect.
+    """
+
+    allowed: bool
+    reason: str
+    layer: str
+    by: str = ""
+    grant: str = ""
+    in_place_of: str = ""
+    added: Permissions | None = None
+
+
+def explain(subject: Subject, family: Family, target: str) -> Explanation:
+    """Return whether a module may do what `family` is about to `target`, and why.
+
+    Raises:
+        NotAcceptedError: `target` is nothing that such a permission could be about.
+    """
+    if not target or not target.isprintable():
+        raise NotAcceptedError(f"`{target}` is empty or has an unprintable character")
+    return _EXPLAINED[family](subject, family, target)
+
+
+def explain_kept(subject: Subject, path: Path, nearest: Path) -> Explanation:
+    """Return why a module may not write to a path that it may read, of which `nearest` is the last part that is there.
+
+    For a path without links in it: nothing is looked up.
+    """
+    reachable = ReachablePath(path, path, subject.profile, subject.working_dir, subject.owner)
+    if reachable.is_around_writable():
+        return _kept(subject, "write", reachable)
+    grant, why_not = reachable.grantable_as(subject.fixed, nearest)
+    reason = f"{ONLY_READ}; it cannot be granted: {why_not}" if why_not else ONLY_READ
+    return _refused(subject, "write", reason, "files", grant)
+
+
+def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
+    return Explanation(True, reason, layer, by)
+
+
+def _refused(subject: Subject, family: Family, reason: str, layer: str, grant: str = "") -> Explanation:
+    if not grant:
+        return Explanation(False, reason, layer)
+    in_effect = subject.entry.permissions
+    written = subject.written if subject.written is not None else in_effect
+    replaced = ""
+    if written != Permissions():
+        replaced = f"permissions: {written.preset}" if written.preset is not None else "permissions"
+    added = with_grant(in_effect, family, grant)
+    return Explanation(False, reason, layer, grant=permissions_line(added), in_place_of=replaced, added=added)
+
+
+# -- files and programs --------------------------------------------------------------------
+
+
+def _file(subject: Subject, family: Family, target: str) -> Explanation:
+    if subject.profile.level == "none":
+        return _allowed(f"{_NO_ISOLATION}: it may do all that the user who runs it may", "files")
+    path = ReachablePath.find(target, subject.profile, subject.working_dir, subject.owner)
+    wants_write = family == "write"
+    standing = path.standing(subject.permissions, wants_write=wants_write)
+    if standing.allowed:
+        return _allowed(standing.reason, "files", standing.by)
+    if standing.is_kept:
+        return _kept(subject, family, path)
+    grant, why_not = path.grantable(subject.fixed, wants_write=wants_write)
+    reason = f"{standing.reason}; it cannot be granted: {why_not}" if why_not else standing.reason
+    return _refused(subject, family, reason, "files", grant)
+
+
+def _kept(subject: Subject, family: Family, path: ReachablePath) -> Explanation:
+    """Explain a place in a folder that may be written to, which itself may not."""
+    real = path.real
+    for kept in subject.protected:
+        if real.is_relative_to(kept):
+            reason = (
+                f"{runner_of(kept)} may run what is in `{kept}`, so it stays as it is unless it is granted by itself"
+            )
+            return _refused(subject, family, reason, "files", path.written_as(kept))
+    codes = ((code.root, f"which is the code of module `{code.module_id}`") for code in subject.fixed.codes)
+    for fixed, what in (*codes, *subject.fixed.others):
+        if real.is_relative_to(fixed):
+            return _refused(subject, family, f"no module may change `{fixed}`, {what}", "files")
+    return _refused(subject, family, "Paddock runs from it, or its session depends on it", "files")
+
+
+def _program(subject: Subject, family: Family, target: str) -> Explanation:
+    profile = subject.profile
+    if profile.level == "none":
+        return _allowed(_NO_ISOLATION, "programs")
+    name = Path(target).name
+    is_path = is_program_path(target) and os.path.dirname(target) not in SEARCH_PATH
+    written = _program_written(subject, target) if is_path else name
+    try:
+        program = locate(written, subject.working_dir, subject.owner) if is_path else Program.find(name)
+    except NotAcceptedError as error:
+        problem = f"{error.problem}; {error.accepted}" if error.accepted else error.problem
+        return _refused(subject, family, problem, "programs")
+    missing = [path for path in (program.files if is_path else (program.path,)) if not _is_executable(profile, path)]
+    if not missing:
+        return _allowed(f"it is {program.describe()}", "programs", _by_run(subject))
+    granted = subject.permissions.run
+    reason = f"of programs it may run only {', '.join(granted)}" if granted else "it may run no program at all"
+    if missing[0] != program.path:
+        reason = f"it needs {missing[0]}, and {reason}"
+    return _refused(subject, family, reason, "programs", written)
+
+
+def _program_written(subject: Subject, target: str) -> str:
+    """Return a program's path as a plan would have it, with the names of its links."""
+    if target.startswith("~/"):
+        return target
+    path = Path(os.path.normpath(subject.working_dir / target))
+    if not path.is_relative_to(subject.working_dir):
+        return str(path)
+    return f"./{path.relative_to(subject.working_dir)}"
+
+
+def _is_executable(profile: SandboxProfile, path: Path) -> bool:
+    if ANY_PROGRAM in profile.programs:
+        return any(mount.mappable and path.is_relative_to(mount.source) for mount in profile.mounts)
+    return any(path.is_relative_to(program) for program in profile.programs)
+
+
+def _by_run(subject: Subject) -> str:
+    return f"run: {json.dumps(subject.permissions.run)}"
+
+
+# -- network, variables, secrets -----------------------------------------------------------
+
+
+def _network(subject: Subject, family: Family, target: str) -> Explanation:
+    destination = parse_authority(target, DEFAULT_PORT)
+    if subject.profile.level == "none":
+        return _allowed(_NO_ISOLATION, "network")
+    rules = [NetRule.parse(written) for written in subject.permissions.net]
+    found = next((rule for rule in rules if rule.matches(destination)), None)
+    if found is not None:
+        return _allowed(_why_allowed(found), "egress", f"net: {found.written}")
+    if not rules:
+        reason = "it was granted no network, and cannot make a socket"
+        return _refused(subject, family, reason, "network", destination.text)
+    return _refused(subject, family, _why_no_rule(rules, destination), "egress", destination.text)
+
+
+def _why_allowed(rule: NetRule) -> str:
+    if rule.is_public:
+        return (
+            "it may reach ANY public host by its name, at ports 80 and 443; what the name leads to has to be a public "
+            "address, neither of this machine nor of a network that it is in"
+        )
+    by_name = isinstance(rule.hosts, str)
+    return "what the name leads to has to be a public address" if by_name else "the address was granted literally"
+
+
+def _why_no_rule(rules: list[NetRule], destination: Destination) -> str:
+    ports = sorted({port for rule in rules if rule.names(destination.host) for port in rule.ports})
+    if ports:
+        return f"it may reach that host at port {' and '.join(map(str, ports))} only"
+    granted = ", ".join(rule.text for rule in rules)
+    if not isinstance(destination.host, str):
+        return f"an address has to be granted literally, and it may reach only {granted}"
+    if any(rule.is_public for rule in rules):
+        return f"that is the name of no public host, and it may reach only {granted}"
+    return f"it may reach only {granted}"
+
+
+def _variable(subject: Subject, family: Family, target: str) -> Explanation:
+    _require_name(target)
+    for grant in subject.permissions.env:
+        name, is_set, _ = grant.partition("=")
+        if name == target:
+            passed_on = "it is passed on, if it is set where Paddock runs"
+            return _allowed("the plan sets it" if is_set else passed_on, "launcher", f"env: {name}")
+    if target in _GIVEN_TO_ALL:
+        return _allowed("every module has it, with a value of its own", "launcher")
+    reason = "of the environment that Paddock runs in it is given nothing but what is named"
+    return _refused(subject, family, reason, "launcher", target)
+
+
+def _secret(subject: Subject, family: Family, target: str) -> Explanation:
+    _require_name(target)
+    grant = subject.permissions.secret(target)
+    if grant is None:
+        reason = f"no `${{{target}}}` in its configuration is filled in"
+        return _refused(subject, family, reason, "launcher", target)
+    if grant.inject is None:
+        return _allowed(f"it is given the value wherever its configuration says `${{{target}}}`", "launcher", "secrets")
+    reason = "it never sees the value, which is put into its requests to that host"
+    return _allowed(reason, "egress", f"secrets: {target}, inject: {grant.inject}")
+
+
+def _require_name(target: str) -> None:
+    if not _VARIABLE.fullmatch(target):
+        raise NotAcceptedError(f"`{target}` is not the name of an environment variable", "as in `OPENAI_API_KEY`")
+
+
+# -- through the host ----------------------------------------------------------------------
+
+
+def _call(subject: Subject, family: Family, target: str) -> Explanation:
+    point, colon, name = target.partition(":")
+    if point not in _CALLED or (colon and not name):
+        raise NotAcceptedError(
+            f"`{target}` is not understood", "what is called is `tools`, `tools:<name>`, `providers`, …"
+        )
+    if subject.rights.may_call(point, name or None):
+        is_kind = not subject.permissions.call
+        by = "" if is_kind else f"call: {json.dumps(subject.permissions.call)}"
+        return _allowed(_of_kind(subject) if is_kind else "it was granted", "router", by)
+    reason = f"a {subject.entry.kind} may call its own objects and those it is handed"
+    return _refused(subject, family, reason, "router", target if point == "tools" else point)
+
+
+def _emit(subject: Subject, family: Family, target: str) -> Explanation:
+    if subject.rights.may_emit(target):
+        return _allowed(_of_kind(subject) if not subject.permissions.emit else "its kind or a grant has it", "router")
+    reason = f"it is an event of the contract that a {subject.entry.kind} has no business with"
+    return _refused(subject, family, reason, "router", target)
+
+
+def _handle(subject: Subject, family: Family, target: str) -> Explanation:
+    try:
+        subject.rights.check_handler(target)
+    except CallRefusedError:
+        reason = f"a {subject.entry.kind} handles only the events that it is granted"
+        return _refused(subject, family, reason, "router", target)
+    by = f"hooks: {json.dumps(subject.permissions.hooks)}" if subject.permissions.hooks else ""
+    return _allowed("it was granted" if by else _of_kind(subject), "router", by)
+
+
+def _mount(subject: Subject, family: Family, target: str) -> Explanation:
+    if target not in _MOUNT_POINTS:
+        raise NotAcceptedError(f"`{target}` is not understood", f"a mount point is {', '.join(_MOUNT_POINTS)}")
+    if subject.rights.may_mount(target):
+        by = f"mount: {json.dumps(subject.permissions.mount)}" if target in subject.permissions.mount else ""
+        return _allowed("it was granted" if by else _of_kind(subject), "router", by)
+    if target == RESOLVER_POINT:
+        return _refused(subject, family, "a resolver decides which code is trusted: the application's alone", "router")
+    reason = f"what is mounted there acts for the session, and the module is of kind {subject.entry.kind}"
+    return _refused(subject, family, reason, "router", target)
+
+
+def _of_kind(subject: Subject) -> str:
+    return f"a module of its kind ({subject.entry.kind}) may"
+
+
+_EXPLAINED: Final[Mapping[Family, Callable[[Subject, Family, str], Explanation]]] = {
+    "read": _file,
+    "write": _file,
+    "run": _program,
+    "net": _network,
+    "env": _variable,
+    "secrets": _secret,
+    "call": _call,
+    "emit": _emit,
+    "hooks": _handle,
+    "mount": _mount,
+}

@@ -1,0 +1,188 @@
+"""A path as a module that is shut in finds it: behind which of its mounts it is, or why it is behind none.
+
+The same path as the module names it and as it is really; where a link leads from one to the other, the module needs to
+see both. Looks at what there is and changes nothing; what could be granted is found out by granting it for nobody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
+from paddock.isolation.fixed_paths import FixedPaths
+from paddock.plan.permissions import Permissions
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.owner import Owner
+from paddock.policy.path_walk import GrantedPath
+from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
+from paddock_sandbox.profile import Mount, SandboxProfile
+
+ONLY_READ: Final = "it may be read, and not written to"
+_OF_ITS_OWN: Final = ("/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether a module gets at a path, and why; `by` is the grant that lets it.
+
+    `is_kept`: the path lies in a folder that the module may write to, and is left out of that.
+    """
+
+    allowed: bool
+    reason: str
+    by: str = ""
+    is_kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReachablePath:
+    """A path: `named` is what the module would say, `real` where that leads outside."""
+
+    named: Path
+    real: Path
+    profile: SandboxProfile
+    working_dir: Path
+    owner: Owner
+
+    @classmethod
+    def find(cls, target: str, profile: SandboxProfile, working_dir: Path, owner: Owner) -> Self:
+        """Return the path that is written as in a plan: absolute, below `working_dir`, or below the home as `~/…`."""
+        spelled = owner.home / target[2:] if target == "~" or target.startswith("~/") else working_dir / target
+        real = Path(os.path.realpath(spelled))
+        # With a `..` behind a link, only the kernel knows where it leads.
+        named = real if ".." in spelled.parts else Path(os.path.normpath(spelled))
+        return cls(named, real, profile, working_dir, owner)
+
+    def standing(self, permissions: Permissions, *, wants_write: bool) -> Standing:
+        """Return whether the module may read the path, or also write to it."""
+        mount = self._mount()
+        if mount is None:
+            return self._unseen()
+        if not wants_write or mount.writable:
+            return self._unless_the_user_may_not(self._seen(mount, permissions, wants_write=wants_write), wants_write)
+        if any(outer.writable for outer in self._mounts_around(Path(mount.target))):
+            return Standing(False, "it is kept as it is", is_kept=True)
+        return Standing(False, ONLY_READ)
+
+    def is_around_writable(self) -> bool:
+        """Whether the path lies in a folder that the module may write to, of which it is left out."""
+        return any(outer.writable for outer in self._mounts_around(self.named))
+
+    def grantable_as(self, fixed: FixedPaths, place: Path) -> tuple[str, str]:
+        """Return how to grant a place to be written to, which is there and has no link in it, or why it cannot be."""
+        written = self.written_as(place)
+        granted = GrantedPath(written, place, place, (), is_directory=True)
+        try:
+            granted.refuse_writing_to_the_system()
+            fixed.refuse(granted, by_mounts=self.profile.level in LEVELS_WITH_NAMESPACES)
+        except NotAcceptedError as error:
+            return "", error.problem
+        return written, ""
+
+    def grantable(self, fixed: FixedPaths, *, wants_write: bool) -> tuple[str, str]:
+        """Return what to grant so that the module gets at the path, or why nothing can be; neither for no file."""
+        if not wants_write and not os.path.lexists(self.named):
+            return "", ""
+        path = self.named if os.path.lexists(self.named) else _nearest_folder(self.named)
+        written = self.written_as(path)
+        try:
+            granted = GrantedPath.resolve(written, self.working_dir, self.owner)
+            if wants_write:
+                granted.refuse_writing_to_the_system()
+                fixed.refuse(granted, by_mounts=self.profile.level in LEVELS_WITH_NAMESPACES)
+        except NotAcceptedError as error:
+            return "", error.problem
+        return written, ""
+
+    def written_as(self, path: Path) -> str:
+        """Return a path as a plan would have it: below the working directory relative to that."""
+        if not path.is_relative_to(self.working_dir):
+            return str(path)
+        inside = path.relative_to(self.working_dir)
+        return f"./{inside}" if inside.parts else "."
+
+    def _mount(self) -> Mount | None:
+        """Return the mount that the path is reached through; of several, the one that decides."""
+        if self.profile.level not in LEVELS_WITH_NAMESPACES:
+            around = [mount for mount in self.profile.mounts if self.real.is_relative_to(mount.source)]
+            return max(around, key=lambda mount: mount.writable, default=None)  # rules of Landlock add up
+        mount = self._deepest(self.named)
+        if mount is None:
+            return None
+        place = Path(mount.source) / self.named.relative_to(mount.target)
+        return mount if Path(os.path.realpath(place)) == place else self._deepest(self.real)
+
+    def _deepest(self, path: Path) -> Mount | None:
+        around = (mount for mount in self.profile.mounts if path.is_relative_to(mount.target))
+        return max(around, key=lambda mount: len(Path(mount.target).parts), default=None)
+
+    def _mounts_around(self, place: Path) -> Iterable[Mount]:
+        return (mount for mount in self.profile.mounts if place.is_relative_to(mount.target))
+
+    def _seen(self, mount: Mount, permissions: Permissions, *, wants_write: bool) -> Standing:
+        for family in ("write",) if wants_write else ("read", "write"):
+            covering: dict[Path, str] = {}
+            for written in getattr(permissions, family):
+                try:
+                    granted = GrantedPath.resolve(written, self.working_dir, self.owner)
+                except NotAcceptedError:
+                    continue  # no longer what it was when the module was shut in
+                if self.real.is_relative_to(granted.path):
+                    covering.setdefault(granted.path, written)
+            if covering:  # the innermost one counts: `.` alone does not open a `.git` in it
+                path = max(covering, key=lambda one: len(one.parts))
+                return Standing(True, self._that_is_there(f"it is in `{path}`"), f"{family}: {covering[path]}")
+        return Standing(True, self._that_is_there(f"`{mount.source}` is its own code, or part of what it runs from"))
+
+    def _that_is_there(self, reason: str) -> str:
+        return reason if os.path.lexists(self.real) else f"{reason}; there is no such file at present"
+
+    def _unless_the_user_may_not(self, standing: Standing, wants_write: bool) -> Standing:
+        # Root's workers give up what makes root pass everywhere, so that asking for root tells nothing.
+        may = os.geteuid() == 0 or not self.real.exists() or os.access(self.real, os.W_OK if wants_write else os.R_OK)
+        return (
+            standing if may else Standing(False, f"the user who runs Paddock may not either, though {standing.reason}")
+        )
+
+    def _unseen(self) -> Standing:
+        own = self._of_its_own()
+        if own is not None:
+            return own
+        is_there = os.path.lexists(self.named)
+        if is_there and self.named != self.real and self._deepest(self.real) is not None:
+            return Standing(False, f"it is a link to `{self.real}`, and that is the only name it is seen under")
+        exists = f"`{self.real}` exists outside" if is_there else "there is no such file outside either"
+        private = self._private_folder()
+        return Standing(False, f"no grant covers it; {exists}{f', and its `{private}` is its own' if private else ''}")
+
+    def _of_its_own(self) -> Standing | None:
+        """Return what there is to say about places that a module has something of its own at."""
+        profile, named = self.profile, self.named
+        if str(named) in DEVICES:
+            return Standing(True, "every module has it")
+        if profile.level not in LEVELS_WITH_NAMESPACES:
+            return Standing(True, "it is its private folder") if self._private_folder() else None
+        if named.is_relative_to("/proc"):
+            what = "it has a /proc of its own, with its own processes" if profile.level == "ns" else "it has no /proc"
+            return Standing(profile.level == "ns" and named.is_relative_to("/proc/self"), what)
+        if named.is_relative_to("/dev"):
+            return Standing(False, f"of devices it has only {', '.join(DEVICES)}")
+        private = self._private_folder()
+        if private and not os.path.lexists(Path(private, *named.relative_to(private).parts[:1])):
+            return Standing(True, f"`{private}` is a private folder of its own")
+        if str(named) in _OF_ITS_OWN:
+            return Standing(False, "it has a file of its own under that name, and does not see yours")
+        return None
+
+    def _private_folder(self) -> str | None:
+        """Return the folder that the path is in, if the module has one of its own by that name."""
+        shared = SHARED_FOLDERS if self.profile.level == "ns" else ()
+        return next((one for one in (self.profile.scratch, *shared) if self.named.is_relative_to(one)), None)
+
+
+def _nearest_folder(path: Path) -> Path:
+    return next((folder for folder in path.parents if folder.is_dir()), Path("/"))

@@ -1,0 +1,135 @@
+"""What enforces each limit at an isolation level on this machine, and what to do where nothing does.
+
+One table, for whoever asks: a plan whose limits must hold, and a person who wants to know what does. Defaults use the
+best mechanism there is, which may be none; a limit that a person wrote is enforced, or the module does not start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.errors import PlanProblem, PolicyRefusedError, Refusal, UnenforcedLimitError
+from paddock.plan.model import ModuleEntry
+from paddock.plan.problems import path_text
+from paddock.policy.findings import refusal_by
+from paddock.policy.limits import ResourceLimits
+from paddock_sandbox.profile import IsolationLevel
+
+LEVELS_WITH_NAMESPACES: Final = frozenset[IsolationLevel]({"ns", "bwrap"})
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """How a limit is enforced: by `mechanism`, or by none, and then why not and what would help."""
+
+    limit: str
+    mechanism: str
+    why: str = ""
+    fix: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether anything enforces the limit."""
+        return bool(self.mechanism)
+
+
+def enforcement(level: IsolationLevel, cgroups: Collection[str]) -> dict[str, Enforcement]:
+    """Return how each limit is enforced at `level`, where groups with the controllers `cgroups` can be made."""
+    found = (
+        Enforcement("memory_max", "cgroup memory" if "memory" in cgroups else "watchdog"),
+        _processor_share(cgroups),
+        _tasks(level, cgroups),
+        _own_limit("open_files_max", "RLIMIT_NOFILE", level),
+        _own_limit("file_size_max", "RLIMIT_FSIZE", level),
+        _private_folder(level),
+        Enforcement("runtime_max", "host timer"),
+        Enforcement("start_max", "host timer"),
+        Enforcement("output_max", "host count"),
+        Enforcement("frame_max", "protocol"),
+        Enforcement("calls_max", "protocol"),
+    )
+    return {one.limit: one for one in found}
+
+
+def unenforced(
+    entry: ModuleEntry, limits: ResourceLimits, level: IsolationLevel, cgroups: Collection[str]
+) -> tuple[PlanProblem, ...]:
+    """Return a problem for each limit that a person wrote and that nothing enforces, in the plan's words."""
+    return tuple(
+        PlanProblem(
+            path_text(entry.path, "limits", one.limit),
+            f"cannot be enforced at isolation level `{level}`: {one.why}",
+            f"{one.fix}, or leave the limit out" if one.fix else "leave the limit out",
+        )
+        for one in enforcement(level, cgroups).values()
+        if one.limit in limits.written and not one.holds
+    )
+
+
+def require_enforced(
+    entry: ModuleEntry, limits: ResourceLimits, level: IsolationLevel, cgroups: Collection[str]
+) -> None:
+    """Refuse limits that were written, in the plan or in a policy, and would not hold.
+
+    Raises:
+        PolicyRefusedError: A policy bounds what nothing bounds here.
+        UnenforcedLimitError: with the place of each, why, and what to do.
+    """
+    problems = unenforced(entry, limits, level, cgroups)
+    refusals = tuple(_beyond_policy(entry, limits, level, cgroups))
+    if refusals:
+        raise PolicyRefusedError(refusals, problems=problems)
+    if problems:
+        raise UnenforcedLimitError(problems, level=level)
+
+
+def _beyond_policy(
+    entry: ModuleEntry, limits: ResourceLimits, level: IsolationLevel, cgroups: Collection[str]
+) -> Iterator[Refusal]:
+    table = enforcement(level, cgroups)
+    for name, rule in limits.capped:
+        one = table[name]
+        if not one.holds:
+            excuse = f'name it in the rule\'s file: allow_unenforced = ["{name}"]'
+            yield refusal_by(
+                rule,
+                path_text(entry.path, "limits", name),
+                f"is capped, and cannot be enforced at isolation level `{level}`: {one.why}",
+                f"{one.fix}, or {excuse}" if one.fix else excuse,
+            )
+
+
+def _processor_share(cgroups: Collection[str]) -> Enforcement:
+    if "cpu" in cgroups:
+        return Enforcement("cpu_quota", "cgroup cpu")
+    return Enforcement(
+        "cpu_quota",
+        "",
+        "it takes the cpu controller of control groups, and none can be made here",
+        "have a group delegated, as `systemd-run --user --scope -p Delegate=yes` does (`paddock doctor` says more)",
+    )
+
+
+def _tasks(level: IsolationLevel, cgroups: Collection[str]) -> Enforcement:
+    if "pids" in cgroups:
+        return Enforcement("tasks_max", "cgroup pids")
+    # Counted per user, and not at all for root: only where a worker's user is in a namespace of its own is it its own.
+    return Enforcement("tasks_max", "RLIMIT_NPROC" if level in LEVELS_WITH_NAMESPACES else "watchdog")
+
+
+def _own_limit(limit: str, mechanism: str, level: IsolationLevel) -> Enforcement:
+    if level != "none":
+        return Enforcement(limit, mechanism)
+    return Enforcement(limit, "", "a module without isolation does nothing to limit itself", _stronger("landlock"))
+
+
+def _private_folder(level: IsolationLevel) -> Enforcement:
+    if level in LEVELS_WITH_NAMESPACES:
+        return Enforcement("tmp_max", "tmpfs size")
+    return Enforcement("tmp_max", "", "its private folder is an ordinary one of the host's", _stronger("ns"))
+
+
+def _stronger(level: IsolationLevel) -> str:
+    return f"run the module at isolation level `{level}`"

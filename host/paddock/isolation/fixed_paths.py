@@ -1,0 +1,93 @@
+"""What no module may change, whatever it is granted: modules' code, what Paddock runs from, what its session needs.
+
+A grant to write to one of these is refused. A grant around one leaves it out, by a mount over it; a level that has no
+mounts cannot leave anything out, and refuses the grant as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.path_walk import GrantedPath
+from paddock_sources import Resolution
+
+_OF_PADDOCK = "which Paddock runs from"
+_OF_SESSION = "which the session depends on"
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCode:
+    """Where a module's code is: all of it below `root`, of which `package` is what it is and `imported` on its path.
+
+    A package that is itself the root is imported from the folder around it, which is not the module's.
+    """
+
+    module_id: str
+    root: Path
+    imported: Path
+    package: Path
+
+    @classmethod
+    def of(cls, resolution: Resolution) -> Self:
+        """Return where the code of a resolved module is."""
+        if resolution.import_root.is_relative_to(resolution.root):
+            return cls(resolution.module_id, resolution.root, resolution.import_root, resolution.package_dir)
+        package = resolution.package_dir
+        return cls(resolution.module_id, package, package, package)
+
+    def is_at(self, path: Path) -> bool:
+        """Return whether changing what is at `path` changes the code; a folder of results beside it does not."""
+        return path in (self.root, self.imported) or path.is_relative_to(self.package)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPaths:
+    """The code of every module of a session, the module's in question first, and all else by what depends on it."""
+
+    codes: tuple[ModuleCode, ...]
+    others: tuple[tuple[Path, str], ...]
+
+    @classmethod
+    def of(
+        cls, own: Resolution, modules: Iterable[Resolution], installation: Iterable[Path], kept: Iterable[Path]
+    ) -> Self:
+        """Return what stays as it is: Paddock's `installation`, the code of `modules`, and what is to be `kept`."""
+        codes = dict.fromkeys(map(ModuleCode.of, (own, *modules)))
+        others = {**dict.fromkeys(kept, _OF_SESSION), **dict.fromkeys(installation, _OF_PADDOCK)}
+        return cls(tuple(codes), tuple(others.items()))
+
+    def refuse(self, granted: GrantedPath, *, by_mounts: bool) -> None:
+        """Refuse a grant to write to any of it; and one around it, unless `by_mounts` it can be left out.
+
+        Raises:
+            NotAcceptedError: with what is there, and what to grant instead.
+        """
+        path = granted.path
+        for code in self.codes:
+            if code.is_at(path):
+                raise NotAcceptedError(
+                    f"`{granted.written}` is the code of module `{code.module_id}`, which no module may change",
+                    "grant a folder beside it, as in `./out`",
+                )
+        for fixed, what in self.others:
+            if path.is_relative_to(fixed):
+                raise NotAcceptedError(
+                    f"`{granted.written}` is part of `{fixed}`, {what} and no module may change", "grant another folder"
+                )
+        inside = self.inside([path])
+        if inside and not by_mounts:
+            raise NotAcceptedError(
+                f"`{granted.written}` holds `{inside[0]}`, and without mounts nothing keeps that from being changed",
+                "keep it elsewhere, as in `paddock run ~/plans/plan.yaml -C .`, grant a folder that it is not in, or "
+                "use an isolation level with namespaces (`ns`, `bwrap`)",
+            )
+
+    def inside(self, folders: Iterable[Path]) -> list[Path]:
+        """Return what lies in one of these folders and is to be left out of them."""
+        around = tuple(folders)
+        fixed = (*(code.root for code in self.codes), *(path for path, _ in self.others))
+        return [path for path in fixed if any(path.is_relative_to(folder) for folder in around)]

@@ -1,0 +1,118 @@
+"""How strongly a module is shut in: the level chosen for it, and what the weaker ones leave open.
+
+The strongest level that can be had, and none below the floor unless somebody answered for it; a floor that a policy set
+is not lowered for anybody. A level that a plan names is had exactly, or the module does not start. No isolation at all
+is never chosen for anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from paddock.errors import (
+    IsolationRefusedError,
+    IsolationUnavailableError,
+    LevelFailure,
+    PolicyRefusedError,
+)
+from paddock.plan.model import ModuleEntry
+from paddock.plan.problems import path_text
+from paddock.policy.floor import Floor
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+
+_BUILT_IN: Final = Floor()
+
+_BY_STRENGTH: Final = tuple(level for level in ISOLATION_LEVELS if level != "none")
+
+
+def choose_level(
+    entry: ModuleEntry,
+    *,
+    reachable: Collection[IsolationLevel],
+    failures: Mapping[IsolationLevel, LevelFailure],
+    trusted: bool,
+    named: IsolationLevel | None = None,
+    floor: Floor = _BUILT_IN,
+) -> IsolationLevel:
+    """Return the level to run a plan entry's module at.
+
+    `trusted` says that the operator accepted the plan, and `named` is a level that the operator accepted by its name,
+    for all entries that name none; only then may it be below the floor, and never below one that is fixed.
+
+    Raises:
+        IsolationUnavailableError: No level that would do can be had, with the steps that failed.
+        IsolationRefusedError: The plan asks for less than the floor and nobody accepted that.
+        PolicyRefusedError: A policy sets a minimum above what is asked for.
+    """
+    wanted = entry.isolation or named
+    accepted = floor.levels if floor.is_fixed else (*floor.levels, *((named,) if named else ()))
+    may_lower = trusted and not floor.is_fixed
+    if floor.is_fixed and wanted is not None and wanted not in accepted:
+        raise PolicyRefusedError([floor.refusal(wanted, path_text(entry.path, "isolation") if entry.isolation else "")])
+    if wanted is not None and wanted not in accepted and not may_lower:
+        raise IsolationRefusedError(
+            wanted,
+            place=path_text(entry.path, "isolation"),
+            minimum=floor.levels,
+            missing=guarantees_missing(wanted),
+        )
+    if wanted == "none":
+        return wanted
+    place = path_text(entry.path, "isolation") if entry.isolation else "" if named else entry.path
+    acceptable = _acceptable(wanted, floor.levels, may_lower)
+    for level in acceptable:
+        if level in reachable:
+            return level
+    weaker = [level for level in _BY_STRENGTH if wanted is None and level in reachable and level not in acceptable]
+    by_plan = ", or `--trust-plan`," if entry.path else ""  # a call has no plan
+    raise IsolationUnavailableError(
+        acceptable,
+        place=place,
+        failures={level: failures[level] for level in acceptable if level in failures},
+        hints=[
+            "`paddock doctor` says what is missing, and what would help",
+            *(
+                [f"the minimum is set by {floor.rule.describe()}"]
+                if floor.is_fixed
+                else (f"`--isolation {level}`{by_plan} accepts the weaker level `{level}`" for level in weaker)
+            ),
+        ],
+    )
+
+
+def _acceptable(
+    wanted: IsolationLevel | None, floor: Collection[IsolationLevel], may_lower: bool
+) -> list[IsolationLevel]:
+    if wanted is not None:
+        return [wanted]
+    return [level for level in _BY_STRENGTH if level in floor or may_lower]
+
+
+def guarantees_missing(level: IsolationLevel) -> tuple[str, ...]:
+    """Return what a level does not give that `ns` does, as sentences for people."""
+    return _MISSING[level]
+
+
+_NOT_NOEXEC: Final = "code may be mapped into memory from granted folders"
+_WITHOUT_NAMESPACES: Final = (
+    "names, sizes and dates of files outside the grants can be seen, though not what is in them",
+    "what other programs run by themselves (git hooks, start-up files) can be written inside a granted folder",
+    "a folder cannot be granted for writing where the module's code, the plan or Paddock lies in it",
+    "programs that set modes, owners or dates of files fail: that is refused everywhere, also in granted folders",
+    "the private folder is one of the host's, and its size is not bounded",
+    "sockets are refused, but there is no network of its own behind that",
+    "with a `net` grant, that one port can be connected to which the host's own proxy has, on any host",
+    "names are not looked up, so that only clients that go by the proxy variables reach what was granted",
+    "that a process exists can be found out, though it can be neither signalled nor traced",
+    _NOT_NOEXEC,
+)
+_MISSING: Final[Mapping[IsolationLevel, tuple[str, ...]]] = {
+    "ns": (),
+    "bwrap": (_NOT_NOEXEC, "there is no /proc, which some programs want"),
+    "landlock": _WITHOUT_NAMESPACES,
+    "none": (
+        "nothing is refused: a module can do all that the user who runs it can do",
+        "of its limits only those are kept that the host watches from outside",
+    ),
+}

@@ -1,0 +1,73 @@
+"""The folders that decide what Paddock does the next time, and that no module writes to.
+
+What its operator told it, what it tells its operator, the code that was fetched for modules, and the packages that the
+user's interpreters load by themselves. They are made before anything starts: what is not there yet could otherwise be
+put there by a module that may write around it, and would be believed the next time.
+"""
+
+from __future__ import annotations
+
+import logging
+import site
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from paddock.audit import state_folder
+from paddock.errors import PolicyFileError
+from paddock.policy.files.policy import user_config_folder
+from paddock.policy.files.sources import load_source_settings
+from paddock_sources.cache import SourceCache
+from paddock_sources.uri import FolderUri
+
+_log = logging.getLogger(__name__)
+
+
+def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return these folders, without links; one that cannot be made is logged and left out."""
+    made: list[Path] = []
+    for make in (
+        partial(_config_folder, environ),
+        partial(state_folder, environ),
+        partial(_cache_folder, environ),
+        _user_packages,
+    ):
+        try:
+            made.append(make().resolve())
+        except OSError as error:
+            _log.info("a folder for this user's settings cannot be made: %s", error)
+    return (*made, *_folders_of_settings(environ))
+
+
+def _folders_of_settings(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the folders that the user's settings take modules from, whatever a plan says, as far as they are there."""
+    try:
+        settings = load_source_settings(environ)
+    except PolicyFileError:
+        return  # told by whoever needs them
+    folders = [uri.folder for uri in settings.modules.values() if isinstance(uri, FolderUri)]
+    for folder in (*folders, *([settings.workspace] if settings.workspace is not None else ())):
+        if folder.is_dir():
+            yield folder.resolve()
+
+
+def _config_folder(environ: Mapping[str, str]) -> Path:
+    folder = user_config_folder(environ)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _cache_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder of what was fetched, which is run again without being looked at."""
+    with SourceCache.of_user(environ) as cache:
+        cache.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return cache.folder
+
+
+def _user_packages() -> Path:
+    """Return the folder whose contents this interpreter runs whenever it is started, if it does."""
+    if not site.ENABLE_USER_SITE:
+        raise FileNotFoundError("this interpreter has none")
+    folder = Path(site.getusersitepackages())
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    return folder

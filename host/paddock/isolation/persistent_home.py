@@ -1,0 +1,81 @@
+"""The private folder of a module that says `state: keep`: one for each module, source and project, kept by the host.
+
+A module finds there what it left in earlier sessions, under the same path, and no other module's: neither another
+module of the same source, nor another source, nor another project, nor another instance shares it. A new version of the
+same source finds what the old one left. Among the host's own folders, which no module may write to whatever it is
+granted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from paddock.audit import state_folder
+from paddock.plan.model import ModuleEntry
+from paddock_sources import SourceUri, SourceUriError
+from paddock_sources.uri import GitUri, PackageUri
+
+_DIGITS: Final = 32  # of the digest: half of it tells folders apart, and a path is for people too
+
+
+@dataclass(frozen=True, slots=True)
+class KeptHome:
+    """Whose folder it is: a module's, from a source without its version, in a working directory.
+
+    `instance` tells several entries of the module apart.
+    """
+
+    module: str
+    source: str
+    project: Path
+    instance: str = ""
+
+    @classmethod
+    def of(cls, entry: ModuleEntry, source: str, project: Path) -> KeptHome:
+        """Return whose folder the module of an entry gets, with its code from `source`."""
+        return cls(entry.module, _without_version(source), project, entry.instance_id or "")
+
+    def make(self, environ: Mapping[str, str]) -> Path:
+        """Return the folder, made if need be for this user alone; beside it stands whose it is.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        homes = state_folder(environ) / "homes"
+        whose = _text_of(
+            {
+                "module": self.module,
+                "source": self.source,
+                "project": str(self.project),
+                "instance": self.instance,
+            }
+        )
+        place = homes / hashlib.sha256(whose.encode()).hexdigest()[:_DIGITS]
+        home = place / "home"
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = place / "about.json"
+        if not about.exists():
+            about.write_text(whose + "\n", encoding="utf-8")
+        return home
+
+
+def _text_of(whose: Mapping[str, str]) -> str:
+    return json.dumps(whose, sort_keys=True)
+
+
+def _without_version(source: str) -> str:
+    try:
+        uri = SourceUri.parse(source)
+    except SourceUriError:
+        return source
+    match uri:
+        case GitUri():
+            return f"git+{uri.url}#subdirectory={uri.subdirectory}" if uri.subdirectory else f"git+{uri.url}"
+        case PackageUri():
+            return uri.name
+    return uri.text

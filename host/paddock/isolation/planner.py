@@ -1,0 +1,391 @@
+"""How each module of a session is shut in: decided for all of them before any is started.
+
+Finds out once what this machine can do, by doing it, and asks the policy what follows for each entry. Everything that
+is wrong with any of them is found before the first process of a module exists, and told at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Final
+
+from paddock.authorization.authorizer import Clearance, Cleared
+from paddock.errors import LevelFailure, PlanError, PlanProblem, PolicyRefusedError, Refusal
+from paddock.isolation.compile import Confinement, confine
+from paddock.isolation.denials.attempt import AttemptJudge, Explainer
+from paddock.isolation.denials.explain import Subject
+from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES, require_enforced
+from paddock.isolation.environment import environment_of
+from paddock.isolation.fixed_paths import FixedPaths
+from paddock.isolation.levels import choose_level
+from paddock.isolation.machine import Machine
+from paddock.isolation.mount_table import MountTable
+from paddock.isolation.network import Networks
+from paddock.isolation.persistent_home import KeptHome
+from paddock.isolation.remedies import remedy
+from paddock.isolation.runtime_paths import RuntimePaths
+from paddock.isolation.watchlist import Watchlist
+from paddock.plan.model import ModuleEntry
+from paddock.plan.permissions import grants_of
+from paddock.plan.problems import path_text
+from paddock.policy.authority import Authority
+from paddock.policy.floor import FLOOR
+from paddock.policy.grants import Grants
+from paddock.policy.guarded_paths import GuardedPaths
+from paddock.policy.limits import ResourceLimits
+from paddock.policy.owner import Owner
+from paddock.policy.secrets.values import SecretValues
+from paddock.workers.launcher import Launcher, LaunchSpec
+from paddock.workers.limits.tree_limits import Ration
+from paddock.workers.probe import Reach, Reached, Unreached, find_reach
+from paddock.workers.runtime import WorkerRuntime
+from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.mounts import NO_LINKS
+from paddock_sandbox.profile import IsolationLevel, SandboxProfile
+from paddock_sources import Resolution
+
+OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
+"""Told how each module will be shut in, when all is decided and none is started."""
+
+_AS_PYTHON_SAYS: Final = re.compile(r"^\w+Error: (?:\[Errno \d+\] )?")
+_SCRATCH: Final[Mapping[IsolationLevel, str]] = {"ns": "/scratch", "bwrap": "/tmp"}  # noqa: S108 - of its own root
+_TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
+
+
+@dataclass(frozen=True, slots=True)
+class Shelter:
+    """What one module runs in, and under which limits."""
+
+    confinement: Confinement
+    limits: ResourceLimits
+    environ: Mapping[str, str]
+    home: Path | None = None  # the folder of its own that is kept when it ends, if any is
+
+    @property
+    def level(self) -> IsolationLevel:
+        return self.confinement.profile.level
+
+    @property
+    def ration(self) -> Ration:
+        """What the module's processes together may use."""
+        return Ration(
+            self.limits.memory_max,
+            self.limits.tasks_max,
+            self.limits.cpu_quota,
+            watches_tasks=self.level not in LEVELS_WITH_NAMESPACES,  # with them, an rlimit counts
+            private_folder=self.confinement.profile.scratch if self.level in LEVELS_WITH_NAMESPACES else "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What was decided of one module: `codes` are those of all, which it may not change."""
+
+    module: Cleared
+    level: IsolationLevel
+    secrets: SecretValues
+    codes: tuple[Resolution, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session is: the folder its modules work in, the host's environment, and a private folder of the host's.
+
+    `kept` are files that no module may change.
+    """
+
+    working_dir: Path
+    environ: Mapping[str, str]
+    folder: Path
+    kept: tuple[Path, ...] = ()
+
+
+class Confinements:
+    """The shelters of the modules of a session and of those it starts.
+
+    Args:
+        place: where the session is.
+        groups: where control groups can be made.
+        launcher_of: starts workers at a level.
+        networks: opens the network of a module that was granted hosts.
+        isolation: the level of entries that name none, accepted by the operator; the strongest that can be had by
+            default.
+        on_confined: told what was decided.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        groups: CgroupHome,
+        launcher_of: Callable[[IsolationLevel], Launcher],
+        networks: Networks,
+        *,
+        isolation: IsolationLevel | None = None,
+        on_confined: OnConfined | None = None,
+    ) -> None:
+        self.groups = groups
+        self._place = place
+        self._launcher_of = launcher_of
+        self._networks = networks
+        self._isolation = isolation
+        self._on_confined = on_confined
+        self._owner = Owner.current(place.environ)
+        empty = place.folder / "empty"
+        empty.mkdir()
+        located = WorkerRuntime.locate()
+        self._paths = RuntimePaths.locate(located.interpreter, located.packages, empty)
+        table = MountTable()
+        self._paths.show(table, by_mounts=True)
+        self.runtime = WorkerRuntime(located.interpreter, located.packages, table.mounts())
+        self._decided: dict[str, _Decided] = {}
+        self._shelters: dict[str, Shelter] = {}
+        self._subjects: dict[str, Subject] = {}
+        self._explainers: dict[str, Explainer] = {}
+        self._watchlists: list[Watchlist] = []
+        self._shortages: list[str] = []
+        self._guarded: dict[Path, GuardedPaths] = {}  # what each folder had guarded when it was first looked at
+        self.reach = Reach()
+
+    async def decide(self, clearance: Clearance) -> None:
+        """Decide on a shelter for each module that was cleared.
+
+        Raises:
+            IsolationUnavailableError, IsolationRefusedError: A level cannot be had, or is too low.
+            PolicyRefusedError: a policy's rule stands against what would come of it.
+            PlanError: grants or limits cannot be given; all are named.
+        """
+        await self._find_reach([module.entry for module in clearance.modules])
+        codes = tuple(module.resolution for module in clearance.modules)
+        refused: list[PlanError | PolicyRefusedError] = []
+        for module in clearance.modules:
+            level = choose_level(
+                module.entry,
+                reachable=self.reach.reachable,
+                failures=self._failures(),
+                trusted=clearance.accepts_weaker,
+                named=self._isolation,
+                floor=module.decision.floor,
+            )
+            for act in (
+                partial(require_enforced, module.entry, module.decision.limits, level, self.groups.controllers),
+                partial(self._note, _Decided(module, level, clearance.secrets, codes)),
+            ):
+                try:
+                    act()
+                except (PlanError, PolicyRefusedError) as error:
+                    refused.append(error)
+        _raise_all(refused)
+        confined = [(module.entry, self.of(module.entry).confinement) for module in clearance.modules]
+        for entry, confinement in confined:
+            if confinement.shortage:
+                self._shortages.append(f"{entry.module}: {confinement.shortage}")
+            self._watchlists.append(confinement.watchlist())
+            for guarded in confinement.guarded:
+                self._guarded.setdefault(guarded.folder, guarded)
+        if self._on_confined is not None:
+            self._on_confined(confined)
+
+    def keep(self, files: Iterable[Path]) -> None:
+        """Let no module change these files either; before it is decided about any."""
+        self._place = replace(self._place, kept=(*self._place.kept, *files))
+
+    def of(self, entry: ModuleEntry) -> Shelter:
+        """Return what was decided for an entry."""
+        return self._shelters[entry.path]
+
+    def another(self, entry: ModuleEntry, networks: Networks, folder: Path) -> Shelter:
+        """Return a shelter for one more worker of an entry, with what it shares with none in `networks` and `folder`.
+
+        Raises:
+            PlanError: something cannot be granted any more.
+        """
+        decided = self._decided[entry.path]
+        if decided.level in LEVELS_WITH_NAMESPACES and not grants_of(decided.module.entry.permissions).net:
+            return self._shelters[entry.path]  # what each worker has of its own is in its namespaces
+        # By the paths that were judged: a module may have put a link in the place of one.
+        return self._shelter(decided, networks, folder, self._shelters[entry.path].confinement.grants)
+
+    def explainer_of(self, entry: ModuleEntry) -> Explainer:
+        """Return what explains which attempts of an entry's module were refused; it is the same for all its workers."""
+        known = self._explainers.get(entry.path)
+        if known is None:
+            known = self._explainers[entry.path] = AttemptJudge(self._subjects[entry.path])
+        return known
+
+    def changes(self) -> tuple[str, ...]:
+        """Return, for people, what became of files in granted folders that other programs run by themselves."""
+        reports = [watchlist.report() for watchlist in self._watchlists]
+        lines = [
+            *self._shortages,
+            *(
+                f"{change.path} {change.what} during the run; programs of yours may run what is in it: look at it first"
+                for report in reports
+                for change in report.changes
+            ),
+        ]
+        if not all(report.is_complete for report in reports):
+            lines.append("a granted folder may hold more such files than were found in it")
+        return tuple(dict.fromkeys(lines))
+
+    async def try_levels(self, levels: Iterable[IsolationLevel]) -> Reach:
+        """Find out which of these levels can be had, one after the other, as far as that is not known."""
+        for level in levels:
+            if level not in self.reach.findings:
+                found = await find_reach([level], self._launcher_of, self._trial)
+                self.reach = Reach({**self.reach.findings, **found.findings})
+        return self.reach
+
+    def _note(self, decided: _Decided) -> None:
+        """Make the shelter of a module, and note it.
+
+        Raises:
+            PlanError: something cannot be granted as it is written.
+            PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
+        """
+        module, entry = decided.module, decided.module.entry
+        shelter = self._shelter(decided, self._networks, self._place.folder)
+        self._decided[entry.path] = decided
+        self._shelters[entry.path] = shelter
+        self._subjects[entry.path] = Subject(
+            entry=entry,
+            profile=shelter.confinement.profile,
+            working_dir=self._place.working_dir,
+            owner=self._owner,
+            rights=Authority(entry),
+            fixed=FixedPaths.of(module.resolution, decided.codes, self._paths.installation, self._place.kept),
+            protected=shelter.confinement.protected,
+        )
+
+    def _shelter(self, decided: _Decided, networks: Networks, folder: Path, found: Grants | None = None) -> Shelter:
+        """Return a shelter for a module, whose grants were `found` before or are to be.
+
+        Raises:
+            PlanError: something cannot be granted as it is written.
+            PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
+        """
+        module, level = decided.module, decided.level
+        entry, limits = module.entry, module.decision.limits
+        scratch, home = self._scratch(level, folder), self._home(module)
+        network = networks.open(entry, level, decided.secrets, module.decision.closed_networks)
+        confinement = confine(
+            entry,
+            level=level,
+            resolution=module.resolution,
+            working_dir=self._place.working_dir,
+            runtime=self._paths,
+            limits=limits,
+            owner=self._owner,
+            scratch=scratch,
+            home=home,
+            network=network,
+            modules=decided.codes,
+            kept=(*self._place.kept, self._place.folder),
+            earlier=self._guarded.values(),
+            holds_links=self._holds_links(level),
+            lets_see=module.decision.lets_see,
+            found=found,
+        )
+        module.decision.check_paths(confinement.grants)
+        environ = dict(network.environ) if network is not None else {}
+        environ |= environment_of(
+            entry.permissions,
+            self._place.environ,
+            str(scratch),
+            decided.secrets,
+            home=None if home is None else str(home),
+            folders=confinement.grants.search_path(),
+        )
+        return Shelter(confinement, limits, environ, home)
+
+    def _holds_links(self, level: IsolationLevel) -> bool:
+        found = self.reach.findings.get(level)
+        return isinstance(found, Reached) and NO_LINKS not in found.missing
+
+    def _home(self, module: Cleared) -> Path | None:
+        """Return the folder that is kept for a module, if its entry says so.
+
+        Raises:
+            PlanError: it cannot be made.
+        """
+        if module.entry.state != "keep":
+            return None
+        whose = KeptHome.of(module.entry, module.resolution.source, self._place.working_dir)
+        try:
+            return whose.make(self._place.environ)
+        except OSError as error:
+            problem = f"its folder cannot be made: {error.strerror or error}"
+            raise PlanError([PlanProblem(path_text(module.entry.path, "state"), problem)]) from error
+
+    def _scratch(self, level: IsolationLevel, folder: Path) -> Path:
+        """Return the private folder as the worker knows it: in a root of its own, or else made in `folder`."""
+        inside = _SCRATCH.get(level)
+        return Path(inside) if inside else Path(tempfile.mkdtemp(prefix="home-", dir=folder))
+
+    async def weaker_level(self, entries: Iterable[ModuleEntry]) -> IsolationLevel | None:
+        """Return the level that these entries' modules would run at once somebody accepts one below the floor.
+
+        None where that is not needed, or none can be had.
+        """
+        unnamed = [entry for entry in entries if entry.isolation is None and self._isolation is None]
+        await self._find_reach(unnamed)
+        reachable = self.reach.reachable
+        if not unnamed or not reachable.isdisjoint(FLOOR):
+            return None
+        return next((level for level in _TRIED_IN_TURN if level in reachable), None)
+
+    async def _find_reach(self, entries: Iterable[ModuleEntry]) -> None:
+        """Try the levels that matter: those that are named, and for the others the strongest that can be had."""
+        named = {entry.isolation or self._isolation for entry in entries}
+        await self.try_levels(level for level in _TRIED_IN_TURN if level in named)
+        for level in _TRIED_IN_TURN:
+            if None in named and self.reach.reachable.isdisjoint(FLOOR):
+                await self.try_levels([level])
+
+    def _trial(self, level: IsolationLevel) -> LaunchSpec:
+        """Return what is launched to see whether a level can be had: a worker that is granted nothing."""
+        mounts = self.runtime.mounts
+        if level not in LEVELS_WITH_NAMESPACES:
+            table = MountTable()
+            self._paths.show(table, by_mounts=False)
+            mounts = table.mounts()
+        scratch = self._scratch(level, self._place.folder)
+        profile = SandboxProfile(level, mounts, scratch=str(scratch))
+        return LaunchSpec("trial", scratch, {"HOME": os.fspath(scratch)}, self.runtime, profile)
+
+    def _failures(self) -> dict[IsolationLevel, LevelFailure]:
+        return {
+            level: failure_of(found, self._machine)
+            for level, found in self.reach.findings.items()
+            if isinstance(found, Unreached)
+        }
+
+    @cached_property
+    def _machine(self) -> Machine:
+        return Machine.look(self._place.environ)
+
+
+def _raise_all(refused: Sequence[PlanError | PolicyRefusedError]) -> None:
+    """Raise what several modules are refused as one error."""
+    if len(refused) == 1:
+        raise refused[0]
+    problems: list[PlanProblem] = [problem for error in refused for problem in error.problems]
+    refusals: list[Refusal] = [
+        one for error in refused if isinstance(error, PolicyRefusedError) for one in error.refusals
+    ]
+    if refusals:
+        raise PolicyRefusedError(refusals, problems=problems)
+    if problems:
+        raise PlanError(problems)
+
+
+def failure_of(found: Unreached, machine: Machine) -> LevelFailure:
+    """Return why a level cannot be had, with what would help."""
+    # Told by the worker as Python shows an error; its class and number say nothing more to a person.
+    failure = LevelFailure(found.step, found.errno, _AS_PYTHON_SAYS.sub("", found.reason))
+    return replace(failure, fix=remedy(found.level, failure, machine))

@@ -1,0 +1,380 @@
+"""What is kept of a session for whoever asks later: its modules, what each was given, and the rules that said so.
+
+A file for each session, the user's alone, written in one step and read strictly: what is damaged is no record. There
+are secrets in it by name only. Keeping one never raises: a session is worth more than its record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
+
+from paddock.audit import keep_to_oneself, state_folder
+from paddock.errors import PaddockError
+from paddock.isolation.compile import Confinement
+from paddock.isolation.denials.explain import Subject
+from paddock.isolation.fixed_paths import FixedPaths, ModuleCode
+from paddock.plan.limits import Limits
+from paddock.plan.model import EntryPlace, Kind, ModuleEntry
+from paddock.plan.permissions import Permissions
+from paddock.plan.problems import StrictModel, path_text
+from paddock.plan.source_map import Positions
+from paddock.policy.authority import Authority
+from paddock.policy.limits import ResourceLimits
+from paddock.policy.owner import Owner
+from paddock.policy.rule import Consulted
+from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
+from paddock_sources import Resolution
+from paddock_sources.lock.lock_file import LOCK_FILE
+
+_KEPT: Final = 50  # sessions; the oldest are removed
+_MAX_FILE_BYTES: Final = 2 << 20  # a session of a dozen modules takes a hundred KiB
+_MAX_CHARACTERS: Final = 4096  # PATH_MAX
+_MAX_MODULES: Final = 200
+_MAX_PLACES: Final = 1000  # of one module: mounts, programs
+_MAX_RULES: Final = 200
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+_REFERENCE: Final = re.compile(r"\$\{\w+\}", re.ASCII)  # names a secret, and is none
+_HIDDEN: Final = "…"  # stands for the value of a variable
+
+_log = logging.getLogger(__name__)
+
+
+def _plain(text: str) -> str:
+    """Return text that any file can hold: what is no UTF-8 as escapes, of what is long a part."""
+    text = text.encode(errors="backslashreplace").decode()
+    return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…"
+
+
+_Text = Annotated[str, BeforeValidator(lambda value: _plain(value) if isinstance(value, str) else value)]
+_Paths = Annotated[tuple[_Text, ...], Field(max_length=_MAX_PLACES)]
+
+
+class RuleRecord(StrictModel):
+    """A rule that was consulted: where it stands, what it says, what came of it."""
+
+    file: _Text
+    line: int | None
+    text: _Text
+    outcome: _Text
+
+    @classmethod
+    def of(cls, consulted: Consulted) -> Self:
+        """Return the record of a rule."""
+        place = consulted.rule.place
+        return cls(file=place.file, line=place.line, text=consulted.rule.text, outcome=consulted.outcome)
+
+
+class CodeRecord(StrictModel):
+    """Where a module's code is."""
+
+    root: _Text
+    imported: _Text
+    package: _Text
+
+    @classmethod
+    def of(cls, resolution: Resolution) -> Self:
+        """Return the record of a resolved module's code."""
+        code = ModuleCode.of(resolution)
+        return cls(root=str(code.root), imported=str(code.imported), package=str(code.package))
+
+
+class ModuleRecord(StrictModel):
+    """What one module was given: `permissions` are those in effect, `written` its plan's, without values of variables.
+
+    `place` is where its entry stands in the plan, `line` the line of its permissions, or of what they would stand in.
+    """
+
+    name: _Text
+    module: _Text
+    kind: Kind
+    place: _Text
+    source: _Text
+    code: CodeRecord
+    level: IsolationLevel
+    permissions: Permissions
+    written: Permissions
+    limits: dict[_Text, float | None]
+    mounts: Annotated[tuple[tuple[_Text, _Text, bool, bool], ...], Field(max_length=_MAX_PLACES)]
+    programs: _Paths
+    protected: _Paths
+    scratch: _Text
+    line: int | None = None
+    consulted: Annotated[tuple[RuleRecord, ...], Field(max_length=_MAX_RULES)] = ()
+
+    @classmethod
+    def of(
+        cls,
+        entry: ModuleEntry,
+        resolution: Resolution,
+        confinement: Confinement,
+        limits: ResourceLimits,
+        consulted: Iterable[Consulted] = (),
+        *,
+        written: Permissions | None = None,
+        positions: Positions | None = None,
+    ) -> Self:
+        """Return the record of a module that is shut in like this; `entry` has the permissions in effect.
+
+        `written` are the permissions of its plan, where the operator gave it more, and `positions` those of its plan.
+        """
+        profile = confinement.profile
+        return cls(
+            name=entry.instance_id or entry.module,
+            module=entry.module,
+            kind=entry.kind,
+            place=entry.path,
+            source=resolution.source,
+            code=CodeRecord.of(resolution),
+            level=profile.level,
+            permissions=_without_values(entry.permissions),
+            written=_without_values(entry.permissions if written is None else written),
+            limits={name: _number(getattr(limits, name)) for name in _LIMITS},
+            mounts=tuple(
+                (mount.source, mount.target, mount.writable, mount.mappable) for mount in profile.mounts[:_MAX_PLACES]
+            ),
+            programs=profile.programs[:_MAX_PLACES],
+            protected=tuple(map(str, confinement.protected)),
+            scratch=profile.scratch,
+            line=None if positions is None else positions.line_of(path_text(entry.path, "permissions")),
+            consulted=tuple(RuleRecord.of(one) for one in consulted)[:_MAX_RULES],
+        )
+
+    @property
+    def entry(self) -> ModuleEntry:
+        """The plan entry with the permissions in effect, as far as it decides what the module may do."""
+        place = EntryPlace(self.kind, self.place, Path("/"))
+        return ModuleEntry.read({"module": self.module, "permissions": self.permissions}, place)
+
+    @property
+    def profile(self) -> SandboxProfile:
+        """What the module was shut into, as far as it decides what it may reach."""
+        mounts = tuple(Mount(*mount) for mount in self.mounts)
+        return SandboxProfile(self.level, mounts, self.programs, scratch=self.scratch)
+
+
+class SessionRecord(StrictModel):
+    """One session: `plan` is the file it came from, if any; without `ended` it runs, or its host was killed."""
+
+    version: Literal[1] = 1
+    id: _Text
+    plan: _Text | None
+    digest: _Text
+    working_dir: _Text
+    home: _Text
+    pid: int
+    started: AwareDatetime
+    ended: AwareDatetime | None = None
+    modules: Annotated[tuple[ModuleRecord, ...], Field(max_length=_MAX_MODULES)] = ()
+
+    @classmethod
+    def begin(
+        cls,
+        session_id: str,
+        modules: Iterable[ModuleRecord],
+        *,
+        working_dir: Path,
+        home: Path,
+        plan: Path | None = None,
+        digest: str = "",
+    ) -> Self:
+        """Return the record of a session of this process that begins now."""
+        return cls(
+            id=session_id,
+            plan=None if plan is None else str(plan),
+            digest=digest,
+            working_dir=str(working_dir),
+            home=str(home),
+            pid=os.getpid(),
+            started=_now(),
+            modules=tuple(modules)[:_MAX_MODULES],
+        )
+
+    def end(self) -> Self:
+        """Return the record of the same session, which ends now."""
+        return self.model_copy(update={"ended": _now()})
+
+    def module(self, name: str) -> ModuleRecord | None:
+        """Return the record of the module that goes by `name`: its place in the plan, its instance, or else its id."""
+        by_name = (one for one in self.modules if name in (one.place, one.name))
+        return next(by_name, None) or next((one for one in self.modules if one.module == name), None)
+
+    def subject(self, module: ModuleRecord, installation: Iterable[Path]) -> Subject:
+        """Return one of the session's modules as something to explain; `installation` is what Paddock runs from."""
+        entry = module.entry
+        codes = [module, *(one for one in self.modules if one is not module)]
+        files = [Path(self.plan), Path(self.plan).parent / LOCK_FILE] if self.plan is not None else []
+        kept = [(path, "which the session depends on") for path in files]
+        installed = [(path, "which Paddock runs from") for path in installation]
+        return Subject(
+            entry=entry,
+            profile=module.profile,
+            working_dir=Path(self.working_dir),
+            owner=replace(Owner.current({}), home=Path(self.home)),
+            rights=Authority(entry),
+            fixed=FixedPaths(tuple(_code_of(one) for one in codes), (*kept, *installed)),
+            protected=tuple(map(Path, module.protected)),
+            written=module.written,
+        )
+
+
+class DamagedRecordError(PaddockError):
+    """Raised for a file in the place of a record that is none."""
+
+    exit_code = 1
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        super().__init__(
+            f"`{path}` is no record of a session: {reason}", hints=["remove it; the next session makes one"]
+        )
+
+
+class SessionRecords:
+    """The records of a user's sessions, in `folder`; by default `sessions` in the state folder of who has `environ`."""
+
+    def __init__(self, folder: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._folder = folder
+        self._environ = environ
+        self._has_failed = False
+
+    def keep(self, record: SessionRecord) -> None:
+        """Write a record, in the place of an earlier one of the session, and remove those that are too many."""
+        try:
+            folder = self._made()
+            path = folder / _file_name(record.id)
+            _write(path, record.model_dump_json().encode())
+            _prune(folder, path)
+        except (OSError, ValueError) as error:
+            if not self._has_failed:
+                self._has_failed = True
+                _log.warning("no record of this session is kept, and `paddock why` cannot explain it: %s", error)
+
+    def of(self, session_id: str) -> SessionRecord | None:
+        """Return the record of a session, if there is one.
+
+        Raises:
+            DamagedRecordError: what is there is none.
+        """
+        folder = self._existing()
+        return None if folder is None else _read(folder / _file_name(_plain(session_id)))
+
+    def all(self) -> tuple[SessionRecord, ...]:
+        """Return every record there is, the newest session first; what is damaged is left out."""
+        folder = self._existing()
+        if folder is None:
+            return ()
+        records = []
+        with suppress(OSError):
+            for path in folder.glob("*.json"):
+                with suppress(DamagedRecordError):
+                    records.append(_read(path))
+        found = [record for record in records if record is not None]
+        return tuple(sorted(found, key=lambda record: record.started, reverse=True))
+
+    def _made(self) -> Path:
+        folder = self._folder if self._folder is not None else state_folder(self._environ) / "sessions"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        keep_to_oneself(folder)
+        return folder
+
+    def _existing(self) -> Path | None:
+        with suppress(OSError):
+            return self._made()
+        return None
+
+
+def _code_of(module: ModuleRecord) -> ModuleCode:
+    code = module.code
+    return ModuleCode(module.module, Path(code.root), Path(code.imported), Path(code.package))
+
+
+_LIMITS: Final = tuple(Limits.model_fields)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _number(value: float | None) -> float | None:
+    # Endless is what JSON has no number for.
+    return None if value is None or value == float("inf") else float(value)
+
+
+def _without_values(permissions: Permissions) -> Permissions:
+    return permissions.model_copy(update={"env": tuple(map(_without_value, permissions.env))})
+
+
+def _without_value(grant: str) -> str:
+    name, is_set, value = grant.partition("=")
+    return grant if not is_set or _REFERENCE.fullmatch(value) else f"{name}={_HIDDEN}"
+
+
+def _file_name(session_id: str) -> str:
+    if _PLAIN_NAME.fullmatch(session_id):
+        return f"{session_id}.json"
+    # An application may call its sessions what it likes.
+    return f"={hashlib.sha256(session_id.encode()).hexdigest()}.json"
+
+
+def _write(path: Path, content: bytes) -> None:
+    if len(content) > _MAX_FILE_BYTES:
+        raise ValueError(f"it would take more than {_MAX_FILE_BYTES >> 20} MiB")
+    unfinished = path.with_suffix(".unfinished")
+    with suppress(FileNotFoundError):
+        unfinished.unlink()
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(unfinished, path)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
+
+
+def _prune(folder: Path, newest: Path) -> None:
+    with os.scandir(folder) as entries:
+        files = [(entry.stat(follow_symlinks=False).st_mtime_ns, entry.path) for entry in entries]
+    for _, path in sorted(files, reverse=True)[_KEPT:]:
+        if path != str(newest):
+            with suppress(OSError):
+                os.unlink(path)
+
+
+def _read(path: Path) -> SessionRecord | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DamagedRecordError(path, (error.strerror or str(error)).lower()) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise DamagedRecordError(path, "it is no ordinary file")
+    with open(descriptor, "rb") as file:
+        content = file.read(_MAX_FILE_BYTES + 1)
+    if len(content) > _MAX_FILE_BYTES:
+        raise DamagedRecordError(path, "it is too large")
+    try:
+        return SessionRecord.model_validate_json(content)
+    except ValidationError as error:
+        raise DamagedRecordError(path, _first(error.errors(include_url=False))) from error
+
+
+def _first(problems: Iterable[Mapping[str, Any]]) -> str:
+    problem = next(iter(problems))
+    place = ".".join(map(str, problem["loc"]))
+    return f"{place}: {problem['msg']}" if place else str(problem["msg"])

@@ -1,0 +1,1 @@
+"""Where the code of a plan's modules comes from: resolved, locked, updated."""

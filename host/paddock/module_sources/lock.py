@@ -1,0 +1,43 @@
+"""Change a lock file as Paddock's own commands and sessions do, and renew what its operator accepted with it.
+
+Plans of the folder that were accepted with the pins that were there before stay accepted with those that are there now;
+a pin that somebody else had moved does not pass for accepted by that. Where the acceptance cannot be renewed, the lock
+file is written all the same, and its operator is asked the next time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from paddock.errors import PolicyFileError
+from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
+from paddock.policy.pins import MovedPin, Pin
+from paddock_sources.lock.lock_file import LockFile
+
+_log = logging.getLogger(__name__)
+
+
+def update_lock(path: Path, change: Callable[[LockFile], LockFile], environ: Mapping[str, str]) -> LockFile:
+    """Write what `change` makes of what the file says at this moment, and return it; blocks.
+
+    Raises:
+        LockFileError: the file cannot be relied on, or written.
+    """
+    return LockFile.update(path, change, on_write=partial(_renew, path.parent, environ))
+
+
+def _renew(folder: Path, environ: Mapping[str, str], before: LockFile, after: LockFile) -> None:
+    moved = []
+    for locked in after.modules:
+        old = before.get(locked.source)
+        if old != locked:
+            moved.append(MovedPin(locked.source, None if old is None else Pin.of(old), Pin.of(locked)))
+    if not moved:
+        return
+    try:
+        GrantsFile.of_user(environ).renew_pins(folder, moved)
+    except (GrantsNotKeptError, PolicyFileError) as error:
+        _log.warning("what was locked is not accepted with the plan, which is asked about next time: %s", error)

@@ -1,0 +1,124 @@
+"""The means to come by modules' code: the user's settings, and a sandbox for the programs that fetch.
+
+Nothing is started before something has to be fetched. Leaving ends whatever still runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import cache, partial
+from typing import Final
+
+import anyio.to_thread
+
+from paddock.audit import AuditLog
+from paddock.errors import PolicyRefusedError
+from paddock.isolation.commands.command_worker import check_cancelled
+from paddock.isolation.commands.source_commands import SourceCommands
+from paddock.policy.evaluate import refuse_sources
+from paddock.policy.files.policy import Policy
+from paddock.policy.files.sources import load_source_settings
+from paddock_sources.cache import SourceCache
+from paddock_sources.commands.direct_runner import DirectRunner
+from paddock_sources.errors import SourceRefusedError
+from paddock_sources.progress import Progress, SilentProgress
+from paddock_sources.provisioner import NO_RUNNER, Provisioner
+from paddock_sources.uri import GitUri
+
+# Distributions of the runtime that modules may depend on as well, in whatever version it has.
+_OF_RUNTIME: Final = (
+    "pydantic",
+    "pydantic-core",
+    "typing-extensions",
+    "annotated-types",
+    "typing-inspection",
+    "msgpack",
+)
+
+_ANY_COMMIT: Final = "0" * 40
+
+
+@asynccontextmanager
+async def provisioning(
+    environ: Mapping[str, str],
+    cache: SourceCache | None = None,
+    *,
+    offline: bool = False,
+    live: bool = False,
+    lends_keys: bool = True,
+    policy: Policy | None = None,
+    progress: Progress | None = None,
+    audit: AuditLog | None = None,
+) -> AsyncIterator[Provisioner]:
+    """Have a provisioner for the user who has `environ`.
+
+    What it provides is kept in `cache`, and stays there while that is open; by default while this is.
+
+    `offline`, nothing is fetched; `live`, modules in folders are run from there; without `lends_keys`, for what the
+    user has not said yes to, nothing is fetched that takes the user's own keys or is at a private address. `progress`
+    is told of what takes time, `audit` of each connection.
+
+    Raises:
+        PolicyFileError: the user's settings, or a policy, cannot be relied on.
+    """
+    settings = await anyio.to_thread.run_sync(load_source_settings, environ)
+    judged_by = await anyio.to_thread.run_sync(Policy.load, environ) if policy is None else policy
+    with ExitStack() as stack:
+        kept = cache or stack.enter_context(SourceCache.of_user(environ, check=check_cancelled))
+        async with SourceCommands(environ, audit=audit) as commands:
+            yield Provisioner(
+                kept,
+                commands,
+                DirectRunner(environ, check=check_cancelled),
+                environ=environ,
+                settings=settings,
+                preloaded=_preloaded(),
+                progress=progress or SilentProgress(),
+                offline=offline,
+                live=live,
+                lends_keys=lends_keys,
+                judge=partial(_judge, judged_by),
+            )
+
+
+def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provisioner:
+    """Return a provisioner for whoever only looks at what there is: it fetches nothing, and starts nothing.
+
+    Raises:
+        PolicyFileError: the user's settings cannot be relied on.
+    """
+    return Provisioner(
+        cache,
+        NO_RUNNER,
+        NO_RUNNER,
+        environ=environ,
+        settings=load_source_settings(environ),
+        preloaded=_preloaded(),
+        progress=SilentProgress(),
+        offline=True,
+    )
+
+
+def _judge(policy: Policy, uri: GitUri) -> None:
+    """Refuse a repository that code depends on, by where it is: it is locked to a commit, whatever its address says.
+
+    Raises:
+        SourceRefusedError: a policy does not list its host.
+    """
+    try:
+        refuse_sources({"": f"git+{uri.url}@{_ANY_COMMIT}"}, policy)
+    except PolicyRefusedError as error:
+        raise SourceRefusedError(error.summary, detail=error.detail, hints=error.hints) from error
+
+
+@cache
+def _preloaded() -> Mapping[str, str]:
+    """Return the versions of what there is of these; which of them there are depends on their own versions."""
+    from importlib import metadata  # loads the standard library's mail parser, which nothing else here needs
+
+    found = {}
+    for name in _OF_RUNTIME:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found

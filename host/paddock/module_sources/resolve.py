@@ -1,0 +1,265 @@
+"""Where the code of the modules of one plan, or of one call, comes from.
+
+Chosen for all of them, judged by the policy, and only then fetched, side by side, if the cache lacks it: before
+anything of a module runs, and so in no module's time to start. What was pinned on the way is written to the lock file.
+Cancelled, it leaves nothing running and nothing half-done.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+
+from paddock.audit import AuditLog
+from paddock.errors import ModuleMissingError, SourcesError
+from paddock.module_sources.lock import update_lock
+from paddock.module_sources.provisioning import provisioning
+from paddock.plan.model import ModuleEntry
+from paddock.plan.permissions import grants_of
+from paddock.plan.problems import path_text
+from paddock.plan.source_map import Positions
+from paddock.policy.evaluate import refuse_sources
+from paddock.policy.files.policy import Policy
+from paddock.policy.pins import Pin, Pins
+from paddock_sdk.contract import module_sources
+from paddock_sources import Resolution, Resolver, SourceError, SourceUri
+from paddock_sources.application import ApplicationResolver
+from paddock_sources.cache import SourceCache
+from paddock_sources.errors import without_credentials
+from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
+from paddock_sources.locked_sources import LockedSources, LockUse
+from paddock_sources.progress import Progress, SilentProgress
+from paddock_sources.resolver import PLAN_LAYER
+
+_AT_A_TIME: Final = 20  # modules whose code is fetched side by side
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How the code of modules may be come by.
+
+    `use` says what the lock file is for; `offline`, that nothing is fetched; `live`, that modules in folders run from
+    there and not from a copy. `progress` is told of what is fetched. `application` is an application's own resolver,
+    an object as the contract describes it, which is asked before the plan is.
+    """
+
+    use: LockUse = LockUse.UPDATE
+    offline: bool = False
+    live: bool = False
+    progress: Progress = field(default_factory=SilentProgress)
+    application: Any = None
+
+
+class ModuleSources:
+    """Finds code for whoever has `environ`, with folders named from `base` on, by the lock file in the folder `locks`.
+
+    Without such a folder nothing is locked beforehand, and nothing is written. What is found stays in the `cache` for
+    as long as that is open. `lends_keys` says that whoever names the sources may have the user's keys used for that.
+    """
+
+    def __init__(
+        self,
+        cache: SourceCache,
+        environ: Mapping[str, str],
+        base: Path,
+        locks: Path | None,
+        policy: Policy,
+        options: SourceOptions,
+        audit: AuditLog | None = None,
+        *,
+        lends_keys: bool = True,
+    ) -> None:
+        self._cache = cache
+        self._environ = environ
+        self._base = base
+        self._locks = locks
+        self._policy = policy
+        self._options = options
+        self._audit = audit
+        self._lends_keys = lends_keys
+        self._unwritten: tuple[LockedModule, ...] = ()  # what was pinned, and stays so for as long as this does
+        self._read = LockFile()
+        self._pins: Pins = {}
+
+    @property
+    def pins(self) -> Pins:
+        """What the lock file pins the sources to that were resolved."""
+        return self._pins
+
+    async def resolve(
+        self,
+        entries: Sequence[ModuleEntry],
+        positions: Positions | None = None,
+        *,
+        check_pins: Callable[[Pins], Awaitable[None]] | None = None,
+    ) -> dict[str, Resolution | ModuleMissingError]:
+        """Return where each entry's code is, or why it is not to be had, by the entry's place in the plan.
+
+        `check_pins` is called with what the lock file pins these sources to, before anything of them is fetched; what
+        it raises is raised.
+
+        Raises:
+            PolicyRefusedError: no module may come from one of the sources.
+            SourcesError: the lock file or the cache cannot be used.
+            PolicyFileError: the user's settings cannot.
+        """
+        found: dict[str, Resolution | ModuleMissingError] = {}
+        async with self._opened() as (sources, resolver):
+            chosen = {}
+            for entry in entries:
+                try:
+                    chosen[entry.path] = await anyio.to_thread.run_sync(resolver.choose, entry.module, entry.source)
+                except SourceError as error:
+                    found[entry.path] = ModuleMissingError.of(entry.module, error)
+            texts = {path_text(path, "source"): sources.pinned_text(one.uri) for path, one in chosen.items()}
+            refuse_sources(texts, self._policy, positions)
+            pinned = sources.pinned(one.uri for one in chosen.values())
+            self._pins = {key: None if one is None else Pin.of(one) for key, one in pinned.items()}
+            if check_pins is not None:
+                await check_pins(self._pins)
+            limiter = anyio.CapacityLimiter(_AT_A_TIME)
+
+            async def provide(entry: ModuleEntry) -> None:
+                try:
+                    act = partial(resolver.provide, chosen[entry.path])
+                    found[entry.path] = await anyio.to_thread.run_sync(act, limiter=limiter)
+                except SourceError as error:
+                    found[entry.path] = ModuleMissingError.of(entry.module, error)
+
+            async with anyio.create_task_group() as providing:
+                for entry in entries:
+                    if entry.path in chosen:
+                        providing.start_soon(provide, entry)
+            self._note(sources.news)
+        for path, one in chosen.items():
+            if one.source is not None and one.layer != PLAN_LAYER:
+                _log.warning("%s: %s names another source than the plan: %s", path, one.layer, one.uri.text)
+        return {entry.path: found[entry.path] for entry in entries}
+
+    async def module_ids(self, uri: SourceUri) -> tuple[str, ...]:
+        """Return the ids that the code at a source goes by, fetching it if that is needed.
+
+        Raises:
+            PolicyRefusedError: no module may come from there.
+            ModuleMissingError: it cannot be had.
+            SourcesError: the lock file or the cache cannot be used.
+        """
+        async with self._opened() as (sources, _):
+            refuse_sources({"": sources.pinned_text(uri)}, self._policy)
+            try:
+                ids = await anyio.to_thread.run_sync(sources.module_ids, uri)
+            except SourceError as error:
+                raise ModuleMissingError.of(without_credentials(uri.text), error) from error
+            self._note(sources.news)
+        return ids
+
+    async def write(self) -> None:
+        """Put what was pinned into the lock file, once it is decided that the modules may be started at all.
+
+        A folder that cannot be written to has none; what others locked meanwhile stays.
+        """
+        news = self._unwritten
+        if not news or self._locks is None:
+            return
+        since = self._read
+        path = self._locks / LOCK_FILE
+        write = partial(update_lock, path, lambda lock: lock.with_news(news, since=since), self._environ)
+        try:
+            after = await anyio.to_thread.run_sync(write)
+        except (OSError, SourceError) as error:
+            _log.warning("what was fetched is not locked, and may be another thing next time: %s", error)
+            return
+        for one in news:
+            if after.get(one.source) != one:
+                _log.warning("%s was locked by somebody else meanwhile, to something else", one.source)
+
+    def _note(self, news: Iterable[LockedModule]) -> None:
+        self._unwritten = tuple({one.source: one for one in (*self._unwritten, *news)}.values())
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[tuple[LockedSources, Resolver]]:
+        try:
+            async with self._opening() as opened:
+                yield opened
+        except SourceError as error:
+            raise SourcesError.of(error) from error
+
+    @asynccontextmanager
+    async def _opening(self) -> AsyncIterator[tuple[LockedSources, Resolver]]:
+        options = self._options
+        async with provisioning(
+            self._environ,
+            self._cache,
+            offline=options.offline,
+            live=options.live,
+            lends_keys=self._lends_keys,
+            policy=self._policy,
+            progress=options.progress,
+            audit=self._audit,
+        ) as provisioner:
+            lock, folder = LockFile(), self._locks or self._base
+            if self._locks is not None:
+                lock = await anyio.to_thread.run_sync(LockFile.read, self._locks / LOCK_FILE)
+            self._read = lock
+            lock = lock.with_modules(self._unwritten)
+            sources = LockedSources(provisioner, lock, folder, options.use)
+            application = None
+            if options.application is not None:
+                application = ApplicationResolver(
+                    options.application,
+                    not_found=_not_found_errors(),
+                    await_call=anyio.from_thread.run,
+                )
+            yield (
+                sources,
+                Resolver(
+                    self._environ,
+                    base=self._base,
+                    application=application,
+                    settings=provisioner.settings,
+                    installed=provisioner.find_installed,
+                    provide=sources.provide,
+                ),
+            )
+
+
+def _not_found_errors() -> tuple[type[Exception], ...]:
+    """Return what an application's resolver raises for a module that it does not know: the contract's, whoever has it.
+
+    An application may have the published package beside Paddock, which then is what its code imports.
+    """
+    published = getattr(sys.modules.get("amplifier_core.module_sources"), "ModuleNotFoundError", None)
+    own = module_sources.ModuleNotFoundError
+    if isinstance(published, type) and issubclass(published, Exception) and published is not own:
+        return (own, published)
+    return (own,)
+
+
+def keep_lock_file(folder: Path, entries: Iterable[ModuleEntry], working_dir: Path) -> tuple[Path, ...]:
+    """Return the lock file of a folder, which no module may change: who writes it says what is run the next time.
+
+    It is made where one of the modules might otherwise make it; a link or what is no file is not kept, nor ever read.
+    """
+    lock = folder.resolve() / LOCK_FILE
+    written = (path for entry in entries for path in grants_of(entry.permissions).write)
+    if not os.path.lexists(lock):
+        if not any(lock.is_relative_to((working_dir / os.path.expanduser(path)).resolve()) for path in written):
+            return ()
+        try:
+            LockFile().write(lock)
+        except SourceError:
+            return ()  # who cannot make it is the same user that modules run as
+    return (lock,) if lock.is_file() and not lock.is_symlink() else ()

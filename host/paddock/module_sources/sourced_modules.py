@@ -1,0 +1,266 @@
+"""The modules that a folder's lock file is about: those of a plan, or, without one, those that are in the file.
+
+The sources of a plan's modules are those that a session would take, by every layer that may name one. Reads names,
+settings and the lock file, and nothing of a module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Final, Self
+from urllib.parse import unquote
+
+from paddock.errors import PaddockError
+from paddock.plan.load import load_plan
+from paddock.plan.model import ModuleEntry, MountPlan
+from paddock.policy.evaluate import refuse_sources
+from paddock.policy.files.policy import Policy
+from paddock.policy.files.sources import load_source_settings
+from paddock_sources import (
+    BuiltinSource,
+    BuiltinUri,
+    GitUri,
+    PackageUri,
+    Resolver,
+    SourceError,
+    SourceUri,
+    SourceUriError,
+)
+from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
+from paddock_sources.uri import FolderUri
+
+USUAL_PLAN: Final = "plan.yaml"
+
+_REPOSITORY_PREFIX: Final = "amplifier-module-"
+_ANY_COMMIT: Final = "0" * 40
+_USUAL_LAYERS: Final = ("source of the plan entry", "builtin modules", "installed packages")  # as resolvers call them
+
+
+class NoSuchModuleError(PaddockError):
+    """Raised for a name that is of no module here, or of several."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedModule:
+    """A module and its source: `key` is that of the lock file, `locked` what the file has under it.
+
+    `entry` is the plan's; without a plan there is none, and `name` is what the source is called. `layer` is what named
+    the source in the plan's place, if something did; `written_key` is then the key of what the plan says, if it does.
+    """
+
+    name: str
+    uri: SourceUri
+    key: str
+    locked: LockedModule | None
+    entry: ModuleEntry | None = None
+    layer: str | None = None
+    written_key: str | None = None
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the lock file that are of this module: also that of a source which another stands in for."""
+        return frozenset((self.key,) if self.written_key is None else (self.key, self.written_key))
+
+    @property
+    def place(self) -> str | None:
+        """Where in the plan it stands."""
+        return self.entry.path if self.entry is not None else None
+
+    def is_meant_by(self, written: str, folder: Path) -> bool:
+        """Return whether somebody who writes this means it: its id, or its source, with the ref or without."""
+        if written == self.name or written in self.keys:
+            return True
+        try:
+            uri = SourceUri.parse(written).anchored(Path.cwd())
+            key = normalised_source(uri, folder)
+        except SourceUriError:
+            return False
+        if isinstance(uri, PackageUri) and not isinstance(self.uri, PackageUri):
+            return False  # the name of a package looks like the id of any module
+        return key in self.keys or (_has_no_ref(uri) and key == _without_ref(self.uri, folder))
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedModule:
+    """A module of a plan that no layer has a source of, or one that is none."""
+
+    entry: ModuleEntry
+    error: SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedModules:
+    """What there is in one folder: its lock file, the plan if one is meant, and the modules of the two.
+
+    Modules that are shipped, named by nothing but their id and depend on nothing are not among them: there is nothing
+    to lock or fetch.
+    """
+
+    folder: Path
+    plan: MountPlan | None
+    lock: LockFile
+    modules: tuple[SourcedModule, ...]
+    unresolved: tuple[UnresolvedModule, ...] = ()
+
+    @classmethod
+    def read(cls, plan: Path | None, folder: Path, environ: Mapping[str, str]) -> Self:
+        """Return the modules of a plan, by the lock file beside it; without a plan those locked in `folder`.
+
+        What the user who has `environ` says of sources goes before the plan, as it does in a session.
+
+        Raises:
+            PlanError: the plan has problems.
+            PolicyFileError: the user's settings cannot be relied on.
+            LockFileError: the lock file cannot be relied on.
+        """
+        loaded = load_plan(plan, environ={}) if plan is not None else None
+        folder = loaded.origin.parent if loaded is not None and loaded.origin is not None else folder.resolve()
+        lock = LockFile.read(folder / LOCK_FILE)
+        if loaded is None:
+            return cls(folder, None, lock, tuple(_locked(lock, folder)))
+        settings = load_source_settings(environ)
+        resolver = Resolver(environ, base=folder, settings=settings, installed=_find_installed)
+        found = tuple(_planned(loaded, lock, folder, resolver))
+        return cls(
+            folder,
+            loaded,
+            lock,
+            tuple(one for one in found if isinstance(one, SourcedModule)),
+            tuple(one for one in found if isinstance(one, UnresolvedModule)),
+        )
+
+    @property
+    def lock_path(self) -> Path:
+        return self.folder / LOCK_FILE
+
+    @property
+    def unused(self) -> tuple[LockedModule, ...]:
+        """What is locked and of no module of the plan, whoever names its source."""
+        used = {key for module in self.modules for key in module.keys}
+        return tuple(locked for locked in self.lock.modules if locked.source not in used)
+
+    def as_locked(self) -> Self:
+        """Return the sources that are in the lock file, called as the plan calls what comes from them, if it does."""
+        users = [(key, one.entry) for one in self.modules for key in one.keys]
+        found = [
+            replace(one, name=entry.module, entry=entry) if entry is not None else one
+            for one in _locked(self.lock, self.folder)
+            for entry in [entry for key, entry in users if key == one.key] or [None]
+        ]
+        return replace(self, plan=None, modules=tuple(found), unresolved=())
+
+    def by_source(self) -> Mapping[str, SourcedModule]:
+        """Return one module of each source."""
+        return {module.key: module for module in reversed(self.modules)}
+
+    def meant(self, written: str) -> tuple[SourcedModule, ...]:
+        """Return the modules that are meant by an id or a source.
+
+        Raises:
+            NoSuchModuleError: none is.
+        """
+        found = tuple(module for module in self.modules if module.is_meant_by(written, self.folder))
+        if not found:
+            known = ", ".join(dict.fromkeys(module.name for module in self.modules))
+            where = f"`{self.plan.origin}`" if self.plan is not None else f"`{self.lock_path}`"
+            hint = f"known there: {known}" if known else "no module is known there"
+            raise NoSuchModuleError(f"there is no module `{written}` in {where}", hints=[hint])
+        return found
+
+    def refuse_by(self, policy: Policy) -> None:
+        """Refuse sources that no module may come from, before anything is asked of them.
+
+        Raises:
+            PolicyRefusedError: a rule refuses one of them.
+        """
+        sources = {f"{module.place}.source" if module.place else module.name: pinned(module) for module in self.modules}
+        refuse_sources(sources, policy, self.plan.positions if self.plan is not None else None)
+
+
+def pinned(module: SourcedModule) -> str:
+    """Return a module's source as rules are asked about it: pinned, as it is by being locked."""
+    commit = module.locked.commit if module.locked is not None else _ANY_COMMIT
+    return pinned_text(module.uri, commit)
+
+
+def pinned_text(uri: SourceUri, commit: str = _ANY_COMMIT) -> str:
+    """Return a source at a commit, whichever that will be."""
+    if not isinstance(uri, GitUri):
+        return uri.text
+    inside = f"#subdirectory={uri.subdirectory}" if uri.subdirectory else ""
+    return f"git+{uri.url}@{commit}{inside}"
+
+
+def name_of(uri: SourceUri) -> str:
+    """Return what a source is called: the id that a module in it would have by its name."""
+    match uri:
+        case GitUri():
+            name = PurePosixPath(uri.subdirectory or unquote(uri.url)).name.removesuffix(".git")
+        case FolderUri():
+            name = uri.folder.resolve().name
+        case PackageUri():
+            name = uri.name
+        case _:
+            name = uri.text.partition(":")[2]
+    return name.replace("_", "-").removeprefix(_REPOSITORY_PREFIX)
+
+
+def _planned(
+    plan: MountPlan, lock: LockFile, folder: Path, resolver: Resolver
+) -> Iterator[SourcedModule | UnresolvedModule]:
+    for entry in plan.entries():
+        try:
+            chosen = resolver.choose(entry.module, entry.source)
+            key = normalised_source(chosen.uri, folder)
+        except SourceError as error:
+            yield UnresolvedModule(entry, error)
+            continue
+        if chosen.layer in _USUAL_LAYERS:
+            if entry.source is not None or not isinstance(chosen.uri, BuiltinUri) or _has_dependencies(chosen.uri):
+                yield SourcedModule(entry.module, chosen.uri, key, lock.get(key), entry)
+            continue
+        written = _written_key(entry, folder)
+        yield SourcedModule(entry.module, chosen.uri, key, lock.get(key), entry, chosen.layer, written)
+
+
+def _written_key(entry: ModuleEntry, folder: Path) -> str | None:
+    return normalised_source(SourceUri.parse(entry.source), folder) if entry.source is not None else None
+
+
+def _has_dependencies(uri: BuiltinUri) -> bool:
+    return BuiltinSource().has_dependencies(uri.module_id)
+
+
+def _find_installed(module_id: str) -> str | None:
+    from paddock_sources.environment.installed import InstalledDistributions
+
+    found = InstalledDistributions().find(module_id)
+    return found.name if found is not None else None
+
+
+def _locked(lock: LockFile, folder: Path) -> Iterable[SourcedModule]:
+    for locked in lock.modules:
+        uri = locked.uri(folder)
+        yield SourcedModule(name_of(uri), uri, locked.source, locked)
+
+
+def _has_no_ref(uri: SourceUri) -> bool:
+    match uri:
+        case GitUri():
+            return not uri.ref
+        case PackageUri():
+            return not uri.version
+    return False
+
+
+def _without_ref(uri: SourceUri, folder: Path) -> str:
+    match uri:
+        case GitUri():
+            uri = GitUri(uri.text, uri.url, "", uri.subdirectory)
+        case PackageUri():
+            uri = PackageUri(uri.text, uri.name)
+    return normalised_source(uri, folder)

@@ -1,0 +1,120 @@
+"""What an update of a locked source would come to, found out before anything of it is taken.
+
+A tag that moved is not followed unless that is wanted; a commit that is younger than wanted is held back; what a new
+version asks for more than the old one is for a person to accept. Dates are the commits' own word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+from paddock.module_sources.sourced_modules import SourcedModule
+from paddock_sources import SourceError
+from paddock_sources.lock.lock_file import LockedModule
+from paddock_sources.manifest.permission_request import PermissionDifference, PermissionRequest, difference
+from paddock_sources.uri import FolderUri, GitUri
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Pinned, Provisioner
+
+_MENDED: Final = "locked again: its files were not those of the lock"
+
+UpdateState = Literal["current", "moved", "held", "refused", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceUpdate:
+    """What became of looking for something newer: `new` is there to be taken where the state is `moved`.
+
+    `asked` is what it asks for more and less than before; `is_older` says that it was made before what is locked.
+    """
+
+    module: SourcedModule
+    old: LockedModule
+    state: UpdateState
+    pinned: Pinned | None = None
+    new: LockedModule | None = None
+    reason: str = ""
+    asked: PermissionDifference = field(default_factory=PermissionDifference)
+    is_moved_tag: bool = False
+    is_older: bool = False
+    error: SourceError | None = None
+
+
+class SourceUpdates:
+    """Looks for what is newer than what is locked, as of `now`."""
+
+    def __init__(
+        self, provider: Provisioner, now: datetime, *, min_age: timedelta, allow_moved_tag: bool = False
+    ) -> None:
+        self._provider = provider
+        self._now = now
+        self._min_age = min_age
+        self._allow_moved_tag = allow_moved_tag
+
+    def look(self, module: SourcedModule) -> SourceUpdate:
+        """Return what an update of a locked module would come to; blocks while servers are asked. Never raises."""
+        assert module.locked is not None
+        try:
+            return self._look(module, module.locked)
+        except SourceError as error:
+            return SourceUpdate(module, module.locked, "failed", reason=error.summary, error=error)
+
+    def _look(self, module: SourcedModule, old: LockedModule) -> SourceUpdate:
+        pinned = self._provider.pin(module.uri)
+        if self._is_same(module, old, pinned):
+            return SourceUpdate(module, old, "current", pinned)
+        is_other = pinned.commit != old.commit
+        is_tag = is_other and "tag" in (pinned.kind, old.requested_kind)
+        before, after = old.committed_at, pinned.committed_at
+        is_older = before is not None and after is not None and after < before
+        found = SourceUpdate(module, old, "moved", pinned, is_moved_tag=is_tag, is_older=is_older)
+        if is_tag and not self._allow_moved_tag:
+            reason = f"`{old.requested_ref}` was a tag, and tags are not to move"
+            return replace(found, state="refused", reason=reason)
+        if is_other and (young := self._is_too_young(pinned)) is not None:
+            return replace(found, state="held", reason=young)
+        new = self._provider.lock(module.uri, pinned=pinned, previous=old)
+        new = replace(new, source=module.key)
+        if new == old:
+            return SourceUpdate(module, old, "current", pinned)
+        reason = _MENDED if isinstance(module.uri, GitUri) and not is_other and new.tree != old.tree else ""
+        return replace(found, new=new, reason=reason, asked=self._asked(old, new))
+
+    def _is_same(self, module: SourcedModule, old: LockedModule, pinned: Pinned) -> bool:
+        if isinstance(module.uri, FolderUri):
+            return self._provider.tree_of(module.uri) == old.tree
+        # What was changed by hand, or is not here, is locked again, to see whether it is what it says.
+        return pinned.commit == old.commit and not self._provider.missing(old)
+
+    def _is_too_young(self, pinned: Pinned) -> str | None:
+        """Return why a commit is held back, if it is."""
+        if not self._min_age:
+            return None
+        wanted = f"--min-age {_age_text(self._min_age)}"
+        if pinned.committed_at is None:
+            return f"nothing says how old it is ({wanted})" if pinned.kind != "folder" else None
+        age = self._now - pinned.committed_at
+        if age >= self._min_age:
+            return None
+        told = f"it is {_age_text(age)} old" if age > timedelta(0) else "its date is in the future"
+        return f"{told} ({wanted})"
+
+    def _asked(self, old: LockedModule, new: LockedModule) -> PermissionDifference:
+        if old.permissions_digest == new.permissions_digest:
+            return PermissionDifference()
+        return difference(self._request_of(old), self._provider.request(new))
+
+    def _request_of(self, old: LockedModule) -> PermissionRequest | None:
+        """Return what the old version asked for; one that is not at hand may have asked for nothing."""
+        try:
+            return self._provider.request(old)
+        except SourceError:
+            return None
+
+
+def _age_text(age: timedelta) -> str:
+    hours = int(age.total_seconds() // 3600)
+    return f"{hours // 24}d" if hours >= 24 and (hours % 24 == 0 or hours >= 72) else f"{hours}h"

@@ -1,0 +1,356 @@
+"""Put a module's entry into a plan that is there, or take one out.
+
+The plan stays as somebody wrote it: what is not of the entry, comments and all, is left alone in YAML and TOML; JSON,
+which has no comments, is written anew with its indentation. An edit is taken only if reading it gives exactly the old
+plan with the entry, or without it, and nothing else; otherwise nothing is written, and the person is told what to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import tomlkit
+import yaml
+from tomlkit.exceptions import TOMLKitError
+
+from paddock.errors import PaddockError, PlanError
+from paddock.plan.formats.bounded_yaml import read_yaml
+from paddock.plan.formats.document import read_document
+from paddock.plan.formats.yaml_items import flow_text, item_lines, with_item, with_key, without_comments, without_item
+from paddock.plan.load import load_plan
+from paddock.plan.model import Kind, MountPlan
+from paddock.plan.permissions import Permissions
+from paddock.plan.problems import YamlError
+from paddock.plan.writing import GRANT_COMMENT
+from paddock_sources.bounded_toml import read_toml
+
+SECTIONS: Final[Mapping[Kind, str]] = {"provider": "providers", "tool": "tools", "hook": "hooks"}
+
+_ITEM: Final = re.compile(r"(providers|tools|hooks)\[([0-9]+)\]")
+_BYTE_ORDER_MARK: Final = "\ufeff"
+_JSON_INDENT: Final = re.compile(r'\n([ \t]+)"')
+
+
+class PlanNotEditedError(PaddockError):
+    """Raised when a plan has to be edited by its owner; nothing was written. `lines` are what is to be put in it."""
+
+    exit_code = 1
+
+    def __init__(self, path: Path, problem: str, *, lines: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+        self.path = path
+        self.problem = problem
+        self.lines = tuple(lines)
+        super().__init__(f"`{path}` was left as it is: {problem}", detail=self.lines, hints=hints)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEdit:
+    """A plan as it is to be: `place` is where the entry stands in it, or stood. Nothing is written yet."""
+
+    path: Path
+    place: str
+    before: bytes
+    after: bytes
+    plan: MountPlan
+
+    def write(self) -> MountPlan:
+        """Write it, as a whole or not at all, and return the plan that it is.
+
+        Raises:
+            PlanNotEditedError: the plan changed meanwhile, or cannot be written.
+        """
+        self._replace(self.before, self.after)
+        return self.plan
+
+    def undo(self) -> None:
+        """Write the plan as it was before `write`; raises as that does."""
+        self._replace(self.after, self.before)
+
+    def _replace(self, before: bytes, after: bytes) -> None:
+        real = Path(os.path.realpath(self.path))
+        unfinished = real.with_name(f".{real.stem}.unfinished-{os.getpid()}{real.suffix}")
+        try:
+            try:
+                with open(unfinished, "xb") as file:
+                    os.fchmod(file.fileno(), stat.S_IMODE(real.stat().st_mode))
+                    file.write(after)
+                    file.flush()
+                    os.fsync(file.fileno())
+                if real.read_bytes() != before:
+                    raise PlanNotEditedError(self.path, "somebody else changed it at this moment", hints=["try again"])
+                os.replace(unfinished, real)
+            finally:
+                with suppress(FileNotFoundError):
+                    unfinished.unlink()
+        except OSError as error:
+            raise PlanNotEditedError(
+                self.path, f"it cannot be written: {(error.strerror or str(error)).lower()}"
+            ) from error
+
+
+def with_entry(path: Path, kind: Kind, entry: Mapping[str, str]) -> PlanEdit:
+    """Return the plan at `path` with one entry more, at the end of the section for modules of its kind.
+
+    Raises:
+        PlanError: it is no plan.
+        PlanNotEditedError: it has such a module already, or no place for it that is found.
+    """
+    plan = load_plan(path, environ={})
+    if kind in ("orchestrator", "context"):
+        has = plan.orchestrator if kind == "orchestrator" else plan.context
+        place = plan.place_of(has.path).text
+        raise PlanNotEditedError(
+            path,
+            f"a session has one {kind}, and this plan names `{has.module}` ({place})",
+            lines=["to have the new one in its place, write there:", *_session_lines(path, kind, entry)],
+        )
+    there = next((one for one in plan.own_entries() if one.module == entry["module"]), None)
+    if there is not None:
+        hints = [
+            f"for another version of it, change `source` there, or take it out first: `paddock remove {there.module}`",
+            f"for a second one, which mounts under other names, name it: `--as {entry['module']}-2`",
+        ]
+        place = plan.place_of(there.path).text
+        raise PlanNotEditedError(path, f"it has module `{there.module}` already, at {place}", hints=hints)
+    section = SECTIONS[kind]
+
+    def add(content: dict[str, Any]) -> str:
+        content.setdefault(section, []).append(dict(entry))
+        return f"{section}[{len(content[section]) - 1}]"
+
+    lines = [f"in `{section}`, the entry to add by hand is", *entry_lines(path, entry)]
+    return _edited(path, add, lambda text: _proposals(path, text, lambda way: way.add(section, entry)), lines)
+
+
+def without_entry(path: Path, place: str) -> PlanEdit:
+    """Return the plan at `path` without the entry at `place`, as in `tools[1]`.
+
+    Raises:
+        PlanError: it is no plan.
+        PlanNotEditedError: it cannot do without, or the entry is not found in its text.
+    """
+    match = _ITEM.fullmatch(place)
+    if match is None and place.startswith("agents"):
+        line = load_plan(path, environ={}).place_of(place).text
+        raise PlanNotEditedError(
+            path, f"it is an agent that has what is at `{place}`", lines=[f"the entry to take out by hand is at {line}"]
+        )
+    if match is None:
+        raise PlanNotEditedError(
+            path, f"a session needs what is at `{place}`", hints=["name another one there instead"]
+        )
+    section, index = match[1], int(match[2])
+
+    def remove(content: dict[str, Any]) -> str:
+        del content[section][index]
+        return place
+
+    lines = [f"the entry to take out by hand is `{place}`"]
+    return _edited(path, remove, lambda text: _proposals(path, text, lambda way: way.remove(section, index)), lines)
+
+
+def with_permissions(path: Path, place: str, permissions: Permissions) -> PlanEdit:
+    """Return the plan at `path` with an entry at `place` granted exactly these, in place of what it states.
+
+    Raises:
+        PlanError: it is no plan.
+        PlanNotEditedError: the entry cannot be told for certain in its text.
+    """
+    written = permissions.as_written()
+    lines = [f"write at `{place}`:", grant_line(path, permissions)]
+    match = _ITEM.fullmatch(place)
+    if match is None:
+        raise PlanNotEditedError(path, f"`{place}` is no entry of a list", lines=lines)
+    section, index = match[1], int(match[2])
+
+    def change(content: dict[str, Any]) -> str:
+        content[section][index]["permissions"] = _unshared(written)
+        return place
+
+    return _edited(
+        path, change, lambda text: _proposals(path, text, lambda way: way.permit(section, index, written)), lines
+    )
+
+
+def entry_lines(path: Path, entry: Mapping[str, Any]) -> list[str]:
+    """Return the lines of an entry as the plan at `path` would have them."""
+    match path.suffix.lower():
+        case ".toml":
+            return [f"{key} = {_toml_text(value)}" for key, value in entry.items()]
+        case ".json":
+            return json.dumps(dict(entry), indent=2, ensure_ascii=False).splitlines()
+    return item_lines(entry)
+
+
+def grant_line(path: Path | None, permissions: Permissions) -> str:
+    """Return the line of an entry that would grant something, as the plan at `path` would have it; else in YAML."""
+    written = permissions.as_written()
+    match path.suffix.lower() if path is not None else "":
+        case ".toml":
+            return f"permissions = {_toml_text(written)}"
+        case ".json":
+            return f'"permissions": {json.dumps(written, ensure_ascii=False)}'
+    return f"permissions: {flow_text(written)}"
+
+
+# -- how an edit comes about ---------------------------------------------------------------
+
+
+def _edited(
+    path: Path,
+    change: Callable[[dict[str, Any]], str],
+    propose: Callable[[str], Iterator[str]],
+    lines: Iterable[str],
+) -> PlanEdit:
+    """Return the first of the proposed texts that says what `change` makes of what the plan says."""
+    document = read_document(path)
+    expected = _unshared(document.content)
+    place = change(expected)
+    mark = _BYTE_ORDER_MARK if document.written.startswith(_BYTE_ORDER_MARK.encode()) else ""
+    text = document.written.decode("utf-8-sig")
+    section = place.partition("[")[0]
+    with suppress(yaml.YAMLError, TOMLKitError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        for proposed in propose(text):
+            if _says(path, proposed, expected, section):
+                after = (mark + proposed).encode("utf-8")
+                return PlanEdit(path, place, document.written, after, _read_back(path, after))
+    raise PlanNotEditedError(path, "where in its text the change belongs could not be told for certain", lines=lines)
+
+
+def _read_back(path: Path, after: bytes) -> MountPlan:
+    try:
+        return load_plan(path, environ={}, written=after)
+    except PlanError as error:
+        raise PlanNotEditedError(path, "with the change it would be no plan", lines=error.detail) from error
+
+
+def _says(path: Path, text: str, expected: dict[str, Any], section: str) -> bool:
+    match path.suffix.lower():
+        case ".toml":
+            said = read_toml(text)
+        case ".json":
+            said = json.loads(text)
+        case _:
+            try:
+                said, _ = read_yaml(text)
+            except YamlError:
+                return False
+    # A list that became empty may be gone as well: it means the same.
+    return isinstance(said, dict) and _with_list(said, section) == _with_list(expected, section)
+
+
+def _unshared(value: Any) -> Any:
+    """Return a copy in which nothing is there twice as one, so that a change to it is a change in one place."""
+    if isinstance(value, dict):
+        return {key: _unshared(one) for key, one in value.items()}
+    return [_unshared(one) for one in value] if isinstance(value, list) else value
+
+
+def _with_list(content: dict[str, Any], section: str) -> dict[str, Any]:
+    return {**content, section: content.get(section, [])}
+
+
+class _Yaml:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def add(self, section: str, entry: Mapping[str, str]) -> Iterator[str]:
+        return with_item(self._text, section, entry)
+
+    def remove(self, section: str, index: int) -> Iterator[str]:
+        return without_item(self._text, section, index)
+
+    def permit(self, section: str, index: int, written: object) -> Iterator[str]:
+        for text in (without_comments(self._text, section, index, GRANT_COMMENT), self._text):
+            yield from with_key(text, section, index, "permissions", written)
+
+
+class _Json:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def add(self, section: str, entry: Mapping[str, str]) -> Iterator[str]:
+        content = json.loads(self._text)
+        content.setdefault(section, []).append(dict(entry))
+        yield self._dumped(content)
+
+    def remove(self, section: str, index: int) -> Iterator[str]:
+        content = json.loads(self._text)
+        del content[section][index]
+        yield self._dumped(content)
+
+    def permit(self, section: str, index: int, written: object) -> Iterator[str]:
+        content = json.loads(self._text)
+        content[section][index]["permissions"] = written
+        yield self._dumped(content)
+
+    def _dumped(self, content: object) -> str:
+        indent = _JSON_INDENT.search(self._text)
+        text = json.dumps(content, indent=indent[1] if indent else None, ensure_ascii=self._text.isascii())
+        return text + ("\n" if self._text.endswith("\n") else "")
+
+
+class _Toml:
+    def __init__(self, text: str) -> None:
+        self._document = tomlkit.parse(text)
+
+    def add(self, section: str, entry: Mapping[str, str]) -> Iterator[str]:
+        there: Any = self._document.get(section)
+        if isinstance(there, tomlkit.items.Array):
+            there.append(_filled(tomlkit.inline_table(), entry))
+        elif there is not None:
+            there.append(_filled(tomlkit.table(), entry))
+        else:
+            tables = tomlkit.aot()
+            tables.append(_filled(tomlkit.table(), entry))
+            self._document.append(section, tables)
+        yield tomlkit.dumps(self._document)
+
+    def remove(self, section: str, index: int) -> Iterator[str]:
+        there: Any = self._document[section]
+        del there[index]
+        if not there and not isinstance(there, tomlkit.items.Array):
+            del self._document[section]
+        yield tomlkit.dumps(self._document)
+
+    def permit(self, section: str, index: int, written: object) -> Iterator[str]:
+        there: Any = self._document[section]
+        value = _filled(tomlkit.inline_table(), written) if isinstance(written, Mapping) else written
+        there[index]["permissions"] = value
+        yield tomlkit.dumps(self._document)
+
+
+def _proposals(path: Path, text: str, act: Callable[[_Yaml | _Json | _Toml], Iterator[str]]) -> Iterator[str]:
+    ways: dict[str, type[_Yaml | _Json | _Toml]] = {".toml": _Toml, ".json": _Json}
+    yield from act(ways.get(path.suffix.lower(), _Yaml)(text))
+
+
+def _filled(table: Any, entry: Mapping[str, Any]) -> Any:
+    table.update(entry)
+    return table
+
+
+def _session_lines(path: Path, kind: Kind, entry: Mapping[str, str]) -> list[str]:
+    match path.suffix.lower():
+        case ".toml":
+            return [f"{kind} = {_toml_text(dict(entry))}"]
+        case ".json":
+            return [f'"{kind}": {json.dumps(dict(entry), ensure_ascii=False)}']
+    return [f"{kind}: {flow_text(dict(entry))}"]
+
+
+def _toml_text(value: object) -> str:
+    """Return a value of texts, lists and tables as TOML on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_toml_text(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml_text, value)) + "]"
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,177 @@
+"""Read YAML that a stranger wrote, in time and memory that its size bounds.
+
+No tag constructs an object, and a key that stands twice in a table is an error (the second would silently win). What
+can be slow or large is bounded before anything is built of it: how deep values lie in one another, how many there are
+and how long their texts are together, with what an alias stands for counted each time; the characters of a number, for
+it may be to base 60; and the size of a whole number, for such can be keys. Every failure is a `YamlError`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from paddock.plan.plain_data import MAX_DEPTH, MAX_VALUES
+from paddock.plan.problems import YamlError
+
+MAX_CHARACTERS: Final = 4 * 1024 * 1024  # of all texts, with those that aliases stand for; four times the largest file
+MAX_NUMBER: Final = 128  # characters; 64 bits to base 2 are fewer, and 60 to the power of half of it is still a float
+
+_MAX_NODES_DEEP: Final = MAX_DEPTH + 1  # the outermost of them is at no depth
+_TAG: Final = "tag:yaml.org,2002:"
+_MERGE: Final = f"{_TAG}merge"
+_NUMBERS: Final = (f"{_TAG}int", f"{_TAG}float", f"{_TAG}timestamp")
+_PLAIN: Final = "a plan holds text, numbers, truth values, lists and tables: leave tags out, and quote what is text"
+_MAX_SAID: Final = 200  # characters of what the parser says, which quotes names in full
+
+
+def read_yaml(text: str) -> tuple[Any, yaml.Node | None]:
+    """Return what a text of YAML says, and the node that it is; None and None of an empty one.
+
+    Raises:
+        YamlError: it is none, or more than is read.
+    """
+    try:
+        loader = _Loader(text)
+    except yaml.reader.ReaderError as error:
+        raise YamlError(f"not YAML: {error.reason}", line=text.count("\n", 0, error.position) + 1) from error
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return None, None
+        _check_extent(root)
+        return loader.construct_document(root), root
+    except yaml.MarkedYAMLError as error:
+        raise _not_yaml(error) from error
+    except YamlError:
+        raise
+    except (OverflowError, ValueError) as error:  # of an escape or a directive whose number is none
+        raise YamlError(f"not YAML: {error}", line=loader.line + 1) from error
+    finally:
+        loader.dispose()
+
+
+class _Loader(yaml.SafeLoader):
+    """The standard loader, which stops where a text nests too deeply or holds too much."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+        self._values = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Return the next node, with all that is in it."""
+        self._depth += 1
+        self._values += 1
+        line = self.line + 1
+        if self._depth > _MAX_NODES_DEEP:
+            raise _too_deep(line)
+        if self._values > MAX_VALUES:
+            raise _too_many(line)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Return the value of a node."""
+        line = node.start_mark.line + 1
+        if node.tag in _NUMBERS:
+            if not isinstance(node, yaml.ScalarNode):  # it may be the `=` of a table
+                raise YamlError(f"a table or list is no {_kind(node.tag)}", _PLAIN, line)
+            if len(node.value) > MAX_NUMBER:
+                raise YamlError(f"a number has more than {MAX_NUMBER} characters", _PLAIN, line)
+        try:
+            value = super().construct_object(node, deep)
+        except (yaml.YAMLError, YamlError):
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # How the constructors answer a value that is none of its tag: `!!int ""`, `!!bool maybe`, 2024-99-99.
+            raise YamlError(f"a value is no {_kind(node.tag)}", _PLAIN, line) from error
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            # As it would be refused later: until then, as keys, such can be chosen to make a table slow.
+            raise YamlError("a number is beyond 64 bits", _PLAIN, line)
+        return value
+
+
+class _Extent(NamedTuple):
+    """How far a value goes, with what its aliases stand for."""
+
+    depth: int
+    values: int
+    characters: int
+
+
+def _check_extent(root: yaml.Node) -> None:
+    """Refuse duplicate keys, aliases of what contains them, and more than is read once every alias is followed."""
+    known: dict[int, _Extent | None] = {}  # by identity of node; None: being measured, so meeting it again is a loop
+
+    def extent_of(node: yaml.Node) -> _Extent:
+        line = node.start_mark.line + 1
+        if id(node) in known:
+            extent = known[id(node)]
+            if extent is None:
+                raise YamlError(f"what starts on line {line} contains an alias of itself", line=line)
+            return extent
+        known[id(node)] = None
+        depth, values, characters = 0, 1, 0
+        for part in _parts(node):
+            inner = extent_of(part)
+            depth = max(depth, inner.depth)
+            values += inner.values
+            characters += inner.characters
+        if isinstance(node, yaml.ScalarNode):
+            characters = len(node.value)
+        if depth >= _MAX_NODES_DEEP:
+            raise _too_deep(line)
+        if values > MAX_VALUES:
+            raise _too_many(line)
+        if characters > MAX_CHARACTERS:
+            problem = f"more than {MAX_CHARACTERS} characters of text, counting what its aliases stand for"
+            raise YamlError(problem, line=line)
+        extent = known[id(node)] = _Extent(depth + 1, values, characters)
+        return extent
+
+    extent_of(root)
+
+
+def _parts(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        _check_keys(node)
+        return [part for pair in node.value for part in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else []
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    seen: set[tuple[str, str]] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        name = (key.tag, "" if key.tag == _MERGE else key.value)
+        if name in seen:
+            line = key.start_mark.line + 1
+            raise YamlError(
+                f"key `{key.value:.40}` on line {line} stands twice in its table", "keep one of the two", line
+            )
+        seen.add(name)
+
+
+def _too_deep(line: int) -> YamlError:
+    return YamlError(f"nested too deeply: more than {MAX_DEPTH} levels, counting what its aliases stand for", line=line)
+
+
+def _too_many(line: int) -> YamlError:
+    return YamlError(f"more than {MAX_VALUES} values, counting what its aliases stand for", line=line)
+
+
+def _kind(tag: str) -> str:
+    return f"`!!{tag.removeprefix(_TAG):.40}`"
+
+
+def _not_yaml(error: yaml.MarkedYAMLError) -> YamlError:
+    hint = _PLAIN if isinstance(error, yaml.constructor.ConstructorError) else ""
+    mark = error.problem_mark
+    if mark is None:
+        return YamlError(f"not YAML: {error.problem}", hint)
+    said = f"{error.problem:.{_MAX_SAID}}"
+    return YamlError(f"not YAML: line {mark.line + 1}, column {mark.column + 1}: {said}", hint, mark.line + 1)

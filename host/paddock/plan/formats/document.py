@@ -1,0 +1,141 @@
+"""Read a plan's file into plain tables and lists: YAML, JSON or TOML, by its extension.
+
+A file is data: no tag constructs an object, a key that stands twice is an error (the second would silently win), and
+size, nesting and the reach of YAML aliases are bounded before anything is built. Every failure is a `PlanError`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from paddock.errors import PlanError, PlanProblem
+from paddock.plan.formats.json_lines import json_lines
+from paddock.plan.formats.toml_lines import toml_lines
+from paddock.plan.problems import YamlError
+from paddock.plan.source_map import Part, Positions
+from paddock_sources.bounded_toml import TomlError, read_toml
+
+_EXTENSIONS = frozenset({".yaml", ".yml", ".json", ".toml"})
+_MAX_BYTES = 1024 * 1024  # some plans carry the instructions of their agents; beyond this it is another kind of file
+
+
+class _TwiceError(Exception):
+    """Raised while parsing JSON, for a key that a table has already."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file holds: its bytes, what they say, and on which line each part of that stands."""
+
+    content: Any
+    written: bytes
+    positions: Positions
+
+
+_Parsed = tuple[Any, Callable[[], Part]]
+"""What a text says, and what finds its lines when they are wanted."""
+
+
+def read_document(path: Path, written: bytes | None = None) -> Document:
+    """Read the file at `path`, or what is to be `written` to it.
+
+    Raises:
+        PlanError: it cannot be read, is too large, of an unknown extension, or malformed.
+    """
+    parsers: dict[str, Callable[[str], _Parsed]] = {
+        ".yaml": _parse_yaml,
+        ".yml": _parse_yaml,
+        ".json": _parse_json,
+        ".toml": lambda text: (read_toml(text), partial(toml_lines, text)),
+    }
+    parse = parsers.get(path.suffix.lower())
+    if parse is None:
+        problem = f"`{path.suffix}` is no extension of a plan" if path.suffix else "the file's name has no extension"
+        raise _error(path, problem, "plans are .yaml, .yml, .json or .toml files")
+    if written is None:
+        written = _read_bytes(path)
+    if len(written) > _MAX_BYTES:
+        raise _error(path, f"larger than {_MAX_BYTES // 1024} KiB")
+    try:
+        content, find_lines = parse(_decoded(path, written))
+        return Document(content, written, Positions(str(path), find_lines))
+    except YamlError as error:
+        raise _error(path, error.problem, error.hint, error.line) from error
+    except TomlError as error:
+        raise _error(path, error.problem, line=error.line) from error
+    except _TwiceError as error:
+        raise _error(path, f"key `{error.key:.40}` stands twice in one table", "keep one of the two") from error
+    except RecursionError as error:
+        raise _error(path, "nested too deeply") from error
+    except ValueError as error:  # malformed JSON, or a number too long to convert
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+        raise _error(path, f"not JSON: {error}", line=line) from error
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        # Not blocking: a fifo would otherwise hold the host until somebody writes to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise _error(path, "not a regular file")
+            return file.read(_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+        raise _error(path, f"cannot be read: {reason}", _instead_of(path)) from error
+
+
+def _instead_of(path: Path) -> str:
+    """Return, as a hint, the plan beside `path` that has almost its name, or how to write one; empty if it is there."""
+    if os.path.lexists(path):
+        return ""
+    with suppress(OSError):
+        beside = sorted(one for one in os.listdir(path.parent) if Path(one).suffix.lower() in _EXTENSIONS)
+        if close := get_close_matches(path.name, beside, n=1):
+            return f"did you mean `{path.with_name(close[0])}`?"
+    return f"`paddock init {path}` writes a plan"
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _error(path, f"not UTF-8 text, at byte {error.start}") from error
+
+
+def _parse_json(text: str) -> _Parsed:
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise _TwiceError(key)
+            found[key] = value
+        return found
+
+    return json.loads(text, object_pairs_hook=table), partial(json_lines, text)
+
+
+def _parse_yaml(text: str) -> _Parsed:
+    # Only here, because loading the parser takes longer than reading most plans, and a call of one tool has no plan.
+    from paddock.plan.formats.bounded_yaml import read_yaml
+    from paddock.plan.formats.yaml_lines import yaml_lines
+
+    content, root = read_yaml(text)
+    return content, partial(yaml_lines, root) if root is not None else lambda: Part(1)
+
+
+def _error(path: Path, problem: str, hint: str = "", line: int | None = None) -> PlanError:
+    return PlanError([PlanProblem("", problem, hint, line)], origin=str(path))

@@ -1,0 +1,159 @@
+"""Turn a plan that somebody wrote into a `MountPlan`, or into the list of everything wrong with it.
+
+Keys inside `session` and module entries are all known or an error; other top-level keys are passed on with a note,
+unless they look like a misspelt one of ours. Nothing is resolved, fetched or started, and the only file read is the
+plan.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from paddock.errors import PlanError, PlanProblem
+from paddock.plan.agent_reading import OwnEntries, read_agents
+from paddock.plan.entry_reading import SECTIONS, EntryReading
+from paddock.plan.formats.document import read_document
+from paddock.plan.model import ModuleEntry, MountPlan
+from paddock.plan.plain_data import PlainData
+from paddock.plan.problems import must_be
+from paddock.plan.source_map import Positions
+
+_TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context")
+
+_UNWRITTEN = "the plan"  # where one that is no file is told of
+
+_EXAMPLE = "write session: {orchestrator: loop-basic, context: context-simple}"
+
+
+def load_plan(
+    plan: Path | str | Mapping[str, object], *, environ: Mapping[str, str], written: bytes | None = None
+) -> MountPlan:
+    """Return the plan in a file (`.yaml`, `.yml`, `.json`, `.toml`) or in a mapping; of a file, as it is or `written`.
+
+    Relative sources start from the file's folder, those of a mapping from the current one. Whether references to
+    secrets are granted and set is not asked here: it depends on what else the operator gives. `environ` has no effect.
+
+    Raises:
+        PlanError: with every problem found.
+    """
+    if isinstance(plan, (str, Path)):
+        path = Path(plan)
+        document = read_document(path, written)
+        origin = path.resolve()
+        reading = _Reading(origin.parent, origin, document.positions)
+        loaded = reading.mount_plan(document.content, partial(_digest_of_file, origin, document.written))
+    else:
+        reading = _Reading(Path.cwd(), None, Positions(_UNWRITTEN))
+        loaded = reading.mount_plan(plan, partial(_digest_of_mapping, Path.cwd()))
+    if loaded is None or reading.problems:
+        raise reading.error()
+    return loaded
+
+
+def _digest_of_file(origin: Path, written: bytes, raw: Mapping[str, Any]) -> str:
+    return _digest(b"file", os.fsencode(origin), written)
+
+
+def _digest_of_mapping(base: Path, raw: Mapping[str, Any]) -> str:
+    # With the folder, for its relative sources start there: the same words elsewhere name other code.
+    canonical = json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _digest(b"mapping", os.fsencode(base), canonical.encode("ascii"))
+
+
+def _digest(*parts: bytes) -> str:
+    digest = sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)  # with lengths, so that no two plans read as the same bytes
+    return f"sha256:{digest.hexdigest()}"
+
+
+class _Reading:
+    """One reading of one plan."""
+
+    def __init__(self, base: Path, origin: Path | None, positions: Positions) -> None:
+        self._entries = EntryReading(base)
+        self._origin = origin
+        self._positions = positions
+
+    @property
+    def problems(self) -> list[PlanProblem]:
+        """What was found wrong."""
+        return self._entries.problems
+
+    def error(self) -> PlanError:
+        """Return the error that tells everything found wrong."""
+        error = PlanError(self.problems)
+        if self._origin is not None:
+            error.locate(self._positions.file, self._positions.line_of)
+        return error
+
+    def mount_plan(self, written: object, digest_of: Callable[[Mapping[str, Any]], str]) -> MountPlan | None:
+        """Return the plan, or None when a problem leaves nothing to return."""
+        if not isinstance(written, Mapping):
+            self.problems.append(must_be("a table", written, "", _EXAMPLE))
+            return None
+        plain = PlainData()
+        raw: dict[str, Any] = plain.copy(written)
+        digest = digest_of(raw)
+        entries = self._entries
+        for key in entries.check_keys(raw, _TOP_KEYS):
+            entries.notes.append(f"`{key}` is passed on to the modules as it is")
+        session = self._session(raw)
+        orchestrator = self._session_module("orchestrator", session, raw)
+        context = self._session_module("context", session, raw)
+        modules = {section: entries.section(section, raw) for section in SECTIONS}
+        own = OwnEntries(orchestrator, context, modules["providers"], modules["tools"], modules["hooks"])
+        agents = read_agents(raw.get("agents", {}), own, entries)
+        self._put_first(plain.problems)
+        if self.problems or orchestrator is None or context is None:
+            return None
+        return MountPlan(
+            orchestrator=orchestrator,
+            context=context,
+            providers=own.providers,
+            tools=own.tools,
+            hooks=own.hooks,
+            agents=agents,
+            raw=raw,
+            origin=self._origin,
+            digest=digest,
+            positions=self._positions,
+            notes=tuple(entries.notes),
+        )
+
+    def _put_first(self, problems: list[PlanProblem]) -> None:
+        # A part that could not be copied is absent from the copy; what was then said about its absence is noise.
+        places = {problem.path for problem in problems}
+        self.problems[:] = [*problems, *(problem for problem in self.problems if problem.path not in places)]
+
+    def _session(self, raw: dict[str, Any]) -> dict[str, Any]:
+        if "session" not in raw:
+            self.problems.append(PlanProblem("session", "is missing", _EXAMPLE))
+            return {}
+        session = raw["session"]
+        if not isinstance(session, dict):
+            self.problems.append(must_be("a table", session, "session", _EXAMPLE))
+            return {}
+        self._entries.check_session(session, "session")
+        for key in ("orchestrator", "context"):
+            if session.get(key) is None:
+                self.problems.append(PlanProblem(f"session.{key}", "is missing", _EXAMPLE))
+        return session
+
+    def _session_module(
+        self, key: Literal["orchestrator", "context"], session: dict[str, Any], raw: dict[str, Any]
+    ) -> ModuleEntry | None:
+        if session.get(key) is None:
+            return None
+        read, entry = self._entries.session_module(key, session, raw)
+        if isinstance(session[key], str) and entry is not None:
+            session[key] = entry
+            if "source" in entry:
+                session[f"{key}_source"] = entry["source"]
+        return read

@@ -1,0 +1,253 @@
+"""A mount plan once it is read: what every entry says, as values, with the place in the plan it came from.
+
+`ModuleEntry` validates what a person wrote and refuses what it does not know. `MountPlan` is the frozen outcome of
+loading; it is complete and consistent, or it does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+)
+
+from paddock.errors import PlanError, PlanProblem
+from paddock.plan.limits import Limits
+from paddock.plan.merging import merged
+from paddock.plan.permissions import Permissions, SecretGrant
+from paddock.plan.problems import NotAcceptedError, StrictModel, must_be, path_text, problems_of
+from paddock.plan.secret_references import reference_problems
+from paddock.plan.source_map import Place, Positions
+from paddock_sources import ModuleIdError, SourceUri, SourceUriError, checked_module_id
+
+Kind = Literal["orchestrator", "context", "provider", "tool", "hook"]
+Isolation = Literal["ns", "bwrap", "landlock", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPlace:
+    """Where an entry stands in its plan, and the folder that its relative source starts from.
+
+    `renamed` holds the places of keys that stand elsewhere, as for an orchestrator written as a bare id; `agent` is the
+    name of the agent whose entry it is.
+    """
+
+    kind: Kind
+    path: str
+    base: Path
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    agent: str | None = None
+
+    @property
+    def config_path(self) -> str:
+        """Where the entry's configuration stands."""
+        return self.renamed.get("config", path_text(self.path, "config"))
+
+
+def _known_module(module_id: str) -> str:
+    try:
+        checked_module_id(module_id)
+    except ModuleIdError as error:
+        raise NotAcceptedError(f"`{module_id}` is not a module id: {error.problem}", error.hints[0]) from error
+    if module_id == "module-source-resolver" or module_id.startswith("resolver-"):
+        raise NotAcceptedError(
+            f"`{module_id}` is a resolver, which is not run as a module",
+            "a resolver decides which code is trusted: it belongs to the application, not to a plan",
+        )
+    return module_id
+
+
+def _anchored_source(source: object, info: ValidationInfo) -> object:
+    """Return the text of a source, which may be written as a table; what is neither is for others to refuse."""
+    if not isinstance(source, (str, Mapping)):
+        return source
+    try:
+        return SourceUri.parse(source).anchored(cast(EntryPlace, info.context).base).text
+    except SourceUriError as error:
+        problem = f"`{error.text}` is not a module source: {error.problem}"
+        raise NotAcceptedError(problem, "; ".join(error.hints)) from error
+
+
+def _filled(text: str | None) -> str | None:
+    if text is not None and not text.strip():
+        raise NotAcceptedError("is empty")
+    return text
+
+
+def _names(value: object) -> object:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _empty_for_none(value: object) -> object:
+    return {} if value is None else value
+
+
+class ModuleEntry(StrictModel):
+    """One module of a plan; made by `read`. A folder in `source` is absolute, `${NAME}` in `config` is unexpanded."""
+
+    module: Annotated[str, AfterValidator(_known_module)]
+    source: Annotated[str | None, BeforeValidator(_anchored_source)] = None
+    config: Annotated[dict[str, Any], BeforeValidator(_empty_for_none)] = Field(default_factory=dict)
+    instance_id: Annotated[str | None, AfterValidator(_filled)] = None
+    permissions: Annotated[Permissions, BeforeValidator(Permissions.written)] = Field(default_factory=Permissions)
+    limits: Annotated[Limits, BeforeValidator(_empty_for_none)] = Field(default_factory=Limits)
+    isolation: Isolation | None = None
+    spawn: Literal["template", "exec"] = "template"
+    on_failure: Literal["deny", "continue"] | None = None
+    replaces: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    state: Literal["ephemeral", "keep"] = "ephemeral"
+
+    _place: EntryPlace = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        self._place = context
+
+    @classmethod
+    def read(cls, written: object, place: EntryPlace) -> ModuleEntry:
+        """Return the entry that a person wrote at `place`.
+
+        Raises:
+            PlanError: it is no table, or something in it is not accepted; all of it is reported.
+        """
+        if isinstance(written, str):
+            raise PlanError([must_be("a table", written, place.path, f"write `module: {written}`")])
+        if not isinstance(written, Mapping):
+            raise PlanError([must_be("a table", written, place.path)])
+        try:
+            return cls.model_validate(dict(written), context=place)
+        except ValidationError as error:
+            raise PlanError(problems_of(error, place.path, _KNOWN_KEYS, place.renamed)) from error
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of module that the place in the plan asks for."""
+        return self._place.kind
+
+    @property
+    def path(self) -> str:
+        """The place in the plan, as in `tools[0]`."""
+        return self._place.path
+
+    @property
+    def agent(self) -> str | None:
+        """The agent of the plan whose entry it is, None for one of the plan's own."""
+        return self._place.agent
+
+    def over(self, base: ModuleEntry) -> ModuleEntry:
+        """Return the entry with what `base`, another of the same module, says where this one says nothing.
+
+        Configurations are put together. What is granted is for the code it was granted to: not for another source.
+        """
+        own = {name: getattr(self, name) for name in self.model_fields_set}
+        if self.source not in (None, base.source):
+            own |= {name: getattr(self, name) for name in _GRANTED}
+        made = base.model_copy(update={**own, "config": merged(base.config, self.config)})
+        made._place = self._place
+        return made
+
+    def config_problems(self, environ: Mapping[str, str]) -> tuple[PlanProblem, ...]:
+        """Return a problem for each `${NAME}` that is not granted to this entry or not set in `environ`."""
+        return tuple(reference_problems(self.config, self._place.config_path, self.permissions, environ))
+
+
+ENTRY_KEYS = tuple(ModuleEntry.model_fields)
+
+_GRANTED = ("permissions", "isolation", "replaces", "state")  # what an entry allows the code of its source
+
+_KNOWN_KEYS = {
+    "": ENTRY_KEYS,
+    "limits": tuple(Limits.model_fields),
+    "permissions": tuple(name for name in Permissions.model_fields if name != "preset"),
+    "secrets": tuple(SecretGrant.model_fields),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent: a further session that one of the plan's may start, by what it has differently.
+
+    Its entries are complete: what the plan says of the same module is in them already, wherever the agent says nothing
+    of its own. What it does not list it has from the plan, as it is there. `raw` is all that was written of it.
+    """
+
+    name: str
+    orchestrator: ModuleEntry | None
+    context: ModuleEntry | None
+    providers: tuple[ModuleEntry, ...]
+    tools: tuple[ModuleEntry, ...]
+    hooks: tuple[ModuleEntry, ...]
+    raw: Mapping[str, Any]
+
+    @property
+    def path(self) -> str:
+        """The place in the plan."""
+        return path_text("agents", self.name)
+
+    @property
+    def instruction(self) -> str:
+        """What its model is told before anything else, empty if nothing is."""
+        system = self.raw.get("system")
+        written = self.raw.get("instruction") or (system.get("instruction") if isinstance(system, Mapping) else None)
+        return written if isinstance(written, str) else ""
+
+    def entries(self) -> Iterator[ModuleEntry]:
+        """Yield the entries that are its own, in the order in which its session mounts them."""
+        if self.orchestrator is not None:
+            yield self.orchestrator
+        if self.context is not None:
+            yield self.context
+        yield from self.providers
+        yield from self.tools
+        yield from self.hooks
+
+
+@dataclass(frozen=True, slots=True)
+class MountPlan:
+    """A plan that can be mounted.
+
+    `raw` is the plan as a session's configuration wants it: `session.orchestrator` and `session.context` are tables,
+    folders in `source` are absolute, references to secrets stay references, and its lists match the tuples here index
+    by index. `origin` is the file it came from, and `positions` its lines; `digest` stands for that file with all it
+    says, as it was read. `notes` say what was passed on without being understood.
+    """
+
+    orchestrator: ModuleEntry
+    context: ModuleEntry
+    providers: tuple[ModuleEntry, ...]
+    tools: tuple[ModuleEntry, ...]
+    hooks: tuple[ModuleEntry, ...]
+    agents: Mapping[str, Agent]
+    raw: dict[str, Any]
+    origin: Path | None
+    digest: str
+    positions: Positions
+    notes: tuple[str, ...]
+
+    def entries(self) -> Iterator[ModuleEntry]:
+        """Yield every entry that a session may start: its own, and what its agents have differently."""
+        yield from self.own_entries()
+        for agent in self.agents.values():
+            yield from agent.entries()
+
+    def own_entries(self) -> Iterator[ModuleEntry]:
+        """Yield the entries of the session itself in the order in which it mounts them."""
+        yield self.orchestrator
+        yield self.context
+        yield from self.providers
+        yield from self.tools
+        yield from self.hooks
+
+    def place_of(self, path: str) -> Place:
+        """Return where a place in the plan, as in `tools[0].permissions`, stands in its file."""
+        return self.positions.place_of(path)

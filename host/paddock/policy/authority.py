@@ -1,0 +1,256 @@
+"""What each kind of module may do through the host, beyond its own objects.
+
+`RIGHTS` is the one table of it: where a kind may mount, which of the contract's events it may emit and handle, what it
+may call, which reserved names it may offer under, whose things it may replace, and whether it decides for the session.
+An entry's `mount`, `emit`, `hooks`, `call` and `replaces` widen it. `Authority` answers for one module, and everything
+that a module asks of the host is decided by it. Event names outside the contract's list are free for every module.
+SECURITY.md shows the table (session/adr/0004).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final, Literal
+
+from pydantic import ValidationError
+
+from paddock.errors import CallRefusedError, Denial
+from paddock.plan.model import Kind, ModuleEntry
+from paddock.plan.permissions import MOUNTED_BY_GRANT, told_line, with_grant
+from paddock_sdk.contract import events
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
+
+HOST_NAMES: Final = ("session.", "host.")
+REGISTER_PROVIDER: Final = "approval.register_provider"
+STEERING_KEYS: Final = frozenset({"goal", "turn_id", "require_approval_tools"})
+"""Keys of `session_state` that orchestrators and guards read as the application's word; `decides` may write them."""
+KEPT: Final = "capabilities"
+"""The point for `may_call` of what a module offers to the application alone, as if it were mounted there."""
+
+# Listeners of the session itself: it hands them its coordinator.
+_APPLICATION_NAMES: Final = frozenset({"provider.before_load", "provider.load_failure"})
+_CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
+_ACTING_POINTS: Final = (*MOUNTED_BY_GRANT, RESOLVER_POINT)
+"""The mount points of what acts for the session: it sees the whole conversation, or decides which code is trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindRights:
+    """What the contract lets modules of one kind do.
+
+    `mounts` are mount points, where new names are free. `emits` and `handles` are patterns of the contract's events.
+    `calls` is what is mounted and may be called without being handed it; `lent` are, by mount point, the members that
+    may be called of what is lent, where those are not all. `reserves` are beginnings of the host's names that
+    capabilities may be offered under. `replaces` are the kinds whose objects, left for everyone, may be replaced. With
+    `decides`, it acts for the session: on hook results, on cancellation, on what the application wrote, and under the
+    `STEERING_KEYS`. With `marks`, it may set the fields that every event carries, as the loop does that knows the turn.
+    """
+
+    mounts: tuple[str, ...]
+    emits: tuple[str, ...]
+    handles: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    lent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reserves: tuple[str, ...] = ()
+    replaces: tuple[Kind, ...] = ()
+    decides: bool = False
+    marks: bool = False
+
+
+RIGHTS: Final[Mapping[Kind, KindRights]] = MappingProxyType(
+    {
+        "tool": KindRights(mounts=("tools",), emits=("artifact:*",)),
+        "hook": KindRights(
+            mounts=("tools",),
+            emits=("approval:*", "artifact:*", "policy:*"),
+            handles=("*",),
+            calls=(KEPT,),
+            replaces=("tool", "provider", "context"),
+            decides=True,
+        ),
+        "provider": KindRights(
+            mounts=("tools", "providers"), emits=("llm:*", "provider:*", "content_block:*", "thinking:*")
+        ),
+        "context": KindRights(
+            mounts=("tools", "context"),
+            emits=("context:*",),
+            lent={"providers": ("get_info", "get_model_info")},
+        ),
+        "orchestrator": KindRights(
+            mounts=("tools", "orchestrator"),
+            emits=("*",),
+            calls=("*",),
+            reserves=HOST_NAMES,
+            replaces=("tool", "provider", "context"),
+            decides=True,
+            marks=True,
+        ),
+    }
+)
+
+
+class Authority:
+    """What one module may do."""
+
+    def __init__(self, entry: ModuleEntry) -> None:
+        rights = RIGHTS[entry.kind]
+        self._entry = entry
+        self._rights = rights
+        self._kind = entry.kind
+        self._name = entry.instance_id or entry.module
+        self._mounts = frozenset((*rights.mounts, *entry.permissions.mount))
+        self._emits = (*rights.emits, *entry.permissions.emit)
+        self._handles = (*rights.handles, *entry.permissions.hooks)
+        self._calls = (*rights.calls, *entry.permissions.call)
+        self._may_emit: dict[str, bool] = {}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def entry(self) -> ModuleEntry:
+        """The entry of the plan that the module is of."""
+        return self._entry
+
+    @property
+    def acts_for_the_session(self) -> bool:
+        """Whether it is of a kind that decides for all modules: a hook or the orchestrator."""
+        return self._rights.decides
+
+    def is_of_the_same_code(self, other: Authority) -> bool:
+        """Whether another entry is of the same module from the same source."""
+        mine, theirs = self._entry, other._entry
+        return (mine.module, mine.source) == (theirs.module, theirs.source)
+
+    def replaces(self, name: object) -> bool:
+        """Whether the plan lets the module take the place of what is another's under a name."""
+        return name in self._entry.replaces
+
+    def replaces_line(self, name: str) -> str:
+        """Return the line of a plan that lets the module take the place of what is another's under `name`."""
+        return f"replaces: {json.dumps([*self._entry.replaces, name], ensure_ascii=False)}"
+
+    def may_take_over(self, owner: Authority) -> bool:
+        """Whether the module may put something in the place of what is `owner`'s.
+
+        Another entry of the same code is no other module here. A tool, a provider or a context holds no name against
+        one that acts for the session: it could keep a guard from being mounted.
+        """
+        return (
+            owner is self
+            or self.is_of_the_same_code(owner)
+            or owner._kind in self._rights.replaces
+            or owner.name in self._entry.replaces
+        )
+
+    def may_mount(self, point: str) -> bool:
+        """Whether the module may mount objects of its own at `point`, under names that no other module has."""
+        return point in self._mounts
+
+    def check_mount(self, point: str) -> None:
+        """Refuse a mount where what is mounted acts for the session, and the module is of another kind.
+
+        Raises:
+            CallRefusedError: with the grant that allows it; none does at the resolver's point.
+        """
+        if self.may_mount(point) or point not in _ACTING_POINTS:
+            return
+        if point == RESOLVER_POINT:
+            reason = "a resolver decides which code is trusted, so the application mounts it, not a module"
+            raise CallRefusedError(Denial("mount at", point, self._name, reason=reason))
+        reason = f"what is mounted there acts for the session, and the module is of kind {self._kind}"
+        raise CallRefusedError(
+            Denial("mount at", point, self._name, grant=self.grant_for("mount", point), reason=reason)
+        )
+
+    def may_emit(self, event: str) -> bool:
+        """Whether the module may emit `event`."""
+        known = self._may_emit.get(event)
+        if known is None:
+            known = event not in _CONTRACT_EVENTS or _matches(event, self._emits)
+            if len(self._may_emit) < len(_CONTRACT_EVENTS) * 2:  # a module may make up names without end
+                self._may_emit[event] = known
+        return known
+
+    def may_call(self, point: str, name: str | None) -> bool:
+        """Whether the module may call what is mounted at `point` under `name` without being handed it."""
+        return any(grant in ("*", point) or (name is not None and grant == f"{point}:{name}") for grant in self._calls)
+
+    def grant_for(self, family: Literal["call", "emit", "hooks", "mount"], name: str) -> str:
+        """Return the line of a plan that adds this to all that the module is granted; none if a plan cannot say it."""
+        try:
+            return told_line(with_grant(self._entry.permissions, family, name))
+        except ValidationError:
+            return ""  # modules choose names, and what stands in a line to be copied has to be a name and no more
+
+    def may_use_lent(self, point: str, member: str) -> bool:
+        """Whether the module may call a member of what is mounted at `point` while it is lent it with a call."""
+        members = self._rights.lent.get(point)
+        return members is None or member in members
+
+    def check_handler(self, event: str) -> None:
+        """Refuse a handler that the module may not register.
+
+        Raises:
+            CallRefusedError: with the grant that allows it.
+        """
+        if not _matches(event, self._handles):
+            raise CallRefusedError(
+                Denial("register a handler for", event, self._name, grant=self.grant_for("hooks", event))
+            )
+
+    def check_capability(self, name: str) -> None:
+        """Refuse a capability under a name that is the host's.
+
+        Raises:
+            CallRefusedError: no grant allows it.
+        """
+        is_the_hosts = name.startswith(HOST_NAMES) and not name.startswith(self._rights.reserves)
+        if is_the_hosts or name in _APPLICATION_NAMES:
+            raise CallRefusedError(Denial("register the capability", name, self._name))
+
+    def check_hook_results(self) -> None:
+        """Refuse to act on hook results for kinds that have no business with them.
+
+        Raises:
+            CallRefusedError: for tools, providers and contexts.
+        """
+        if not self.acts_for_the_session:
+            raise CallRefusedError(Denial("act on", "hook results", self._name))
+
+    def check_default_fields(self) -> None:
+        """Refuse to set the fields that every event carries, other modules' too.
+
+        Raises:
+            CallRefusedError: for all kinds but orchestrators.
+        """
+        if not self._rights.marks:
+            reason = "every module's events carry them, and the orchestrator sets them"
+            raise CallRefusedError(Denial("set", "default fields", self._name, reason=reason))
+
+    def check_cancellation(self, operation: str, what: str) -> None:
+        """Refuse what is about the turn's cancellation to kinds that do not decide on it.
+
+        Raises:
+            CallRefusedError: for tools, providers and contexts.
+        """
+        if not self.acts_for_the_session:
+            reason = "that is for the application, the orchestrator and hooks"
+            raise CallRefusedError(Denial(operation, what, self._name, reason=reason))
+
+
+def is_kept(capability: str) -> bool:
+    """Whether only the application, and what acts for the session, may call what a module offers under a name.
+
+    Who calls it says what the person says, or who answers for the person.
+    """
+    return capability == REGISTER_PROVIDER or capability.startswith(HOST_NAMES)
+
+
+def _matches(event: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(event, pattern) for pattern in patterns)

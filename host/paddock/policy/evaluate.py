@@ -1,0 +1,220 @@
+"""What modules may do and use: what was granted, as far as the policy lets it be, or everything that stands in the way.
+
+One evaluator for all who ask: a session, a single call, a question about either. What a policy does not let be granted
+is refused and never left out in silence, so that permissions in effect are those that were asked for, or there are
+none. Nothing is started or changed, and nothing a module says of itself is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from paddock.errors import GrantError, PlanError, PolicyRefusedError
+from paddock.plan.model import ModuleEntry
+from paddock.plan.permissions import SecretGrant, grants_of
+from paddock.plan.problems import NotAcceptedError, path_text
+from paddock.plan.secret_references import variable_problems
+from paddock.plan.source_map import Positions
+from paddock.policy.decision import Asked, Decision, Trust
+from paddock.policy.files.policy import Policy, rules_about
+from paddock.policy.files.policy_file import ModuleRule, PolicyFile
+from paddock.policy.findings import Findings
+from paddock.policy.floor import Floor
+from paddock.policy.grant_request import AskedGrant, contradictions, families_written
+from paddock.policy.located_program import paths_of
+from paddock.policy.owner import Owner
+from paddock.policy.rules.caps import judge_caps
+from paddock.policy.rules.limits import judge_limits, with_lowered
+from paddock.policy.rules.networks import judge_networks
+from paddock.policy.rules.paths import PathRule, PathRules
+from paddock.policy.rules.sources import judge_source
+from paddock.policy.source_name import SourceName
+from paddock.policy.trust_rules import judge_trust
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that decisions depend on besides what is asked for.
+
+    `working_dir` is absolute and without links, `secrets` what `${NAME}` may refer to, `positions` the lines of the
+    plan's file, `folder` the one it is in.
+    """
+
+    policy: Policy
+    trust: Trust
+    working_dir: Path
+    owner: Owner
+    secrets: Mapping[str, str]
+    positions: Positions | None = None
+    folder: Path | None = None
+
+
+def evaluate(asked: Sequence[Asked], situation: Situation) -> tuple[Decision, ...]:
+    """Decide for all modules of a plan, or for the one of a call, in their order.
+
+    Raises:
+        PolicyRefusedError: A rule refuses something; all that is wrong is in it, mistakes of the plan as well.
+        PlanError: The plan has mistakes; all of them are told.
+    """
+    judged = [_judged(one, situation) for one in asked]
+    raise_findings([findings for findings, _ in judged], situation.positions)
+    return tuple(decision for _, decision in judged)
+
+
+def refuse_sources(sources: Mapping[str, str], policy: Policy, positions: Positions | None = None) -> None:
+    """Refuse sources that no module may come from, before anything is fetched; they are by place in the plan.
+
+    Raises:
+        PolicyRefusedError: A rule refuses one of them.
+    """
+    findings = Findings()
+    for path, source in sources.items():
+        judge_source(path, source, policy, findings)
+    raise_findings([findings], positions)
+
+
+def raise_findings(found: Iterable[Findings], positions: Positions | None) -> None:
+    """Tell everything that was found, if anything was.
+
+    Raises:
+        PolicyRefusedError: A rule refuses something.
+        PlanError: The plan has mistakes.
+    """
+    found = tuple(found)
+    file = positions.file if positions is not None and positions.has_lines else None
+
+    def line_of(path: str) -> int | None:
+        return positions.line_of(path) if positions is not None and path else None
+
+    refusals = [replace(one, line=line_of(one.path)) for findings in found for one in findings.refusals]
+    of_grants = [one for findings in found for one in findings.grants]
+    others = [one for findings in found for one in findings.problems]
+    problems = [replace(one, line=line_of(one.at or one.path)) for one in (*others, *of_grants)]
+    if refusals:
+        raise PolicyRefusedError(refusals, problems=problems, origin=file)
+    if problems:
+        raise (PlanError if others else GrantError)(problems, origin=file)
+
+
+def _judged(asked: Asked, situation: Situation) -> tuple[Findings, Decision]:
+    findings = Findings()
+    entry = asked.effective()
+    grants = tuple(asked.grants())
+    _note_grants(asked, situation.positions, findings)
+    held = _rules_held(asked, situation.policy, findings)
+    path = path_text(asked.entry.path, "source") if asked.entry.source is not None else asked.entry.path
+    judge_source(path, asked.source, situation.policy, findings, commit=asked.commit)
+    floor = _floor(asked, situation.policy, held, findings)
+    path_rules = list(judge_trust(asked, situation.trust, situation.working_dir, floor, findings, situation.folder))
+    for file, rule in held:
+        path_rules += judge_caps(
+            file,
+            rule,
+            grants,
+            grants_of(entry.permissions),
+            working_dir=situation.working_dir,
+            home=situation.owner.home,
+            findings=findings,
+        )
+    closed = judge_networks(grants, situation.policy, findings)
+    _judge_paths(asked.entry, grants, path_rules, situation, findings)
+    findings.problems += contradictions(asked.entry, grants)
+    _judge_secrets(entry, grants, situation.secrets, findings)
+    limits = judge_limits(entry, situation.policy, held, findings)
+    rules = PathRules(asked.entry, tuple(path_rules), grants)
+    return findings, Decision(with_lowered(entry, limits), limits, floor, tuple(findings.consulted), rules, closed)
+
+
+def _note_grants(asked: Asked, positions: Positions | None, findings: Findings) -> None:
+    for rule, families in families_written(asked.entry, positions):
+        findings.consult(rule, f"asks for {families}")
+    for given in asked.given:
+        findings.consult(given.rule, "gives it")
+
+
+def _rules_held(asked: Asked, policy: Policy, findings: Findings) -> list[tuple[PolicyFile, ModuleRule]]:
+    try:
+        name = SourceName.of(asked.source)
+    except NotAcceptedError:
+        return []  # refused for that, where rules depend on it
+    held = []
+    for file in policy.files:
+        rules, consulted = rules_about(name, file)
+        held += [(file, rule) for rule in rules]
+        findings.consulted += consulted
+    return held
+
+
+def _floor(asked: Asked, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: Findings) -> Floor:
+    """Return the levels that need nobody's leave, and note a level that is asked for below a fixed minimum."""
+    floors = []
+    for file in policy.files:
+        if file.minimum_isolation is not None:
+            rule = file.rule("minimum_isolation", file.minimum_isolation)
+            floors.append(Floor.at(file.minimum_isolation, rule))
+    for file, module in held:
+        if module.level is not None:
+            floors.append(Floor.at(module.level, file.rule_of_module(module, "level", module.level)))
+    floor = Floor.strictest(floors)
+    for one in floors:
+        findings.consult(one.rule, "is the minimum" if one is floor else "is met by a stricter one")
+    if not floors:
+        findings.consult(floor.rule, "is the minimum")
+    wanted = asked.entry.isolation or asked.named
+    path = path_text(asked.entry.path, "isolation") if asked.entry.isolation is not None else ""
+    if floor.is_fixed and wanted is not None and wanted not in floor.levels:
+        findings.refusals.append(floor.refusal(wanted, path))
+    elif wanted == "none":
+        for _, module in held:
+            if module.caps is not None:
+                said = "isolation level `none` enforces nothing, and a rule bounds what the module may be granted"
+                findings.refuse(path, said, "run it shut in, or have the rule taken out", module.rule)
+    return floor
+
+
+def _judge_paths(
+    entry: ModuleEntry,
+    grants: Sequence[AskedGrant],
+    rules: Sequence[PathRule],
+    situation: Situation,
+    findings: Findings,
+) -> None:
+    for grant in grants:
+        concerned = [rule for rule in rules if rule.concerns(grant)]
+        if not concerned:
+            continue
+        try:
+            paths = paths_of(grant.family, str(grant.value), situation.working_dir, situation.owner)
+        except NotAcceptedError as error:
+            findings.grant_problem(grant.path or path_text(entry.path, "permissions"), error)
+            continue
+        for rule in concerned:
+            refusals = (rule.refusal(grant, path) for path in paths)
+            findings.refusals += [refusal for refusal in refusals if refusal is not None]
+    for written in dict.fromkeys(rule.rule for rule in rules):
+        if all(one.rule != written for one in findings.consulted):
+            findings.consult(written, "refuses what is asked for" if findings.is_against(written) else "is kept")
+
+
+def _judge_secrets(
+    entry: ModuleEntry, grants: Sequence[AskedGrant], secrets: Mapping[str, str], findings: Findings
+) -> None:
+    """Note references that cannot be honoured, and injected secrets that have no value or no place to be used at."""
+    permissions = grants_of(entry.permissions)
+    effective = entry.model_copy(update={"permissions": permissions})
+    findings.problems += effective.config_problems(secrets)
+    findings.problems += variable_problems(permissions, path_text(entry.path, "permissions"), secrets)
+    for grant in grants:
+        secret = grant.value
+        if not isinstance(secret, SecretGrant) or secret.inject is None:
+            continue
+        path = grant.path or path_text(entry.path, "permissions")
+        try:
+            permissions.place_of_injection(secret)
+        except NotAcceptedError as error:
+            findings.problem(path, error)
+        if secret.name not in secrets:
+            hint = f"set it before the start: export {secret.name}=…; or write in `secrets.toml` where it is"
+            findings.problem(path, NotAcceptedError(f"secret `{secret.name}` has no value", hint))

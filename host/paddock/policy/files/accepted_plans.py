@@ -1,0 +1,291 @@
+"""Plans that were accepted, with what their modules were given, as a file of the operator's says it.
+
+```toml
+[[plan]]
+digest = "sha256:…"
+plan = "/home/me/plan.yaml"
+accepted_at = 2026-01-01T12:00:00Z
+grants = [
+    {at = "tools[0]", source = "builtin:tool-filesystem", permissions = "workspace"},
+]
+pins = [
+    {source = "git+https://example.org/x@main", commit = "0123…", digest = "sha256:…", dependencies = ["httpx 0.28.1"]},
+]
+```
+
+`pins` is what the lock file beside the plan pinned its sources to. Where it is missing, that is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+
+from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
+
+from paddock.errors import PlanProblem, PolicyFileError
+from paddock.plan.formats.toml_lines import toml_lines
+from paddock.plan.permissions import Permissions
+from paddock.plan.problems import StrictModel, path_text, problems_of
+from paddock.plan.source_map import Positions
+from paddock.policy.pins import MovedPin, Pin
+from paddock_sources.bounded_toml import TomlError, read_toml
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+_DIGITS: Final = 12  # of a digest, where people compare two
+_MAX_PINS: Final = 1000  # of one plan; further ones are asked about, as those that somebody else added
+_HEAD: Final = (
+    "The plans you accepted, each by the digest of what it said then, and what you gave to the modules of each.",
+    "Paddock adds to it; remove a [[plan]] to be asked again.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedGrant:
+    """What the module at `place` of a plan was given, so long as its code comes from `source`."""
+
+    place: str
+    source: str
+    permissions: Permissions
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedPlan:
+    """A plan that was accepted as it then was; `plan` is its file, empty for one that is in none.
+
+    `pins` are those of its sources, None where it is not known with which it was accepted.
+    """
+
+    digest: str
+    plan: str
+    accepted_at: datetime
+    grants: tuple[AcceptedGrant, ...] = ()
+    line: int | None = None
+    pins: tuple[Pin, ...] | None = None
+
+    @classmethod
+    def now(
+        cls, digest: str, plan: str, grants: tuple[AcceptedGrant, ...], pins: tuple[Pin, ...] | None = None
+    ) -> Self:
+        """Return a plan that is accepted now."""
+        return cls(digest, plan, datetime.now(UTC).replace(microsecond=0), grants, pins=pins)
+
+    def with_pins(self, moved: Iterable[MovedPin]) -> Self:
+        """Return the plan as accepted with the new ones of these pins, whatever it was accepted with."""
+        pins = {pin.source: pin for pin in self.pins or ()}
+        for one in moved:
+            if one.new is None:
+                pins.pop(one.source, None)
+            elif one.source in pins or len(pins) < _MAX_PINS:
+                pins[one.source] = one.new
+        return replace(self, pins=tuple(pins.values()))
+
+    def renewed(self, moved: Iterable[MovedPin]) -> Self:
+        """Return the plan as accepted with the new ones of these pins, as far as it was accepted with the old ones."""
+        if self.pins is None:
+            return self
+        known = {pin.source: pin for pin in self.pins}
+        meant = [one for one in moved if known.get(one.source) == one.old]
+        return self.with_pins(meant) if meant else self
+
+    @property
+    def day(self) -> str:
+        """When it was accepted, for people."""
+        return self.accepted_at.astimezone(UTC).strftime("%Y-%m-%d")
+
+    @property
+    def short_digest(self) -> str:
+        """The beginning of the digest."""
+        return self.digest.partition(":")[2][:_DIGITS]
+
+    def grant_for(self, place: str, source: str) -> AcceptedGrant | None:
+        """Return what was given to a module, if that is the one meant."""
+        return next((one for one in self.grants if (one.place, one.source) == (place, source)), None)
+
+
+# -- what the file says --------------------------------------------------------------------
+
+
+def _listed(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class _Grant(StrictModel):
+    at: str
+    source: str
+    permissions: Annotated[Permissions, BeforeValidator(Permissions.written)]
+
+
+class _Pin(StrictModel):
+    source: str
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    commit: str = ""
+    dependencies: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+
+
+class _Plan(StrictModel):
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    plan: str
+    accepted_at: AwareDatetime
+    grants: Annotated[tuple[_Grant, ...], BeforeValidator(_listed)] = ()
+    pins: Annotated[tuple[_Pin, ...] | None, BeforeValidator(_listed)] = None
+
+
+class _Document(StrictModel):
+    plan: Annotated[tuple[_Plan, ...], BeforeValidator(_listed)] = ()
+
+
+_KNOWN_KEYS: Final = {
+    "": tuple(_Document.model_fields),
+    "plan": tuple(_Plan.model_fields),
+    "grants": tuple(_Grant.model_fields),
+    "pins": tuple(_Pin.model_fields),
+    "permissions": tuple(name for name in Permissions.model_fields if name != "preset"),
+    "secrets": ("name", "inject"),
+}
+
+
+def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
+    """Return what a file with this text says; `path` is for what people are told.
+
+    Raises:
+        PolicyFileError: with everything in it that is not understood.
+    """
+    positions = Positions(path, partial(toml_lines, text))
+    try:
+        document = _Document.model_validate(read_toml(text))
+    except TomlError as error:
+        raise _not_understood(path, [PlanProblem("", f"is {error.problem}", line=error.line)]) from error
+    except ValidationError as error:
+        problems = problems_of(error, "", _KNOWN_KEYS, {})
+        raise _not_understood(path, [_with_line(problem, positions) for problem in problems]) from error
+    return tuple(_accepted(plan, path_text("plan", index), positions) for index, plan in enumerate(document.plan))
+
+
+def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
+    grants = tuple(
+        AcceptedGrant(one.at, one.source, one.permissions, positions.line_of(path_text(place, "grants", index)))
+        for index, one in enumerate(plan.grants)
+    )
+    pins = None
+    if plan.pins is not None:
+        pins = tuple(Pin(one.source, one.commit, one.digest, one.dependencies) for one in plan.pins)
+    return AcceptedPlan(plan.digest, plan.plan, plan.accepted_at, grants, positions.line_of(place), pins)
+
+
+def _with_line(problem: PlanProblem, positions: Positions) -> PlanProblem:
+    return PlanProblem(problem.path, problem.message, problem.hint, positions.line_of(problem.at or problem.path))
+
+
+def _not_understood(path: str, problems: Iterable[PlanProblem]) -> PolicyFileError:
+    hint = "mend it, or remove it: you are then asked again about each plan"
+    return PolicyFileError(path, [*problems, PlanProblem("", "what you accepted is not known without it", hint)])
+
+
+def _said(plan: AcceptedPlan) -> object:
+    grants = [(one.place, one.source, one.permissions) for one in plan.grants]
+    return plan.digest, plan.plan, plan.accepted_at, grants, plan.pins
+
+
+# -- what it is to say ---------------------------------------------------------------------
+
+
+def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[AcceptedPlan]) -> str:
+    """Return the text that says `before` with the plans that are gone removed, and those that are new at its end.
+
+    All else stays as it is written; without a text, one is begun.
+
+    Raises:
+        ValueError: It is written in a way that cannot be changed so.
+    """
+    import tomlkit  # not for those who only read, which every session does
+
+    document = tomlkit.parse(text) if text is not None else _empty()
+    kept = {id(one) for one in after}
+    tables: Any = document.get("plan")
+    gone = [index for index, one in enumerate(before) if id(one) not in kept]
+    for index in reversed(gone):
+        del tables[index]
+    known = {id(one) for one in before}
+    new = [one for one in after if id(one) not in known]
+    if new and not tables:
+        document["plan"] = tables = tomlkit.aot()
+    for one in new:
+        tables.append(_table(one))
+    return _checked(document, after)
+
+
+def repinned(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[AcceptedPlan]) -> str:
+    """Return the text that says `before` with other pins of some plans; raises as `rewritten` does."""
+    import tomlkit
+
+    document = tomlkit.parse(text or "")
+    tables: Any = document.get("plan")
+    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+        if new is not old:
+            tables[index]["pins"] = _pins(new.pins or ())
+    return _checked(document, after)
+
+
+def _checked(document: TOMLDocument, after: Sequence[AcceptedPlan]) -> str:
+    import tomlkit
+
+    written = tomlkit.dumps(document)
+    if [_said(one) for one in read_accepted(written, "")] != [_said(one) for one in after]:
+        raise ValueError("its tables are written in an unusual way")
+    return written
+
+
+def _empty() -> TOMLDocument:
+    import tomlkit
+
+    document = tomlkit.document()
+    for line in _HEAD:
+        document.add(tomlkit.comment(line))
+    return document
+
+
+def _table(plan: AcceptedPlan) -> Any:
+    import tomlkit
+
+    table = tomlkit.table()
+    table["digest"] = plan.digest
+    table["plan"] = plan.plan
+    table["accepted_at"] = plan.accepted_at
+    grants = tomlkit.array().multiline(multiline=True)
+    for one in plan.grants:
+        row = tomlkit.inline_table()
+        row.update({"at": one.place, "source": one.source, "permissions": _inline(one.permissions.as_written())})
+        grants.append(row)
+    table["grants"] = grants
+    if plan.pins is not None:
+        table["pins"] = _pins(plan.pins)
+    return table
+
+
+def _pins(pins: Iterable[Pin]) -> Any:
+    import tomlkit
+
+    rows = tomlkit.array().multiline(multiline=True)
+    for pin in pins:
+        row = tomlkit.inline_table()
+        row.update({"source": pin.source, "commit": pin.commit, "digest": pin.digest})
+        row["dependencies"] = [*pin.dependencies]
+        rows.append(row)
+    return rows
+
+
+def _inline(value: Any) -> Any:
+    import tomlkit
+
+    if isinstance(value, dict):
+        table = tomlkit.inline_table()
+        table.update({key: _inline(item) for key, item in value.items()})
+        return table
+    return [_inline(item) for item in value] if isinstance(value, list) else value

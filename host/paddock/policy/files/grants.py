@@ -1,0 +1,185 @@
+"""The plans that the operator accepted, and what they gave to the modules of each: a file of the user's own.
+
+An acceptance is bound to a plan's digest, so that a plan that was edited is another one; what was given to a module
+also to the source its code came from; and the code, to what the lock file beside the plan pinned that source to.
+Whatever else the file says is kept as it is written, comments too; it is there as a whole, before and after a change,
+whoever else changes it at the same time. A file that is not understood is an error: less would be granted than the
+operator meant, and the next change would lose it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Self
+
+from paddock.errors import PaddockError
+from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan, read_accepted, repinned, rewritten
+from paddock.policy.files.owned_file import read_owned
+from paddock.policy.files.policy import user_config_folder
+from paddock.policy.owner import Owner
+from paddock.policy.pins import MovedPin, Pin
+from paddock.policy.rule import Place, Rule
+
+_MAX_BYTES: Final = 4 * 1024 * 1024
+_VERSIONS_KEPT: Final = 8  # of one plan: people go back and forth between a few
+_LOCK_SECONDS: Final = 10.0  # others hold it for milliseconds
+
+_Change = Callable[[tuple[AcceptedPlan, ...]], Iterable[AcceptedPlan]]
+_Rewrite = Callable[[str | None, Sequence[AcceptedPlan], Sequence[AcceptedPlan]], str]
+
+
+class GrantsNotKeptError(PaddockError):
+    """Raised when the file cannot be changed; what it said before, it still says."""
+
+    exit_code = 1
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        super().__init__(
+            f"what was accepted cannot be written to `{path}`: {reason}",
+            hints=["until it can be, `--trust-plan` accepts a plan, each time"],
+        )
+
+
+class GrantsFile:
+    """The file of `owner` at `path`, which need not be there."""
+
+    def __init__(self, owner: Owner, path: Path) -> None:
+        self._owner = owner
+        self.path = path
+
+    @classmethod
+    def of_user(cls, environ: Mapping[str, str]) -> Self:
+        """Return the file of the user of this process: `grants.toml` in the configuration folder."""
+        return cls(Owner.current(environ), user_config_folder(environ) / "grants.toml")
+
+    def all(self) -> tuple[AcceptedPlan, ...]:
+        """Return every plan in it, in the order of the file.
+
+        Raises:
+            PolicyFileError: It cannot be relied on, or is not understood.
+        """
+        text = self._read()
+        return () if text is None else read_accepted(text, str(self.path))
+
+    def find(self, digest: str) -> AcceptedPlan | None:
+        """Return the plan with this digest, if it was accepted; raises as `all` does."""
+        return next((one for one in self.all() if one.digest == digest), None)
+
+    def rule_of(self, line: int | None, text: str) -> Rule:
+        """Return something that the file says on a line as a rule."""
+        return Rule(Place(str(self.path), line), text)
+
+    def accept(
+        self, digest: str, plan: str, grants: Iterable[AcceptedGrant] = (), pins: Iterable[Pin] | None = None
+    ) -> AcceptedPlan:
+        """Have a plan accepted as it is now, with these grants and pins, and return what the file then says of it.
+
+        Raises:
+            PolicyFileError: The file cannot be relied on, or is not understood.
+            GrantsNotKeptError: It cannot be written.
+        """
+        accepted = AcceptedPlan.now(digest, plan, tuple(grants), None if pins is None else tuple(pins))
+
+        def changed(plans: tuple[AcceptedPlan, ...]) -> Iterator[AcceptedPlan]:
+            others = [one for one in plans if one.digest != digest]
+            versions = [one for one in others if plan and one.plan == plan]
+            versions.sort(key=lambda one: one.accepted_at, reverse=True)
+            dropped = {one.digest for one in versions[_VERSIONS_KEPT - 1 :]}
+            yield from (one for one in others if one.digest not in dropped)
+            yield accepted
+
+        return next(one for one in self._change(changed) if one.digest == digest)
+
+    def forget(self, digest: str) -> bool:
+        """Have a plan accepted no more; return whether it was. Raises as `accept` does."""
+        known = self.find(digest) is not None
+        if known:
+            self._change(lambda plans: (one for one in plans if one.digest != digest))
+        return known
+
+    def accept_pins(self, digest: str, moved: Iterable[MovedPin]) -> None:
+        """Have a plan that was accepted be so with the new ones of these pins. Raises as `accept` does."""
+        moved = tuple(moved)
+        self._repin(lambda one: one.with_pins(moved) if one.digest == digest else one)
+
+    def renew_pins(self, folder: Path, moved: Iterable[MovedPin]) -> None:
+        """Have the plans in `folder` that were accepted with the old ones of these pins be so with the new ones.
+
+        For what Paddock itself moved in that folder's lock file. A pin that somebody else had moved before stays as it
+        was accepted. Raises as `accept` does.
+        """
+        moved, place = tuple(moved), os.path.realpath(folder)
+
+        def renewed(one: AcceptedPlan) -> AcceptedPlan:
+            is_there = one.plan != "" and os.path.realpath(os.path.dirname(one.plan)) == place
+            return one.renewed(moved) if is_there else one
+
+        if any(renewed(one) is not one for one in self.all()):
+            self._repin(renewed)
+
+    def _repin(self, change: Callable[[AcceptedPlan], AcceptedPlan]) -> None:
+        self._change(lambda plans: map(change, plans), repinned)
+
+    # -- reading and writing ---------------------------------------------------------------
+
+    def _read(self) -> str | None:
+        return read_owned(self.path, self._owner, max_bytes=_MAX_BYTES)
+
+    def _change(self, change: _Change, rewrite: _Rewrite = rewritten) -> tuple[AcceptedPlan, ...]:
+        with self._alone():
+            text = self._read()
+            before = () if text is None else read_accepted(text, str(self.path))
+            after = [*change(before)]
+            try:
+                written = rewrite(text, before, after)
+            except (ValueError, TypeError, KeyError) as error:  # what a library for editing may meet in anyone's text
+                raise GrantsNotKeptError(self.path, f"it cannot be added to: {error}") from error
+            if len(written.encode()) > _MAX_BYTES:
+                raise GrantsNotKeptError(self.path, f"it would become larger than {_MAX_BYTES >> 20} MiB")
+            self._write(written)
+            return read_accepted(written, str(self.path))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep every other process from changing the file."""
+        import filelock  # not for those who only read, which every session does
+
+        folder = self.path.parent
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            info = folder.stat()
+            if info.st_uid == self._owner.uid and info.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                folder.chmod(0o700)
+            lock = filelock.FileLock(self.path.with_name(f"{self.path.name}.lock"), timeout=_LOCK_SECONDS, mode=0o600)
+            lock.acquire()
+        except filelock.Timeout as error:
+            raise GrantsNotKeptError(self.path, "another process has been changing it all the time") from error
+        except OSError as error:
+            raise GrantsNotKeptError(self.path, (error.strerror or str(error)).lower()) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _write(self, text: str) -> None:
+        # Where a link leads to, so that it stays one: people keep their configuration elsewhere.
+        real = Path(os.path.realpath(self.path))
+        unfinished = real.with_name(f"{real.name}.unfinished")
+        try:
+            with suppress(FileNotFoundError):
+                unfinished.unlink()  # of a process that was killed; nobody else is at it now
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(unfinished, flags, 0o600), "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, real)
+        except OSError as error:
+            with suppress(OSError):
+                unfinished.unlink()
+            raise GrantsNotKeptError(self.path, (error.strerror or str(error)).lower()) from error

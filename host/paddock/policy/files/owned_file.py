@@ -1,0 +1,151 @@
+"""Read a file that only the operator may have written: a policy, the grants that were given, where secrets are.
+
+What such a file says is believed, so nobody else may be able to write it, nor put another in its place: neither in a
+folder on the way to it nor through a link. A file that is not there says nothing. One that is there and cannot be read,
+or be believed, is an error: without it, less would be refused than the operator meant.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import stat
+from pathlib import Path
+from typing import Final, NoReturn
+
+from paddock.errors import PlanProblem, PolicyFileError
+from paddock.policy.owner import Owner
+
+ROOT: Final = Owner(0, Path("/root"))
+"""Who owns what is the whole machine's."""
+
+_MAX_BYTES: Final = 256 * 1024
+_MAX_LINKS: Final = 40  # as many as the kernel follows
+
+
+def read_owned(path: Path, owner: Owner, *, max_bytes: int = _MAX_BYTES) -> str | None:
+    """Return the text of the file at the absolute `path`, which only `owner` and root may write; None if there is none.
+
+    Raises:
+        PolicyFileError: It is there and cannot be read, somebody else may write it, or it is no text of that size.
+    """
+    return _OwnedFile(path, owner).read(max_bytes)
+
+
+class _OwnedFile:
+    """One file on the way to being read: the names so far, and what was found of each, the root first."""
+
+    def __init__(self, path: Path, owner: Owner) -> None:
+        self._shown = str(path)
+        self._owner = owner
+        self._owner_name = _user_name(owner.uid)
+        self._names: list[str] = []
+        self._infos = [os.stat("/")]
+        self._pending = _components(str(path))
+        self._written_left = len(self._pending)  # of the path as it was given, the rest of `_pending` being links'
+        self._links = 0
+        self._stranger: tuple[str, str] | None = None
+
+    def read(self, max_bytes: int) -> str | None:
+        try:
+            real = self._follow()
+            if real is None:
+                return None
+            if self._stranger is not None:
+                self._refuse(*self._stranger)
+            self._check_file(self._infos[-1])
+            # Not blocking: a fifo in its place would otherwise hold the host until somebody writes to it.
+            descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open(descriptor, "rb") as file:
+                self._check_file(os.fstat(descriptor))
+                content = file.read(max_bytes + 1)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            self._refuse(f"cannot be read: {reason}", f"make it readable, or remove it: {self._shown}")
+        if len(content) > max_bytes:
+            self._refuse(f"is larger than {max_bytes // 1024} KiB", "it is some other file, or has to become shorter")
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            self._refuse(f"is not UTF-8 text, at byte {error.start}", "save it as UTF-8")
+
+    def _follow(self) -> str | None:
+        """Follow the path a component at a time, look at who else could, and return where it ends; None: nowhere.
+
+        A folder that somebody else may write to is no matter as long as there is no file.
+        """
+        while self._pending:
+            name = self._pending.pop()
+            is_of_link = len(self._pending) >= self._written_left
+            self._written_left = min(self._written_left, len(self._pending))
+            if name == "..":
+                if self._names:
+                    self._names.pop()
+                    self._infos.pop()
+                continue
+            place = os.path.join("/", *self._names, name)
+            try:
+                info = os.lstat(place)
+            except (FileNotFoundError, NotADirectoryError):
+                if is_of_link:
+                    self._refuse(
+                        f"leads by way of a link to `{place}`, which does not exist", "mend or remove the link"
+                    )
+                return None
+            self._check_folder(name, info)
+            if stat.S_ISLNK(info.st_mode):
+                self._take_link(place)
+                continue
+            self._names.append(name)
+            self._infos.append(info)
+        return os.path.join("/", *self._names)
+
+    def _take_link(self, place: str) -> None:
+        self._links += 1
+        if self._links > _MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        target = os.readlink(place)
+        if target.startswith("/"):
+            del self._names[:], self._infos[1:]
+        self._pending += _components(target)
+
+    def _check_folder(self, name: str, info: os.stat_result) -> None:
+        folder = self._infos[-1]
+        stranger = self._owner.stranger_at(folder, info)
+        if stranger is not None and self._stranger is None:
+            place, mode = os.path.join("/", *self._names), f"{stat.S_IMODE(folder.st_mode):04o}"
+            others = f"somebody else could put another `{name}`: {stranger} (mode {mode})"
+            fix = f"chown {self._owner_name} {place} && chmod go-w {place}"
+            self._stranger = (f"is reached through `{place}`, in which {others}", fix)
+
+    def _check_file(self, info: os.stat_result) -> None:
+        if not stat.S_ISREG(info.st_mode):
+            self._refuse("is not a regular file", "put a file in its place, or remove it")
+        if info.st_uid not in (0, self._owner.uid):
+            self._refuse(
+                f"belongs to uid {info.st_uid}, and only {self._owner_name} may say what is in it",
+                f"read it, then: chown {self._owner_name} {self._shown} && chmod go-w {self._shown}",
+            )
+        if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            # Also where the group is one user's own: who is in it is decided elsewhere, and one chmod settles it.
+            others = "everybody" if info.st_mode & stat.S_IWOTH else "its group"
+            self._refuse(
+                f"can be written by others: by {others} (mode {stat.S_IMODE(info.st_mode):04o})",
+                f"read it, then: chmod go-w {self._shown}",
+            )
+
+    def _refuse(self, problem: str, hint: str) -> NoReturn:
+        raise PolicyFileError(self._shown, [PlanProblem("", problem, hint)])
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _components(path: str) -> list[str]:
+    """Return the parts of a path, the first one last."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]

@@ -1,0 +1,102 @@
+"""The policy that holds for a user of a machine: that of its operator, and then the user's own.
+
+Every file counts. What each of them allows is what may be had; the strictest minimum and the lowest limit win. Inside
+one file the most specific rule about a source is the one that is meant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Self
+
+from paddock.policy.files.owned_file import ROOT
+from paddock.policy.files.policy_file import ModuleRule, PolicyFile
+from paddock.policy.owner import Owner
+from paddock.policy.rule import Consulted
+from paddock.policy.source_name import SourceName
+
+SYSTEM_FILE: Final = Path("/etc/paddock/policy.toml")
+
+
+def user_config_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder of what the user tells Paddock: policy, grants, where secrets are."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Owner.current(environ).home / ".config") / "paddock"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The files of a policy, the operator's first; none: nothing but what is built in."""
+
+    files: tuple[PolicyFile, ...] = ()
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str], *, system_file: Path = SYSTEM_FILE, system_owner: Owner = ROOT) -> Self:
+        """Read the policy of this machine, and that of the user whose environment is `environ`.
+
+        Raises:
+            PolicyFileError: A file is there and cannot be relied on.
+        """
+        system = PolicyFile.read(system_file, system_owner)
+        user = PolicyFile.read(user_config_folder(environ) / "policy.toml", Owner.current(environ))
+        return cls(tuple(file for file in (system, user) if file is not None))
+
+    @classmethod
+    def parse(cls, text: str, file: str = "the application's policy") -> Self:
+        """Return the policy that is written as TOML in `text`, which refusals name as `file`.
+
+        Raises:
+            PolicyFileError: It is none; every problem in it is named.
+        """
+        return cls((PolicyFile.parse(text, file),))
+
+    @classmethod
+    def given(cls, policy: object) -> Policy | None:
+        """Return the policy that an application handed over, if any.
+
+        Raises:
+            TypeError: It is something else, which could not bound anything.
+        """
+        if policy is None or isinstance(policy, Policy):
+            return policy
+        raise TypeError(
+            f"`policy` has to be a paddock.Policy, and is a {type(policy).__name__}: make one of the text of a policy "
+            "file with `paddock.Policy.parse(text)`"
+        )
+
+    def narrowed_by(self, other: Policy) -> Self:
+        """Return the policy that lets be what both do."""
+        return replace(self, files=(*self.files, *(file for file in other.files if file not in self.files)))
+
+    @property
+    def judges_sources(self) -> bool:
+        """Whether any rule depends on where a module comes from."""
+        return any(file.judges_sources for file in self.files)
+
+
+def rules_about(name: SourceName, file: PolicyFile) -> tuple[list[ModuleRule], list[Consulted]]:
+    """Return the rules of a file that hold for a source, and what became of each rule that was looked at.
+
+    Those of the most specific pattern hold. A rule whose pattern the source only resembles, as if it were spelled so as
+    to get past it, holds as well: rules take away and never add, so that this gives nobody more.
+    """
+    matching = [rule for rule in file.modules if rule.match.matches(name)]
+    most = max((rule.match.literal for rule in matching), default=0)
+    held: list[ModuleRule] = []
+    consulted: list[Consulted] = []
+    for rule in file.modules:
+        if rule in matching and rule.match.literal == most:
+            held.append(rule)
+            outcome = f"is about `{name.text}`"
+        elif rule in matching:
+            outcome = f"is about `{name.text}`, and gives way to a more specific rule"
+        elif rule.match.resembles(name):
+            held.append(rule)
+            outcome = f"holds for `{name.text}` as well, which could be another spelling of what it is about"
+        else:
+            outcome = f"is not about `{name.text}`"
+        consulted.append(Consulted(rule.rule, outcome))
+    return held, consulted

@@ -1,0 +1,259 @@
+"""One policy file: what the operator of a machine, or its user, lets plans ask for.
+
+Everything in it is known and consistent, or the file is refused with all that is wrong with it: a misspelt rule would
+otherwise be a rule that nobody keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+
+from paddock.errors import PlanProblem, PolicyFileError
+from paddock.plan.formats.toml_lines import toml_lines
+from paddock.plan.host_name import host_text, parse_host, split_port
+from paddock.plan.limits import Limits, limit_text
+from paddock.plan.problems import NotAcceptedError, StrictModel, path_text, problems_of, type_text
+from paddock.plan.source_map import Positions
+from paddock.policy.files.owned_file import read_owned
+from paddock.policy.files.source_pattern import SourcePattern
+from paddock.policy.grant_caps import FAMILIES, GrantCaps, SecretCap
+from paddock.policy.owner import Owner
+from paddock.policy.rule import Rule, written_list
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+from paddock_sources.bounded_toml import TomlError, read_toml
+
+Network = IPv4Network | IPv6Network
+
+_LIMITS: Final = tuple(Limits.model_fields)
+_NEVER_BY_RULE: Final = "`none` is no minimum: leave it out, and accept no isolation run by run with `--isolation none`"
+
+
+def _level(value: object) -> object:
+    if value == "none":
+        raise NotAcceptedError("`none` is no level to shut modules in with", _NEVER_BY_RULE)
+    return value
+
+
+def _tuple(value: object) -> object:
+    if not isinstance(value, list):
+        raise NotAcceptedError(f"must be a list, is {type_text(value)}")
+    return tuple(value)
+
+
+def _known_limits(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name not in _LIMITS:
+            raise NotAcceptedError(f"`{name}` is not the name of a limit", f"limits: {', '.join(_LIMITS)}")
+    return names
+
+
+def _known_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(_known_host, hosts))
+
+
+def _known_host(written: str) -> str:
+    host, port = split_port(written)
+    name = parse_host(host.removeprefix("*."))
+    if host.startswith("*.") and not isinstance(name, str):
+        raise NotAcceptedError(f"`{written}` has a star before an address")
+    return f"{'*.' if host.startswith('*.') else ''}{host_text(name)}{f':{port}' if port else ''}"
+
+
+def _networks(written: tuple[str, ...]) -> tuple[Network, ...]:
+    return tuple(map(_network, written))
+
+
+def _network(written: str) -> Network:
+    try:
+        return ip_network(written)
+    except ValueError:
+        raise NotAcceptedError(
+            f"`{written}` is no network, or has bits set behind its prefix",
+            "networks are written `203.0.113.0/24`, `2001:db8::/32`; an address alone is one",
+        ) from None
+
+
+_Level = Annotated[Literal["ns", "bwrap", "landlock"] | None, BeforeValidator(_level)]
+
+
+class _ModuleTable(StrictModel):
+    """One `[[module]]`, as written."""
+
+    match: Annotated[str, AfterValidator(lambda text: SourcePattern.parse(text) and text)]
+    grants: Annotated[GrantCaps | None, BeforeValidator(GrantCaps.written)] = None
+    limits: Limits = Field(default_factory=Limits)
+    level: _Level = None
+
+
+class _FileTable(StrictModel):
+    """A whole file, as written."""
+
+    minimum_isolation: _Level = None
+    allow_unenforced: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_known_limits)] = ()
+    git_hosts: Annotated[tuple[str, ...] | None, BeforeValidator(_tuple), AfterValidator(_known_hosts)] = None
+    require_pinned: bool = False
+    refused_networks: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_networks)] = ()
+    max_limits: Limits = Field(default_factory=Limits)
+    module: Annotated[tuple[_ModuleTable, ...], BeforeValidator(_tuple)] = ()
+
+
+_KNOWN: Final = {
+    "": tuple(_FileTable.model_fields),
+    "module": tuple(_ModuleTable.model_fields),
+    "grants": FAMILIES,
+    "secrets": tuple(SecretCap.model_fields),
+    "limits": _LIMITS,
+    "max_limits": _LIMITS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRule:
+    """What holds for modules of the sources that `match`; `path` is its place in the file, as in `module[0]`.
+
+    `rule` is the rule that it is about these, and nothing of what it says of them.
+    """
+
+    path: str
+    match: SourcePattern
+    rule: Rule
+    caps: GrantCaps | None = None
+    limits: Limits = field(default_factory=Limits)
+    level: IsolationLevel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFile:
+    """The rules of one file. `git_hosts` None: any; `allow_unenforced` names limits that need not hold.
+
+    No connection of a module leads to `refused_networks`.
+    """
+
+    positions: Positions
+    minimum_isolation: IsolationLevel | None = None
+    allow_unenforced: frozenset[str] = frozenset()
+    git_hosts: tuple[str, ...] | None = None
+    require_pinned: bool = False
+    refused_networks: tuple[Network, ...] = ()
+    max_limits: Limits = field(default_factory=Limits)
+    modules: tuple[ModuleRule, ...] = ()
+
+    @classmethod
+    def read(cls, path: Path, owner: Owner) -> Self | None:
+        """Return the policy in the file at `path`, which only `owner` and root may write; None if there is none.
+
+        Raises:
+            PolicyFileError: It is there and cannot be relied on; everything wrong with it is told.
+        """
+        text = read_owned(path, owner)
+        return cls.parse(text, str(path)) if text is not None else None
+
+    @classmethod
+    def parse(cls, text: str, file: str) -> Self:
+        """Return the policy that `text` is, told of as `file`.
+
+        Raises:
+            PolicyFileError: It is none; everything wrong with it is told.
+        """
+        try:
+            written = read_toml(text)
+        except TomlError as error:
+            raise PolicyFileError(file, [PlanProblem("", error.problem, line=error.line)]) from error
+        return cls._checked(written, Positions(file, partial(toml_lines, text)))
+
+    @classmethod
+    def _checked(cls, written: dict[str, Any], positions: Positions) -> Self:
+        try:
+            table = _FileTable.model_validate(written)
+        except ValidationError as error:
+            raise _error(positions, problems_of(error, "", _KNOWN, {})) from error
+        file = cls(
+            positions,
+            table.minimum_isolation,
+            frozenset(table.allow_unenforced),
+            table.git_hosts,
+            table.require_pinned,
+            cast(tuple[Network, ...], table.refused_networks),
+            table.max_limits,
+            tuple(_module_rule(f"module[{index}]", one, positions) for index, one in enumerate(table.module)),
+        )
+        contradictions = list(file._contradictions())
+        if contradictions:
+            raise _error(positions, contradictions)
+        return file
+
+    @property
+    def name(self) -> str:
+        """What people know the file by."""
+        return self.positions.file
+
+    @property
+    def judges_sources(self) -> bool:
+        """Whether anything in it depends on where a module comes from."""
+        return bool(self.modules) or self.git_hosts is not None or self.require_pinned
+
+    def rule(self, path: str, value: str) -> Rule:
+        """Return the rule at a place in the file, whose value is told as `value`."""
+        return Rule(self.positions.place_of(path), f"{path} = {value}")
+
+    def rule_of_module(self, rule: ModuleRule, key: str, value: str) -> Rule:
+        """Return the rule that one key of a `[[module]]` is, told with what it is about."""
+        return Rule(self.positions.place_of(f"{rule.path}.{key}"), f"{rule.rule.text}, {key} = {value}")
+
+    def rule_of_cap(self, rule: ModuleRule, family: str) -> Rule:
+        """Return the rule that caps a family of grants; a preset caps them all where it stands."""
+        texts = rule.caps.texts(family) if rule.caps is not None else ()
+        return self.rule_of_module(rule, f"grants.{family}", written_list(texts))
+
+    def _contradictions(self) -> Iterator[PlanProblem]:
+        seen: dict[str, ModuleRule] = {}
+        for rule in self.modules:
+            first = seen.setdefault(rule.match.text, rule)
+            if first is not rule:
+                yield PlanProblem(
+                    f"{rule.path}.match",
+                    f"`{rule.match.text}` has rules on line {first.rule.place.line} already",
+                    "put them together",
+                )
+            if self._is_weaker(rule.level):
+                yield PlanProblem(
+                    f"{rule.path}.level",
+                    f"`{rule.level}` is weaker than minimum_isolation = `{self.minimum_isolation}` on line "
+                    f"{self.positions.line_of('minimum_isolation')}, which holds all the same",
+                    "leave it out, or lower minimum_isolation and give the others a level of their own",
+                )
+            yield from self._limits_above_all(rule)
+
+    def _is_weaker(self, level: IsolationLevel | None) -> bool:
+        if level is None or self.minimum_isolation is None:
+            return False
+        return ISOLATION_LEVELS.index(level) > ISOLATION_LEVELS.index(self.minimum_isolation)
+
+    def _limits_above_all(self, rule: ModuleRule) -> Iterator[PlanProblem]:
+        for name, value in rule.limits:
+            cap = getattr(self.max_limits, name)
+            if value is not None and cap is not None and value > cap:
+                yield PlanProblem(
+                    path_text(rule.path, "limits", name),
+                    f"{limit_text(name, value)} is more than max_limits.{name} = {limit_text(name, cap)} on line "
+                    f"{self.positions.line_of(f'max_limits.{name}')}, which holds all the same",
+                    "leave it out, or raise that one",
+                )
+
+
+def _module_rule(path: str, table: _ModuleTable, positions: Positions) -> ModuleRule:
+    match = SourcePattern.parse(table.match)
+    rule = Rule(positions.place_of(f"{path}.match"), f'[[module]] match = "{match.text}"')
+    return ModuleRule(path, match, rule, table.grants, table.limits, table.level)
+
+
+def _error(positions: Positions, problems: list[PlanProblem]) -> PolicyFileError:
+    located = [PlanProblem(one.path, one.message, one.hint, positions.line_of(one.at or one.path)) for one in problems]
+    return PolicyFileError(positions.file, located)

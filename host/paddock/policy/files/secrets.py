@@ -1,0 +1,96 @@
+"""What the operator's `secrets.toml` says: for each secret one way to it, and never the secret itself.
+
+```toml
+[OPENAI_API_KEY]
+command = ["pass", "show", "openai"]
+```
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
+
+from paddock.errors import PlanProblem, PolicyFileError
+from paddock.plan.formats.toml_lines import toml_lines
+from paddock.plan.problems import NotAcceptedError, path_text, type_text
+from paddock.plan.source_map import Positions
+from paddock_sources.bounded_toml import TomlError, read_toml
+
+Way = Literal["env", "file", "command"]
+
+WAYS_TEXT: Final = 'one of: env = "OTHER", file = "~/path", command = ["pass", "show", "x"]'
+"""What a secret can be said to be, for hints."""
+
+_WAYS: Final[tuple[Way, ...]] = ("env", "file", "command")
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPlace:
+    """Where one secret is: the name of a variable, the path of a file, or the words of a command; `line` says so."""
+
+    way: Way
+    what: str | tuple[str, ...]
+    line: int | None
+
+
+def read_secrets(text: str, path: str) -> dict[str, SecretPlace]:
+    """Return what a file with this text says, by the names of secrets.
+
+    Raises:
+        PolicyFileError: with everything in it that is not understood.
+    """
+    try:
+        written = read_toml(text)
+    except TomlError as error:
+        raise PolicyFileError(path, [PlanProblem("", f"is {error.problem}", line=error.line)]) from None
+    positions = Positions(path, partial(toml_lines, text))
+    entries: dict[str, SecretPlace] = {}
+    problems: list[PlanProblem] = []
+    for name, table in written.items():
+        place = path_text(name)
+        line = positions.line_of(place)
+        try:
+            way, what = _way(name, table)
+            entries[name] = SecretPlace(way, what, line)
+        except NotAcceptedError as error:
+            problems.append(PlanProblem(place, error.problem, error.accepted, line))
+    if problems:
+        raise PolicyFileError(path, problems)
+    return entries
+
+
+def _way(name: str, table: Any) -> tuple[Way, str | tuple[str, ...]]:
+    if not _VARIABLE.fullmatch(name):
+        raise NotAcceptedError("is not the name of a secret", "names are those of variables, as in `OPENAI_API_KEY`")
+    if not isinstance(table, dict):
+        raise NotAcceptedError(f"must be a table, is {type_text(table)}", f"write [{name}], and below it {WAYS_TEXT}")
+    unknown = [key for key in table if key not in _WAYS]
+    if unknown:
+        raise NotAcceptedError(f"unknown key `{unknown[0]}`", WAYS_TEXT)
+    if len(table) != 1:
+        raise NotAcceptedError("says no way to the secret" if not table else "says more than one way", WAYS_TEXT)
+    ((way, what),) = table.items()
+    if way == "command":
+        return way, _argv(what)
+    if not isinstance(what, str) or not what.isprintable() or not what:
+        raise NotAcceptedError(f"`{way}` must be text", WAYS_TEXT)
+    # What is written is in no error: somebody may have taken this for the place of the secret itself.
+    if way == "env" and not _VARIABLE.fullmatch(what):
+        raise NotAcceptedError("`env` is not the name of an environment variable", WAYS_TEXT)
+    if way == "file" and not what.startswith(("/", "~/")):
+        raise NotAcceptedError("`file` is a relative path", "write an absolute path, or one that begins with `~/`")
+    return way, what
+
+
+def _argv(what: Any) -> tuple[str, ...]:
+    if isinstance(what, str):
+        raise NotAcceptedError("`command` must be a list, is text", f"no shell reads it: write {WAYS_TEXT}")
+    if not isinstance(what, list) or not what or not all(isinstance(word, str) and "\0" not in word for word in what):
+        raise NotAcceptedError("`command` must be a list of a program and its arguments", WAYS_TEXT)
+    if not what[0]:
+        raise NotAcceptedError("`command` names no program", WAYS_TEXT)
+    return tuple(what)

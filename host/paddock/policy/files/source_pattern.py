@@ -1,0 +1,178 @@
+"""Which sources a rule is about: `git+https://github.com/org/*`, `builtin:*`, `/home/x/modules/*`, a package, or `*`.
+
+A `*` stands for part of a name and never for a slash, but at the end, where it is all that is below; `*.` before a host
+is all names below it. A source that only resembles a pattern - by its case, its scheme or its port - is told apart, so
+that whoever judges can hold it to the rule as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from paddock.plan.host_name import host_text, parse_host
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.source_name import (
+    DEFAULT_PORTS,
+    Family,
+    SourceName,
+    folded,
+    package_name,
+    plain_component,
+    split_repository,
+    without_git_suffix,
+)
+
+_ACCEPTED: Final = (
+    "a match is `*`, `builtin:<id>`, `git+https://host/path`, `git+*`, `file:///folder` or a package's name, "
+    "each with `*` for part of a name, or at the end for all that is below"
+)
+_PACKAGE: Final = re.compile(r"[A-Za-z0-9*](?:[A-Za-z0-9._*-]*[A-Za-z0-9*])?")
+_MODULE_ID: Final = re.compile(r"[A-Za-z0-9*][A-Za-z0-9_*-]*")
+_STAR: Final = "*"
+_ALL_BELOW: Final = "[^/]+(?:/[^/]+)*"
+
+_Expressions = tuple[re.Pattern[str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePattern:
+    """The sources that a rule is about; `text` is the one spelling of it, and `literal` counts what is no star."""
+
+    text: str
+    family: Family | None = None
+    scheme: str = ""
+    host: str = ""
+    port: int | None = None
+    _exact: _Expressions = field(default=(), repr=False, compare=False)
+    _loose: _Expressions = field(default=(), repr=False, compare=False)
+
+    @classmethod
+    def parse(cls, written: str) -> Self:
+        """Return the pattern that somebody wrote.
+
+        Raises:
+            NotAcceptedError: It is none, or says what a rule cannot be about.
+        """
+        if written == _STAR:
+            return cls(written)
+        if written == "git+*":
+            return cls(written, "git")
+        if written.startswith("builtin:"):
+            return cls._named("builtin", written.removeprefix("builtin:"), _MODULE_ID, written)
+        if written.startswith("file://"):
+            return cls._of_folder(written.removeprefix("file://").removeprefix("localhost"), written)
+        if written.startswith("/"):
+            return cls._of_folder(written, written)
+        if written.startswith("git+"):
+            return cls._of_repository(written)
+        if "/" not in written and ":" not in written:
+            return cls._named("package", package_name(written), _PACKAGE, written)
+        raise NotAcceptedError(f"`{written}` is of no known form", _ACCEPTED)
+
+    @classmethod
+    def _named(cls, family: Family, name: str, accepted: re.Pattern[str], written: str) -> Self:
+        if not accepted.fullmatch(name) or "**" in name:
+            raise NotAcceptedError(f"`{written}` names no module", _ACCEPTED)
+        text = f"builtin:{name}" if family == "builtin" else name
+        return cls(text, family, _exact=(_path([name]),), _loose=(_path([folded(name)]),))
+
+    @classmethod
+    def _of_folder(cls, path: str, written: str) -> Self:
+        if not path.startswith("/") or "**" in path:
+            raise NotAcceptedError(f"`{written}` is no absolute folder", _ACCEPTED)
+        path = "/" + os.path.normpath(path).lstrip("/")
+        exact, loose = _of_path(path)
+        return cls(f"file://{path}", "folder", _exact=exact, _loose=loose)
+
+    @classmethod
+    def _of_repository(cls, written: str) -> Self:
+        if "#" in written or "?" in written or "**" in written:
+            raise NotAcceptedError(
+                f"`{written}` says more than which repository",
+                "leave out what follows `#` or `?`: a rule is for all of it",
+            )
+        scheme, host, port, path = split_repository(written.removeprefix("git+"))
+        if "@" in path:
+            raise NotAcceptedError(
+                f"`{written}` has a ref", "leave out what follows `@`: a rule is for a repository at any ref"
+            )
+        if scheme not in (*DEFAULT_PORTS, "file"):
+            raise NotAcceptedError(f"`{written}` has no scheme of a repository", _ACCEPTED)
+        components = without_git_suffix([plain_component(component) for component in path.split("/") if component])
+        if not components:
+            raise NotAcceptedError(f"`{written}` names no repository", "write `/*` after the host for all of it")
+        if scheme == "file":
+            path = "/" + "/".join(components)
+            exact, loose = _of_path(path)
+            return cls(f"git+file://{path}", "git", scheme, _exact=exact, _loose=loose)
+        host = _host(host, written)
+        text = f"git+{scheme}://{host}{f':{port}' if port else ''}/{'/'.join(components)}"
+        exact, loose = (_path(components),), (_path(_folded(components)),)
+        return cls(text, "git", scheme, host, port, exact, loose)
+
+    @property
+    def literal(self) -> int:
+        """How much of it is no star: of two patterns, the one with more is the more specific."""
+        return len(self.text) - self.text.count(_STAR)
+
+    def matches(self, name: SourceName) -> bool:
+        """Whether the rule is about a source by the very name it has."""
+        if self.family is None or (self.family == name.family and not self._exact):
+            return True
+        return (
+            self.family == name.family
+            and self.scheme == name.scheme
+            and self.port == name.port
+            and self._is_host(name.host)
+            and any(pattern.fullmatch(name.path) for pattern in self._exact)
+        )
+
+    def resembles(self, name: SourceName) -> bool:
+        """Whether the rule is about a source by a name that could be another spelling of the one it has."""
+        if self.matches(name):
+            return True
+        is_local = {self.family, name.family} == {"git", "folder"} and "file" in (self.scheme, name.scheme)
+        if self.family != name.family and not is_local:
+            return False
+        return self._is_host(name.host) and any(pattern.fullmatch(name.folded_path) for pattern in self._loose)
+
+    def _is_host(self, host: str) -> bool:
+        if self.host == _STAR:
+            return bool(host)
+        if self.host.startswith("*."):
+            return host.endswith(self.host[1:]) and len(host) > len(self.host) - 1
+        return host == self.host
+
+
+def _host(written: str, pattern: str) -> str:
+    if written == _STAR:
+        return written
+    name = parse_host(written.removeprefix("*."))  # raises for a star anywhere else
+    if written.startswith("*.") and not isinstance(name, str):
+        raise NotAcceptedError(f"`{pattern}` has a star before an address", _ACCEPTED)
+    return f"*.{name}" if written.startswith("*.") else host_text(name)
+
+
+def _of_path(path: str) -> tuple[_Expressions, _Expressions]:
+    """Return the expressions for a folder: as it is written, and where its part without a star really is."""
+    components = [component for component in path.split("/") if component]
+    stars = next((index for index, component in enumerate(components) if _STAR in component), len(components))
+    real = os.path.realpath("/" + "/".join(components[:stars]))
+    resolved = [*(part for part in real.split("/") if part), *components[stars:]]
+    spellings = [components] if resolved == components else [components, resolved]
+    exact = tuple(_path(one, root="/") for one in spellings)
+    return exact, tuple(_path(_folded(one), root="/") for one in spellings)
+
+
+def _folded(components: list[str]) -> list[str]:
+    return folded("/".join(components)).split("/")
+
+
+def _path(components: list[str], root: str = "") -> re.Pattern[str]:
+    expressions = ["[^/]*".join(map(re.escape, component.split(_STAR))) for component in components]
+    if components and components[-1] == _STAR:
+        expressions[-1] = _ALL_BELOW
+    return re.compile(root + "/".join(expressions), re.DOTALL)

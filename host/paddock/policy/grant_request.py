@@ -1,0 +1,141 @@
+"""What a module would be granted, grant by grant, with who says so: its plan entry, or the operator beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from paddock.errors import PlanProblem
+from paddock.plan.model import ModuleEntry
+from paddock.plan.permissions import Permissions, SecretGrant, grants_of, is_program_path
+from paddock.plan.problems import path_text
+from paddock.plan.source_map import Positions
+from paddock.policy.grant_caps import FAMILIES
+from paddock.policy.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the operator gave a module beyond the text of its plan, and where it says so: a flag, the grants file.
+
+    `stays_inside`: its relative paths were given for what they are in the working directory, and for nothing else.
+    """
+
+    permissions: Permissions
+    rule: Rule
+    stays_inside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedGrant:
+    """One grant: `path` is its place in the plan, if it has one, `given` what the operator gives it by, if anything.
+
+    `stays_inside`: no plan states it, and it is a path that was given for what it is in the working directory.
+    """
+
+    family: str
+    value: str | SecretGrant
+    path: str = ""
+    given: Rule | None = None
+    stays_inside: bool = False
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it is a path: to read, to write to, or of a program."""
+        return self.family in ("read", "write") or (self.family == "run" and is_program_path(str(self.value)))
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether it is a variable of the operator's, passed on by its name."""
+        return self.family == "env" and isinstance(self.value, str) and "=" not in self.value
+
+    @property
+    def text(self) -> str:
+        """Return the grant as people know it: `net api.example.org`."""
+        value = self.value if isinstance(self.value, str) else self.value.name
+        # A variable may be given a value that nobody else should read.
+        shown = value.partition("=")[0] if self.family == "env" else value
+        return f"{self.family} `{shown}`" + (f" (given by {self.given.describe()})" if self.given is not None else "")
+
+
+def grants_asked(entry: ModuleEntry, given: Iterable[Given]) -> Iterator[AskedGrant]:
+    """Yield all that a module would be granted: what its entry says, in its order, and then what was given besides."""
+    by_operator: dict[tuple[str, str | SecretGrant], Given] = {}
+    for one in given:
+        for family in FAMILIES:
+            for value in getattr(grants_of(one.permissions), family):
+                by_operator.setdefault((family, value), one)
+    written = grants_of(entry.permissions)
+    is_preset = entry.permissions.preset is not None
+    for family in FAMILIES:
+        for index, value in enumerate(getattr(written, family)):
+            path = path_text(entry.path, "permissions", *(() if is_preset else (family, index)))
+            also_given = by_operator.pop((family, value), None)
+            yield AskedGrant(family, value, path, None if also_given is None else also_given.rule)
+    for (family, value), one in by_operator.items():
+        grant = AskedGrant(family, value, given=one.rule)
+        is_inside = one.stays_inside and grant.is_path and not str(value).startswith(("/", "~"))
+        yield replace(grant, stays_inside=is_inside)
+
+
+def union_of(entry: ModuleEntry, given: Iterable[Given]) -> Permissions:
+    """Return what an entry is granted together with what was given; what it says itself comes first."""
+    others = tuple(grants_of(one.permissions) for one in given)
+    every = (grants_of(entry.permissions), *others)
+    values = {
+        family: tuple(dict.fromkeys(value for one in every for value in getattr(one, family))) for family in FAMILIES
+    }
+    return Permissions().model_copy(update=values)
+
+
+def contradictions(entry: ModuleEntry, asked: Iterable[AskedGrant]) -> Iterator[PlanProblem]:
+    """Yield a problem for each grant that says another thing than one before it."""
+    secrets: dict[str, SecretGrant] = {}
+    variables: dict[str, str] = {}
+    for grant in asked:
+        value = grant.value
+        if isinstance(value, SecretGrant):
+            first = secrets.setdefault(value.name, value)
+            if first != value:
+                yield PlanProblem(
+                    grant.path or path_text(entry.path, "permissions"),
+                    f"{grant.text} is granted twice, and not alike: {_use(first)} and {_use(value)}",
+                    "keep one of the two",
+                )
+        elif grant.family == "env":
+            name = value.partition("=")[0]
+            if variables.setdefault(name, value) != value:
+                yield PlanProblem(
+                    grant.path or path_text(entry.path, "permissions"),
+                    f"{grant.text} is granted twice, with different values",
+                    "keep one of the two",
+                )
+    for grant in asked:
+        name = grant.value if isinstance(grant.value, str) else ""
+        if grant.family == "env" and name in secrets and secrets[name].inject is not None:
+            yield PlanProblem(
+                grant.path or path_text(entry.path, "permissions"),
+                f"{grant.text} would show the module the secret `{name}`, which the host is to inject",
+                f'write "{name}=${{{name}}}", which shows it a stand-in',
+            )
+
+
+def _use(secret: SecretGrant) -> str:
+    return f"injected at `{secret.inject}`" if secret.inject is not None else "in the open"
+
+
+def families_written(entry: ModuleEntry, positions: Positions | None) -> Iterator[tuple[Rule, str]]:
+    """Yield each part of an entry's own grants as a rule, and its family."""
+    if positions is None:
+        return
+    permissions = entry.permissions
+    if permissions.preset is not None:
+        path = path_text(entry.path, "permissions")
+        yield Rule(positions.place_of(path), f"{path} = {permissions.preset}"), "all families"
+        return
+    for family in FAMILIES:
+        values = getattr(permissions, family)
+        if values:
+            path = path_text(entry.path, "permissions", family)
+            shown = (AskedGrant(family, value).text.removeprefix(f"{family} ") for value in values)
+            yield Rule(positions.place_of(path), f"{path} = [{', '.join(shown)}]"), family

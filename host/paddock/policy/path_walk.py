@@ -1,0 +1,200 @@
+"""A path that a plan grants, followed once to what it really is.
+
+Followed a component at a time, the way the kernel does it, so that each link and each folder on the way is seen and
+judged in the same pass. What comes out holds no link any more: whoever uses it must follow none, or what has become one
+since would lead elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Final, Self
+
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.owner import Owner
+
+_MAX_LINKS: Final = 40  # as many as the kernel follows
+_MAX_NAMES_COMPARED: Final = 1000
+
+_OF_THE_KERNEL: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
+_OF_THE_SYSTEM: Final = tuple(
+    map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/etc"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedPath:
+    """What `written` in a plan leads to: `path`, without any link, by way of `links` (each with what it says).
+
+    `spelled` is the same path, absolute, with its links: the name a module may know it by. `others` are the names that
+    it has between the two, once each link is replaced by what it says. None has a `..` in it, since each may become a
+    place in what the module sees.
+    """
+
+    written: str
+    spelled: Path
+    path: Path
+    links: tuple[tuple[Path, str], ...]
+    is_directory: bool
+    others: tuple[Path, ...] = ()
+
+    @classmethod
+    def resolve(cls, written: str, working_dir: Path, owner: Owner) -> Self:
+        """Follow a path as a plan has it: absolute, relative to `working_dir`, or below the owner's home as `~/…`.
+
+        Raises:
+            NotAcceptedError: Nothing is there, no module may have it, or somebody else could put another thing in its
+                place.
+        """
+        named = _spelled(written, working_dir, owner.home)
+        walk = _Walk(written, owner)
+        walk.follow(named)
+        mode = walk.infos[-1].st_mode
+        if not walk.names:
+            raise NotAcceptedError(f"`{written}` is the whole file system", "grant the folders that are needed")
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            raise NotAcceptedError(f"`{written}` is neither a file nor a folder", "grant the folder that it is in")
+        others = tuple(map(_climbed, walk.others))
+        return cls(written, _climbed(named), walk.path, tuple(walk.links), stat.S_ISDIR(mode), others)
+
+    def refuse_writing_to_the_system(self) -> None:
+        """Refuse to have the system's own folders written to: what is in them runs by itself, and for everybody.
+
+        Raises:
+            NotAcceptedError: It is one of them, or in one.
+        """
+        for folder in _OF_THE_SYSTEM:
+            if self.path.is_relative_to(folder):
+                raise NotAcceptedError(
+                    f"`{self.written}` is in `{folder}`, the system's own, which no module may change",
+                    "grant a folder of your own, or only `read`",
+                )
+
+    def describe(self) -> str:
+        """Return the path as a person is shown it: where it is, and by way of which links."""
+        text = str(self.path)
+        if self.links:
+            text += f" (by way of {', '.join(f'{link} -> {target}' for link, target in self.links)})"
+        return text
+
+
+class _Walk:
+    """A path on its way through the file system: the names so far, and what each stands for."""
+
+    def __init__(self, written: str, owner: Owner) -> None:
+        self.names: list[str] = []
+        self.infos = [os.stat("/")]
+        self.links: list[tuple[Path, str]] = []
+        self.others: list[Path] = []
+        self._written = written
+        self._owner = owner
+
+    @property
+    def path(self) -> Path:
+        return Path("/", *self.names)
+
+    def follow(self, path: Path) -> None:
+        pending = _components(str(path))
+        while pending:
+            name = pending.pop()
+            if name == "..":
+                if self.names:
+                    self.names.pop()
+                    self.infos.pop()
+                continue
+            info = self._look_at(name)
+            self._refuse_strangers(name, info)
+            if stat.S_ISLNK(info.st_mode):
+                pending += self._components_of_link(name)
+                self.others.append(self.path.joinpath(*reversed(pending)))
+                continue
+            if pending and not stat.S_ISDIR(info.st_mode):
+                raise NotAcceptedError(
+                    f"`{self._written}` does not exist: `{self.path / name}` is no folder", "name what is there"
+                )
+            self.names.append(name)
+            self.infos.append(info)
+            if self.path in _OF_THE_KERNEL:
+                raise NotAcceptedError(
+                    f"`{self._written}` leads into `{self.path}`, which is the kernel's and never granted",
+                    "modules have devices and a /proc of their own",
+                )
+
+    def _look_at(self, name: str) -> os.stat_result:
+        path = self.path / name
+        try:
+            return os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotAcceptedError(self._missing(path), _what_to_do_about_missing(self.path, name)) from None
+        except (OSError, ValueError) as error:
+            reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+            raise NotAcceptedError(
+                f"`{self._written}` cannot be followed: `{path}`: {reason.lower()}",
+                "grant what the user who runs Paddock can reach",
+            ) from error
+
+    def _missing(self, path: Path) -> str:
+        if self.links:
+            link, target = self.links[-1]
+            return f"`{self._written}` does not exist: `{link}` leads to `{target}`, and there is no `{path}`"
+        return f"`{self._written}` does not exist: there is no `{path}`"
+
+    def _refuse_strangers(self, name: str, info: os.stat_result) -> None:
+        folder = self.infos[-1]
+        stranger = self._owner.stranger_at(folder, info)
+        if stranger is not None:
+            mode = stat.S_IMODE(folder.st_mode)
+            raise NotAcceptedError(
+                f"`{self._written}` leads through `{self.path}`, in which somebody else could put another thing in the "
+                f"place of `{name}`: {stranger} (mode {mode:04o})",
+                f"grant a path below folders that only you can change, or change `{self.path}`: chown, chmod go-w",
+            )
+
+    def _components_of_link(self, name: str) -> list[str]:
+        link = self.path / name
+        if len(self.links) == _MAX_LINKS:
+            raise NotAcceptedError(f"`{self._written}` leads through too many links, or in a circle", "name its end")
+        target = os.readlink(link)
+        self.links.append((link, target))
+        if target.startswith("/"):
+            del self.names[:], self.infos[1:]
+        return _components(target)
+
+
+def _spelled(written: str, working_dir: Path, home: Path) -> Path:
+    if written == "~" or written.startswith("~/"):
+        return home / written[2:]
+    return working_dir / written
+
+
+def _climbed(path: Path) -> Path:
+    """Return an absolute path with each `..` followed as the kernel does: up from what a link leads to."""
+    climbed = Path("/")
+    for part in path.parts[1:]:
+        if part == "..":
+            climbed = Path(os.path.realpath(climbed)).parent if climbed.is_symlink() else climbed.parent
+        else:
+            climbed /= part
+    return climbed
+
+
+def _components(path: str) -> list[str]:
+    """Return the parts of a path, the first one last."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+
+def _what_to_do_about_missing(folder: Path, name: str) -> str:
+    if name.startswith("~"):
+        return "`~/…` is your home folder; no other is written this way"
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, _MAX_NAMES_COMPARED)]
+    except OSError:
+        names = []
+    close = get_close_matches(name, names, n=1)
+    return f"create it{f', or did you mean `{folder / close[0]}`?' if close else ''}"

@@ -1,0 +1,1 @@
+"""The rules that an evaluation applies, each to one subject, and what they find."""

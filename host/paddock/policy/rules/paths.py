@@ -1,0 +1,116 @@
+"""Which paths a module may be granted, told of what a path really is and never of how it is spelled.
+
+Judged when a plan is evaluated, and again of the very paths that a module will be shown: what a path leads to may have
+changed in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from paddock.errors import PolicyRefusedError, Refusal
+from paddock.plan.model import ModuleEntry
+from paddock.plan.problems import path_text
+from paddock.policy.findings import refusal_by
+from paddock.policy.grant_request import AskedGrant
+from paddock.policy.grants import Grants
+from paddock.policy.guarded_paths import is_repository
+from paddock.policy.guarded_places import runner_opened
+from paddock.policy.path_walk import GrantedPath
+from paddock.policy.programs import Program
+from paddock.policy.rule import Rule
+from paddock.policy.subsumes import covers_path
+from paddock_sandbox.profile import ANY_PROGRAM
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """Grants of these `families` lie below `roots`; `said` is what one that does not is, `hint` what to do about it.
+
+    `binds`: all grants, those that the plan states, or those that were given to stay inside.
+    `keeps_guarded`: nor may one open to a module what the user's own programs run by themselves, in the first of the
+    roots.
+    """
+
+    families: frozenset[str]
+    roots: tuple[Path, ...]
+    rule: Rule
+    said: str
+    hint: str
+    binds: Literal["all", "stated", "given"] = "all"
+    keeps_guarded: bool = False
+
+    def concerns(self, grant: AskedGrant) -> bool:
+        """Whether the rule is about a grant; of programs, those that are granted by their paths."""
+        return grant.is_path and self._binds(grant)
+
+    def lets_see(self, grant: AskedGrant, path: Path) -> bool:
+        """Whether a grant of every program may show one that is at `path`."""
+        return not self._binds(grant) or covers_path(self.roots, path)
+
+    def refusal(self, grant: AskedGrant, granted: GrantedPath) -> Refusal | None:
+        """Return why a grant that leads to `granted` is refused; None: it is not."""
+        if not self.concerns(grant) or (covers_path(self.roots, granted.path) and not self._opens(granted.path)):
+            return None
+        leads = ""
+        if granted.written != grant.value:
+            leads = f", which needs `{granted.path}`,"
+        elif str(granted.path) != granted.written:
+            leads = f", which is `{granted.path}`,"
+        return refusal_by(self.rule, grant.path, f"{grant.text}{leads} {self.said}", self.hint)
+
+    def _binds(self, grant: AskedGrant) -> bool:
+        if grant.family not in self.families:
+            return False
+        if self.binds == "given":
+            return grant.stays_inside
+        return self.binds == "all" or grant.given is None
+
+    def _opens(self, path: Path) -> bool:
+        inside = self.roots[0]
+        return self.keeps_guarded and path.is_relative_to(inside) and bool(runner_opened(path, inside, is_repository))
+
+
+@dataclass(frozen=True, slots=True)
+class PathRules:
+    """The rules about the paths of one module, and the grants that they were judged for."""
+
+    entry: ModuleEntry
+    rules: tuple[PathRule, ...] = ()
+    asked: tuple[AskedGrant, ...] = ()
+
+    def check(self, grants: Grants) -> None:
+        """Refuse paths that a module would be shown, and that are not what they were when its plan was evaluated.
+
+        Raises:
+            PolicyRefusedError: One lies outside of what may be granted.
+        """
+        paths = [("read", path.written, path) for path in grants.reads]
+        paths += [("write", path.written, path) for path in grants.writes]
+        paths += [("run", program.name, path) for program in grants.located for path in program.judged]
+        refusals = list(self._refusals(paths))
+        if refusals:
+            raise PolicyRefusedError(refusals)
+
+    def lets_see(self, program: Program) -> bool:
+        """Return whether a module that may run every program may be shown one, with all that it brings."""
+        asked = [one for one in self.asked if one.family == "run" and one.value == ANY_PROGRAM]
+        grants = [one for one in asked if one.given is not None] or asked or [AskedGrant("run", ANY_PROGRAM)]
+        return all(
+            rule.lets_see(grant, path.path) for rule in self.rules for grant in grants for path in program.judged
+        )
+
+    def _refusals(self, paths: Iterable[tuple[str, str, GrantedPath]]) -> Iterator[Refusal]:
+        for family, written, path in paths:
+            known = [one for one in self.asked if one.family == family and one.value == written]
+            # A path that both the plan and the operator ask for is the operator's.
+            grant = next((one for one in known if one.given is not None), None) or next(iter(known), None)
+            if grant is None:
+                grant = AskedGrant(family, written, path_text(self.entry.path, "permissions"))
+            for rule in self.rules:
+                refusal = rule.refusal(grant, path)
+                if refusal is not None:
+                    yield refusal

@@ -1,0 +1,1 @@
+"""Secrets: where the operator keeps them, and how their values stay hidden."""

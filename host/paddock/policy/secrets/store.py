@@ -1,0 +1,265 @@
+"""Where the operator keeps secrets: variables of the environment, files, and commands that print them.
+
+`secrets.toml` in the user's configuration folder says where one is, and goes before the environment variable of its
+name; only the operator may have written it. A value is got when it is first asked for and once: `fetch` gets those of
+a session before anything of it starts, and from then on this is a plain mapping. No value is in an error, or in what
+an object of this file shows of itself.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Self
+
+import anyio
+import anyio.to_thread
+
+from paddock.errors import PaddockError, PlanProblem, PolicyFileError
+from paddock.plan.source_map import Place, Positions
+from paddock.policy.files.owned_file import read_owned
+from paddock.policy.files.policy import user_config_folder
+from paddock.policy.files.secrets import WAYS_TEXT, SecretPlace, read_secrets
+from paddock.policy.owner import Owner
+from paddock.policy.secrets.command import MAX_BYTES, SecretCommandError, run_secret_command
+
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+class SecretError(PaddockError):
+    """Raised for secrets that cannot be had; `problems` say which, where each was looked for, and what to do."""
+
+    exit_code = 1
+
+    def __init__(self, problems: Iterable[PlanProblem], *, origin: str | None = None) -> None:
+        self.problems = tuple(problems)
+        self.origin = origin
+        count = len(self.problems)
+        super().__init__(
+            "a secret cannot be had" if count == 1 else f"{count} secrets cannot be had",
+            detail=[problem.describe(origin) for problem in self.problems],
+            hints=dict.fromkeys(problem.hint for problem in self.problems if problem.hint),
+        )
+
+    def facts(self) -> dict[str, object]:
+        """Return which cannot be had, for scripts."""
+        return {"problems": [{**problem.as_dict(), "file": self.origin} for problem in self.problems]}
+
+
+class _NotHadError(Exception):
+    """Raised where a secret was looked for and is not to be had."""
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        self.problem = problem
+        self.hint = hint
+        super().__init__(problem)
+
+
+class SecretSources(Mapping[str, str]):
+    """The secrets there are, by name: those of `entries`, from the file at `path`, and the variables of `environ`."""
+
+    def __init__(
+        self, environ: Mapping[str, str], owner: Owner, path: Path, entries: Mapping[str, SecretPlace] | None = None
+    ) -> None:
+        self._environ = dict(environ)
+        self._owner = owner
+        self._entries = dict(entries or {})
+        self._path = path
+        self._values: dict[str, str] = {}
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str]) -> Self:
+        """Return what the user of this process has; the file need not be there.
+
+        Raises:
+            PolicyFileError: The file cannot be relied on, or says something that is not understood.
+        """
+        owner, path = Owner.current(environ), user_config_folder(environ) / "secrets.toml"
+        text = read_owned(path, owner)
+        return cls(environ, owner, path, None if text is None else read_secrets(text, str(path)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries or bool(self._environ.get(str(name)))
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._entries
+        yield from (name for name, value in self._environ.items() if value and name not in self._entries)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, name: str) -> str:
+        """Return a value; unless it was fetched, this waits for the file or the command that has it.
+
+        Raises:
+            KeyError: There is no such secret.
+            SecretError: There is one, and it cannot be had.
+        """
+        if name not in self:
+            raise KeyError(name)
+        missed: dict[str, PlanProblem] = {}
+        self._get(name, None, missed)
+        if missed:
+            raise SecretError(missed.values())
+        return self._values[name]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._entries)} and the environment)"
+
+    def where(self, name: str) -> str:
+        """Return where a secret is looked for, in words."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return f"environment variable `{name}`"
+        place = Place(str(self._path), entry.line).text
+        what = f"`{entry.what}`" if isinstance(entry.what, str) else f"`{entry.what[0]}`"
+        kind = {"env": "environment variable", "file": "file", "command": "command"}[entry.way]
+        return f"{kind} {what}, by {place}"
+
+    async def fetch(
+        self, names: Mapping[str, str] | Iterable[str], *, positions: Positions | None = None
+    ) -> Mapping[str, str]:
+        """Get these secrets, all at the same time, and return their values by name.
+
+        Where `names` is a mapping, it says for each the place in the plan that asks for it, whose line is in
+        `positions`. A command is ended if the wait is cancelled.
+
+        Raises:
+            SecretError: Some cannot be had; all of them are named.
+        """
+        places = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, "")
+        missed: dict[str, PlanProblem] = {}
+        try:
+            await self._get_all(places, missed)
+        except BaseExceptionGroup as group:
+            raise _alone(group) from None
+        if missed:
+            raise _told([(missed[name], place) for name, place in places.items() if name in missed], positions)
+        return {name: self._values[name] for name in places}
+
+    async def _get_all(self, names: Collection[str], missed: dict[str, PlanProblem]) -> None:
+        try:
+            stop = os.eventfd(0, os.EFD_CLOEXEC)
+        except OSError as error:
+            problem = f"it cannot be asked for: {(error.strerror or '').lower()}"
+            missed |= {name: PlanProblem(name, f"{self.where(name)}: {problem}") for name in names}
+            return
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_tell_of_the_end, stop)
+                async with anyio.create_task_group() as getting:
+                    for name in names:
+                        getting.start_soon(anyio.to_thread.run_sync, self._get, name, stop, missed)
+                tasks.cancel_scope.cancel()
+        finally:
+            os.close(stop)
+
+    def _get(self, name: str, stop: int | None, missed: dict[str, PlanProblem]) -> None:
+        if name in self._values:
+            return
+        try:
+            self._values[name] = _checked(self._looked_up(name, stop), self.where(name))
+        except _NotHadError as error:
+            missed[name] = PlanProblem(name, error.problem, error.hint)
+
+    def _looked_up(self, name: str, stop: int | None) -> str:
+        entry = self._entries.get(name)
+        if entry is None:
+            value = self._environ.get(name)
+            if not value:
+                raise self._missing(name, is_set=value is not None)
+            return value
+        if isinstance(entry.what, tuple):
+            return self._printed(name, entry.what, stop)
+        if entry.way == "file":
+            return self._read(name, entry.what)
+        value = self._environ.get(entry.what)
+        if value is None:
+            raise _NotHadError(f"{self.where(name)}: it is not set", f"set it before the start: export {entry.what}=…")
+        return value
+
+    def _missing(self, name: str, *, is_set: bool) -> _NotHadError:
+        looked = (
+            f"environment variable `{name}` is {'empty' if is_set else 'not set'}, and `{self._path}` has no [{name}]"
+        )
+        hint = (
+            f"set it before the start: export {name}=…; or write where it is into {self._path}: [{name}], {WAYS_TEXT}"
+        )
+        return _NotHadError(f"secret `{name}` is nowhere: {looked}", hint)
+
+    def _printed(self, name: str, argv: tuple[str, ...], stop: int | None) -> str:
+        home = self._owner.home
+        folder = home if home.is_dir() else Path("/")
+        try:
+            printed = run_secret_command(argv, self._environ, folder, stop=stop)
+        except SecretCommandError as error:
+            raise _NotHadError(f"{self.where(name)}: {error.problem}", error.hint) from None
+        text = _decoded(printed)
+        if text is None:
+            raise _NotHadError(f"{self.where(name)}: it prints no UTF-8 text")
+        return text
+
+    def _read(self, name: str, written: str) -> str:
+        path = self._owner.home / written[2:] if written.startswith("~/") else Path(written)
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+        except FileNotFoundError:
+            mode = 0
+        except OSError as error:
+            raise _NotHadError(f"{self.where(name)}: it cannot be read: {(error.strerror or '').lower()}") from None
+        if mode & _OTHERS:
+            told = f"{self.where(name)}: others than you may read it or more (mode {mode:04o})"
+            raise _NotHadError(told, f"chmod go-rwx {path}")
+        try:
+            text = read_owned(path, self._owner, max_bytes=MAX_BYTES)
+        except PolicyFileError as error:
+            problem = error.problems[0]
+            raise _NotHadError(f"{self.where(name)}: it {problem.message}", problem.hint) from None
+        if text is None:
+            raise _NotHadError(f"{self.where(name)}: it does not exist", f"make it, for you alone: {path}")
+        return text
+
+
+async def _tell_of_the_end(stop: int) -> None:
+    """Wait to be cancelled, and tell the threads, which only look at descriptors."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        os.eventfd_write(stop, 1)
+
+
+def _alone(error: BaseException) -> BaseException:
+    """Return an error that is alone in its group, or in groups of groups, without them."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _decoded(printed: bytes) -> str | None:
+    try:
+        return printed.decode("utf-8")
+    except UnicodeDecodeError:  # ends here: it holds all that it was to decode
+        return None
+
+
+def _checked(value: str, where: str) -> str:
+    value = value.rstrip("\r\n")
+    if not value:
+        raise _NotHadError(f"{where}: it is empty")
+    if "\0" in value:
+        raise _NotHadError(f"{where}: there is a null character in it, which no secret has")
+    if any("\ud800" <= char <= "\udfff" for char in value):  # how Python has bytes of the environment that are no text
+        raise _NotHadError(f"{where}: it is no UTF-8 text")
+    return value
+
+
+def _told(missed: Iterable[tuple[PlanProblem, str]], positions: Positions | None) -> SecretError:
+    def line_of(place: str) -> int | None:
+        return positions.line_of(place) if positions is not None and place else None
+
+    problems = [replace(problem, path=place or problem.path, line=line_of(place)) for problem, place in missed]
+    has_lines = any(problem.line is not None for problem in problems)
+    return SecretError(problems, origin=positions.file if positions is not None and has_lines else None)

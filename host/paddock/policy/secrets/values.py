@@ -1,0 +1,140 @@
+"""The secrets of one session: their values, what stands in their place, and how they are kept out of what is shown.
+
+A placeholder is made for the session and known by its name; it is worth nothing but at the place where the host puts
+the value in. Masking is for output, never for what modules say to one another. No value is in what an object of this
+file shows of itself.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from paddock.encodings import spellings
+from paddock.plan.permissions import Permissions
+from paddock.plan.secret_references import expanded
+
+SHORTEST_MASKED: Final = 4
+"""Characters of a value: anything shorter is part of so much else that hiding it would hide the output."""
+
+_TOKEN_BYTES: Final = 16
+
+
+class SecretValues(Mapping[str, str]):
+    """Secrets by name; `names` in what is masked are those of the secrets."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        self._placeholders = {name: f"paddock-secret-{name}-{secrets.token_hex(_TOKEN_BYTES)}" for name in self._values}
+        self._spellings = _spellings_of_all(self._values)
+        self._pattern = _pattern(self._spellings)
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._values)})"
+
+    @property
+    def unmasked(self) -> tuple[str, ...]:
+        """The names of the secrets that are too short to be masked, which is to be told."""
+        return tuple(name for name, value in self._values.items() if len(value) < SHORTEST_MASKED)
+
+    def placeholder(self, name: str) -> str:
+        """Return what a module is given in the place of a secret that the host injects."""
+        return self._placeholders[name]
+
+    def expanded(self, config: Any, permissions: Permissions) -> Any:
+        """Return a copy of a configuration, or any part of one, with the granted references filled in.
+
+        Injected secrets are filled in by their placeholders. It has to have no problems.
+        """
+        return expanded(config, permissions, self._values, self._placeholders)
+
+    def mask(self, text: str) -> str:
+        """Return a text with `[secret NAME]` for each secret in it, also where it is spelled for a URL or in JSON."""
+        return text if self._pattern is None else self._pattern.sub(self._masked, text)
+
+    def stream(self) -> SecretStream:
+        """Return what masks one text that comes in pieces."""
+        return SecretStream(self.mask, self._spellings, self._pattern)
+
+    def mask_value(self, value: Any) -> Any:
+        """Return a copy of a JSON value with the secrets in it masked: in texts, in keys, and written as numbers."""
+        if isinstance(value, str):
+            return self.mask(value)
+        if isinstance(value, Mapping):
+            return {self.mask_value(key): self.mask_value(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.mask_value(item) for item in value]
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return self._mask_number(value)
+        return value
+
+    def _mask_number(self, number: int | float) -> int | float | str:
+        if self._pattern is None or (isinstance(number, int) and number.bit_length() > 256):
+            return number
+        text = str(number)
+        return self.mask(text) if self._pattern.fullmatch(text) else number
+
+    def _masked(self, match: re.Match[str]) -> str:
+        return f"[secret {self._spellings[match[0]]}]"
+
+
+def _spellings_of_all(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the name of the secret by each spelling that its value has; of two secrets, the first."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        for spelling in spellings(value) if len(value) >= SHORTEST_MASKED else ():
+            found.setdefault(spelling, name)
+    return found
+
+
+def _pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
+    # The longest first: of two that begin at the same place, all of it has to go.
+    ordered = sorted(texts, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+
+NO_SECRETS: Final = SecretValues({})
+"""The secrets of whoever has none."""
+
+
+class SecretStream:
+    """Masks a text that comes in pieces; what may be the beginning of a secret is kept back until it is none."""
+
+    def __init__(self, mask: Callable[[str], str], spellings: Iterable[str], pattern: re.Pattern[str] | None) -> None:
+        self._mask = mask
+        self._pattern = pattern
+        self._spellings = tuple(spellings)
+        self._first = frozenset(spelling[0] for spelling in self._spellings)
+        self._longest = max(map(len, self._spellings), default=1)
+        self._kept = ""
+
+    def feed(self, text: str) -> str:
+        """Return what can be shown of what was kept back and of this."""
+        whole = self._kept + text
+        begin = max(0, len(whole) - self._longest + 1)
+        cut = next((at for at in range(begin, len(whole)) if self._may_begin(whole, at)), len(whole))
+        if self._pattern is not None and cut < len(whole):
+            # Of a secret that is whole, no part is shown because another may begin within it.
+            over = (found.start() for found in self._pattern.finditer(whole) if found.start() < cut < found.end())
+            cut = next(over, cut)
+        self._kept = whole[cut:]
+        return self._mask(whole[:cut])
+
+    def end(self) -> str:
+        """Return what was kept back: nothing comes after it."""
+        rest, self._kept = self._kept, ""
+        return self._mask(rest)
+
+    def _may_begin(self, text: str, at: int) -> bool:
+        return text[at] in self._first and any(spelling.startswith(text[at:]) for spelling in self._spellings)

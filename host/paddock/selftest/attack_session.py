@@ -1,0 +1,243 @@
+"""One session at one level of isolation, with the attacker in it as often as the attacks need it.
+
+Attacks that want the same grants and limits share one process, unless they are to end it. What the level cannot grant
+or limit is left out, and told for each attack that wanted it. Leaving ends everything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import anyio
+
+from paddock.errors import PaddockError, PlanError
+from paddock.selftest.attack import Attack
+from paddock.selftest.outcome import Evidence, Outcome, Verdict, judge
+from paddock.selftest.testbed.observers import Bystanders, Person
+from paddock.selftest.testbed.responsiveness import Responsiveness
+from paddock.selftest.testbed.testbed import CONFIDENCE, KEY, Stage
+from paddock.session.session import ModuleStatus, Session
+from paddock_sandbox.profile import IsolationLevel
+
+_RUNTIME_MAX: Final = "20s"  # for an attack that has no limit of its own; the longest wait for seconds
+_HONEST_RUNTIME_MAX: Final = "4s"  # less than an honest module takes over all that it is flooded with
+_GONE_SECONDS: Final = 10.0  # at most, from the end of a module to the end of all that it started
+_SAID_SECONDS: Final = 30.0  # at most, until a replaced file is said to be guarded again; hit only where it is not
+_LOOK_SECONDS: Final = 0.02
+_FIRST: Final = 1  # place of the first attacker in the plan's list of tools
+_TOOLS: Final = re.compile(r"tools\[(?P<index>\d+)\]")
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An entry of the plan, and the attacks that its process performs."""
+
+    grants: dict[str, list[Any]]
+    limits: dict[str, str | int]
+    takes_more: bool
+    attacks: list[Attack] = field(default_factory=list)
+
+
+class Arena:
+    """The attacker behind one level of isolation, ready for `attacks`."""
+
+    def __init__(self, level: IsolationLevel, stage: Stage, attacks: Iterable[Attack]) -> None:
+        self._level = level
+        self._stage = stage
+        self._entries: list[_Entry] = []
+        self._refused: dict[str, str] = {}
+        for attack in attacks:
+            self._place(attack)
+
+    async def __aenter__(self) -> Self:
+        """Start the attackers.
+
+        Raises:
+            IsolationUnavailableError: the level is not to be had here.
+            PaddockError: something else is wrong, and not with what one attack asks for.
+        """
+        self._stage.renew()
+        async with AsyncExitStack() as stack:
+            self._session = await self._opened(stack)
+            self._bystanders = Bystanders(self._session)
+            confidant = self._session.coordinator.get("tools")["confidant"]
+            await confidant.execute({"name": "listen_honestly"})
+            self._stage.network.neighbours_proxy = await self._proxy_of_the_confidant()
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+        self._stage.renew()
+
+    async def perform(self, attack: Attack) -> Outcome:
+        """Have the attack performed inside and return what became of it; the stage is as before afterwards."""
+        if attack.name in self._refused:
+            return Outcome(Verdict.UNTRIED, self._refused[attack.name])
+        index = next(index for index, entry in enumerate(self._entries) if attack in entry.attacks)
+        before = self._status(index)
+        if before.problem is not None:
+            return Outcome(Verdict.UNCLEAR, before.problem.summary)
+        around = self._bystanders.look()
+        if attack.saves is not None:
+            await self._save(attack.saves(self._stage))
+        if attack.before:
+            lent = self._session.coordinator.get("providers")["mock"]
+            await self._tool(index).execute({"name": attack.before, "arguments": {"lent": lent}})
+        with Responsiveness() as responsiveness:
+            answer, error = await self._call(index, attack)
+        after = self._status(index)
+        ended = after.exit_reports[len(before.exit_reports) :]
+        evidence = Evidence(
+            answer,
+            error,
+            ended[-1] if ended else None,
+            (*self._stage.marks(), *self._bystanders.changes(around)),
+            responsiveness.lag,
+            after.printed_bytes - before.printed_bytes,
+            after.kept_bytes,
+        )
+        if evidence.marks:
+            self._stage.renew()
+        return judge(attack, self._level, evidence)
+
+    # -- in a session ----------------------------------------------------------------------
+
+    def _place(self, attack: Attack) -> None:
+        grants = {family: list(values) for family, values in attack.grants(self._stage).items()}
+        limits = {"runtime_max": _RUNTIME_MAX, **attack.limits}
+        for entry in self._entries:
+            if not attack.ends and entry.takes_more and (entry.grants, entry.limits) == (grants, limits):
+                entry.attacks.append(attack)
+                return
+        self._entries.append(_Entry(grants, limits, takes_more=not attack.ends, attacks=[attack]))
+
+    async def _opened(self, stack: AsyncExitStack) -> Session:
+        """Return the session, without the entries that the level cannot have."""
+        while True:
+            try:
+                session = Session(
+                    self._plan(),
+                    working_dir=self._stage.files.workspace,
+                    environ={**os.environ, **self._stage.environ, **self._stage.kept_here},
+                    approval=Person(),
+                    trust_plan=True,  # it is our own, and levels below the floor are attacked as well
+                )
+                return await stack.enter_async_context(session)
+            except PlanError as error:
+                if not self._leave_out(error):
+                    raise
+
+    def _leave_out(self, error: PlanError) -> bool:
+        problems: dict[int, str] = {}
+        for problem in error.problems:
+            place = _TOOLS.match(problem.path)
+            if place is None:
+                return False
+            index = int(place["index"]) - _FIRST
+            if index < 0:
+                return False
+            problems.setdefault(index, problem.message)
+        for index in sorted(problems, reverse=True):
+            for attack in self._entries.pop(index).attacks:
+                self._refused[attack.name] = problems[index]
+        return bool(problems)
+
+    def _plan(self) -> dict[str, Any]:
+        level = {"isolation": self._level}
+        return {
+            "session": {
+                "orchestrator": {"module": "loop-basic", **level},
+                "context": {"module": "context-simple", **level},
+            },
+            "providers": [{"module": "provider-mock", **level}],
+            "tools": [
+                # Before every attacker, one that is told what none of them is to know.
+                self._entry("confidant", self._confidences(), limits={"runtime_max": _HONEST_RUNTIME_MAX}),
+                *(
+                    self._entry(_name_of(index), entry.grants, limits=entry.limits)
+                    for index, entry in enumerate(self._entries)
+                ),
+            ],
+        }
+
+    def _confidences(self) -> dict[str, list[Any]]:
+        told: dict[str, list[Any]] = {"env": [CONFIDENCE], "hooks": ["attack:*"]}
+        if self._level == "none":
+            return told  # there is no network of its own, and nothing to put keys in
+        vault = self._stage.network.vault.authority
+        return {**told, "net": [vault], "secrets": [{"name": KEY, "inject": vault}]}
+
+    def _entry(self, name: str, grants: Mapping[str, list[Any]], **more: object) -> dict[str, Any]:
+        return {
+            "module": "tool-attacker",
+            "source": os.fspath(self._stage.files.module),
+            "config": {"name": name},
+            "permissions": dict(grants),
+            "isolation": self._level,
+            **more,
+        }
+
+    def _status(self, index: int) -> ModuleStatus:
+        return [status for status in self._session.modules if status.kind == "tool"][index + _FIRST]
+
+    def _tool(self, index: int) -> Any:
+        return self._session.coordinator.get("tools")[_name_of(index)]
+
+    async def _proxy_of_the_confidant(self) -> str:
+        """Return where its proxy is, with all that one has to know to use it; empty if it has none."""
+        confidant = self._session.coordinator.get("tools")["confidant"]
+        told = (await confidant.execute({"name": "tell_its_proxy"})).output
+        return str(told["how"]).removeprefix("proxy: ") if told["succeeded"] else ""
+
+    async def _save(self, path: Path) -> None:
+        """Replace a guarded file as its user would, and wait until the host has said that it did something about it.
+
+        What a module does before that is a race, which nothing prevents. Where nothing is said the attack goes on.
+        """
+        self._stage.files.save(path)
+        is_said = False
+        with anyio.move_on_after(_SAID_SECONDS):
+            while not is_said:
+                await anyio.sleep(_LOOK_SECONDS)
+                is_said = any(line.startswith(f"{path} was replaced") for line in self._session.changes)
+
+    async def _call(self, index: int, attack: Attack) -> tuple[object, str]:
+        """Return what the attacker answered, or what the host said in its place."""
+        order = {"name": attack.act, "arguments": dict(attack.arguments(self._stage))}
+        try:
+            result = await self._tool(index).execute(order)
+        except PaddockError as error:
+            return None, error.summary
+        if result.success:
+            return result.output, ""
+        return None, str((result.error or {}).get("message", "the call failed"))
+
+
+async def perform_to_the_end(attack: Attack, level: IsolationLevel, stage: Stage) -> Outcome:
+    """Have an attack performed in a session of its own, and see what is left of it when that has ended.
+
+    Raises:
+        PaddockError: the level is not to be had.
+    """
+    async with Arena(level, stage, [attack]) as arena:
+        outcome = await arena.perform(attack)
+    lives_on = stage.is_lock_held()
+    with anyio.move_on_after(_GONE_SECONDS):
+        while lives_on:
+            await anyio.sleep(_LOOK_SECONDS)
+            lives_on = stage.is_lock_held()
+    return judge(attack, level, replace(outcome.evidence, lives_on=lives_on))
+
+
+def _name_of(index: int) -> str:
+    return f"attack_{index}"

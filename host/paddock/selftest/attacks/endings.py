@@ -1,0 +1,39 @@
+"""Attacks on the end of a module: what it leaves behind, and whether it ends at all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paddock.selftest.attack import Attack, Outside, Sign
+from paddock.selftest.attacks.grants import workspace
+
+ENDINGS: Final = (
+    Attack(
+        "leave_a_daemon",
+        "endings",
+        "leaves a process behind that outlives it",
+        arguments=lambda stage: {"lock": str(stage.lock)},
+        grants=workspace,
+        sign=Sign.LIFE,
+        outside=Outside.LIVES_ON,
+    ),
+    Attack(
+        "leave_a_daemon_and_end_its_keeper",
+        "endings",
+        "leaves a process behind and kills the one that would end it",
+        arguments=lambda stage: {"lock": str(stage.lock), "with_keeper": True},
+        outside_arguments=lambda stage: {"lock": str(stage.lock), "with_keeper": False},
+        grants=workspace,
+        sign=Sign.LIFE,
+        outside=Outside.LIVES_ON,
+    ),
+    Attack(
+        "refuse_to_end",
+        "endings",
+        "ignores signals and hangs wherever an end can be held up",
+        arguments=lambda stage: {"lock": str(stage.lock)},
+        grants=workspace,
+        sign=Sign.LIFE,
+        outside=Outside.LIVES_ON,
+    ),
+)

@@ -1,0 +1,203 @@
+"""Attacks on files: what is secret, what may only be read, what is run later, devices."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from paddock.selftest.attack import REFUSALS, Attack, Outside
+from paddock.selftest.attacks.grants import a_folder_where_others_save, workspace
+from paddock.selftest.expected_failures import may_lack, needs
+from paddock.selftest.testbed.target import VARIABLE
+from paddock.selftest.testbed.testbed import Stage
+from paddock_sandbox.syscall_numbers import numbers_here
+
+
+def _forgotten_places(stage: Stage) -> Mapping[str, Any]:
+    candidates = (
+        ("/dev/mem", "read"),
+        ("/dev/kmsg", "read"),
+        ("/dev/fuse", "both"),
+        ("/dev/kvm", "both"),
+        ("/dev/loop-control", "both"),
+        ("/dev/net/tun", "both"),
+        ("/dev/dri/card0", "both"),
+        ("/dev/input/event0", "read"),
+        ("/dev/tty", "both"),
+        ("/dev/ptmx", "both"),
+        ("/dev/userfaultfd", "both"),
+        ("/proc/kcore", "read"),
+        ("/proc/kallsyms", "read"),
+        ("/proc/sysrq-trigger", "write"),
+        ("/proc/sys/kernel/core_pattern", "write"),
+        ("/proc/sys/kernel/hostname", "read"),
+        ("/sys", "list"),
+        ("/sys/fs/cgroup", "list"),
+        ("/sys/kernel", "list"),
+    )
+    return {"places": [place for place in candidates if os.path.exists(place[0])]}
+
+
+def _others_code(stage: Stage) -> Mapping[str, Any]:
+    return {"others": sorted({str(Path(folder).resolve()) for folder in sys.path if os.path.isdir(folder)})}
+
+
+FILES: Final = (
+    Attack(
+        "read_ssh_key",
+        "files",
+        "reads a private SSH key",
+        arguments=lambda stage: {"path": str(stage.files.key)},
+    ),
+    Attack(
+        "read_every_file_of_the_home",
+        "files",
+        "walks through the home folder for credentials",
+        arguments=lambda stage: {"home": str(stage.files.home), "secret": stage.secret},
+    ),
+    Attack(
+        "read_a_secret_of_the_environment",
+        "files",
+        "looks for a secret in its environment",
+        arguments=lambda stage: {"name": VARIABLE},
+    ),
+    Attack(
+        "find_out_what_exists",
+        "files",
+        "asks whether a file exists that it was not granted",
+        arguments=lambda stage: {"path": str(stage.files.key)},
+        known={"landlock": "Landlock guards what files hold, not whether they exist"},
+    ),
+    Attack(
+        "watch_what_others_touch",
+        "files",
+        "has itself told of every file that is opened in a folder it was not granted",
+        arguments=lambda stage: {"folder": str(stage.files.key.parent)},
+    ),
+    Attack(
+        "climb_out_of_the_root",
+        "files",
+        "leaves its root through parents, other processes and open folders",
+        arguments=lambda stage: {"path": str(stage.files.key), "pids": [1, os.getpid(), stage.victim.pid]},
+        outside_arguments=lambda stage: {"path": str(stage.files.key), "pids": [os.getpid(), stage.victim.pid]},
+        outside=Outside.ANSWERS_ONCE,
+        refusals=REFUSALS | {"EBADF"},
+    ),
+    Attack(
+        "use_inherited_descriptors",
+        "files",
+        "uses open files, folders and sockets that were left to it",
+        refusals=frozenset(("EBADF",)),
+    ),
+    Attack(
+        "open_by_handle",
+        "files",
+        "opens a file by its number in the file system",
+        arguments=lambda stage: {
+            "path": str(stage.files.key),
+            "name_to_handle_at": numbers_here()["name_to_handle_at"],
+            "open_by_handle_at": numbers_here()["open_by_handle_at"],
+        },
+        excuses=(needs("CAP_DAC_READ_SEARCH"), may_lack("file system with such numbers", "EOPNOTSUPP", "EOVERFLOW")),
+    ),
+    Attack(
+        "pull_in_by_a_link",
+        "files",
+        "links a file from outside into a folder it may write to",
+        arguments=lambda stage: {"folder": str(stage.files.workspace), "path": str(stage.files.notes)},
+        grants=workspace,
+        marks=True,
+    ),
+    Attack(
+        "change_what_may_only_be_read",
+        "files",
+        "changes a file that it may only read",
+        arguments=lambda stage: {"path": str(stage.files.document)},
+        grants=workspace,
+        marks=True,
+    ),
+    Attack(
+        "change_metadata_outside",
+        "files",
+        "changes mode, owner, times and attributes of a file it was not granted",
+        body="change_metadata",
+        arguments=lambda stage: {"path": str(stage.files.notes)},
+        refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts what they take
+        excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
+        marks=True,
+    ),
+    Attack(
+        "change_metadata_of_what_may_only_be_read",
+        "files",
+        "changes mode, owner, times and attributes of a file it may only read",
+        body="change_metadata",
+        arguments=lambda stage: {"path": str(stage.files.document)},
+        grants=workspace,
+        refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts what they take
+        excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
+        marks=True,
+    ),
+    Attack(
+        "rewrite_its_own_code",
+        "files",
+        "changes its own code, and what other modules import",
+        arguments=_others_code,
+        outside_arguments=lambda stage: {},
+        marks=True,
+    ),
+    Attack(
+        "plant_what_runs_later",
+        "files",
+        "leaves a git hook and a shell start-up file in a granted folder",
+        arguments=lambda stage: {"folder": str(stage.files.workspace)},
+        grants=workspace,
+        refusals=REFUSALS | {"EBUSY"},
+        known={"landlock": "Landlock cannot keep a part of a granted folder; what changed is told afterwards"},
+        marks=True,
+    ),
+    Attack(
+        "write_what_was_saved_meanwhile",
+        "files",
+        "writes to a guarded file that somebody outside has saved by renaming while it runs",
+        arguments=lambda stage: {"path": str(stage.files.saved)},
+        grants=a_folder_where_others_save,
+        saves=lambda stage: stage.files.saved,
+        refusals=REFUSALS | {"EBUSY"},
+        only_at=("ns", "bwrap"),
+        marks=True,
+    ),
+    Attack(
+        "leave_a_set_user_id_program",
+        "files",
+        "leaves a program in a granted folder that runs with its owner's rights",
+        arguments=lambda stage: {"folder": str(stage.files.workspace)},
+        grants=workspace,
+        marks=True,
+    ),
+    Attack(
+        "hold_up_whoever_opens_a_file",
+        "files",
+        "takes a lease on a granted file, so that others wait to open it",
+        arguments=lambda stage: {"path": str(stage.files.workspace / "notes.txt")},
+        grants=workspace,
+        excuses=(may_lack("file system with leases", "EINVAL", "EAGAIN"),),
+    ),
+    Attack(
+        "change_devices",
+        "files",
+        "changes the modes of devices that it may use",
+        arguments=lambda stage: {"paths": ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]},
+        excuses=(needs("CAP_FOWNER"),),
+    ),
+    Attack(
+        "reach_devices",
+        "files",
+        "opens devices, kernel memory and settings of the machine",
+        arguments=_forgotten_places,
+        outside=Outside.ANSWERS_ONCE,
+        refusals=REFUSALS | {"ENXIO", "ENODEV"},
+    ),
+)

@@ -1,0 +1,204 @@
+"""Attacks on the kernel: calls that no module needs, and privileges that none may have.
+
+Most are calls with arguments that nothing can come of. Outside, the kernel says so; inside, nobody may ever look at
+them. No attack here does what it asks for, whoever makes it.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paddock.selftest.attack import Arguments, Attack
+from paddock.selftest.expected_failures import forbidden_by, may_lack, needs
+from paddock.selftest.testbed.testbed import Stage
+from paddock_sandbox.syscall_numbers import numbers_here
+
+_BAD: Final = 8  # an address nothing is at
+_MISSING: Final = "/there is no such place"
+
+
+def _calls(*rows: tuple[int | str, ...]) -> Arguments:
+    """Return arguments for `reach_the_kernel`: a row is the name of a call and its arguments, if the machine has it."""
+
+    def arguments(stage: Stage) -> Mapping[str, Any]:
+        known = numbers_here()
+        return {"calls": [[name, known[str(name)], *rest] for name, *rest in rows if name in known]}
+
+    return arguments
+
+
+_UNHEARD: Final = frozenset(("EPERM", "EACCES", "ENOSYS"))
+
+
+def _terminal_commands(stage: Stage) -> Mapping[str, Any]:
+    # The kernel looks at the lower half of a command's number only; a filter that looks at all of it can be passed by.
+    commands = {
+        "TIOCSTI": 0x5412,
+        "TIOCSTI with high bits": 0x1_0000_5412,
+        "TIOCLINUX": 0x541C,
+        "TIOCLINUX with high bits": 0x7FFF_0000_0000_541C,
+    }
+    return {"calls": [[name, numbers_here()["ioctl"], 1, command, _BAD] for name, command in commands.items()]}
+
+
+KERNEL: Final = (
+    Attack(
+        "use_io_uring",
+        "kernel",
+        "sets up io_uring, whose operations no filter of calls sees",
+        body="reach_the_kernel",
+        arguments=_calls(
+            ("io_uring_setup", 1, 0), ("io_uring_enter", -1, 0, 0, 0, 0), ("io_uring_register", -1, 0, 0, 0)
+        ),
+        refusals=_UNHEARD,
+        excuses=(forbidden_by("kernel.io_uring_disabled", "0"), may_lack("io_uring", "ENOSYS")),
+    ),
+    Attack(
+        "steal_keys",
+        "kernel",
+        "looks into the session's keyring",
+        body="reach_the_kernel",
+        arguments=_calls(("keyctl", 0, -3, 0), ("add_key", _BAD, 0, 0, 0, 0), ("request_key", _BAD, 0, 0, 0)),
+        refusals=_UNHEARD,
+        excuses=(may_lack("keyrings", "ENOSYS"),),
+    ),
+    Attack(
+        "watch_the_machine",
+        "kernel",
+        "asks for eBPF, performance counters and page faults of its own",
+        body="reach_the_kernel",
+        # Each is refused for its arguments before the kernel asks who makes it.
+        arguments=_calls(("bpf", 0, _BAD, 1 << 20), ("perf_event_open", 0, 0, 0, 0, -1), ("userfaultfd", 0x7FFF0001)),
+        refusals=_UNHEARD,
+        excuses=(
+            forbidden_by("kernel.unprivileged_bpf_disabled", "0"),
+            forbidden_by("kernel.perf_event_paranoid", "-1", "0", "1", "2"),
+            may_lack("eBPF, counters or page faults for users", "ENOSYS"),
+        ),
+    ),
+    Attack(
+        "load_code_into_the_kernel",
+        "kernel",
+        "loads modules and another kernel",
+        body="reach_the_kernel",
+        arguments=_calls(
+            ("init_module", _BAD, 1, 0),
+            ("finit_module", -1, 0, 0x7FFF),
+            ("delete_module", _BAD, 0),
+            ("kexec_load", 0, 0, 0, 0x7FFF),
+            ("kexec_file_load", -1, -1, 0, 0, 0x7FFF),
+        ),
+        refusals=_UNHEARD,
+        excuses=(needs("CAP_SYS_ADMIN"), needs("CAP_SYS_BOOT"), may_lack("loadable modules or kernels", "ENOSYS")),
+    ),
+    Attack(
+        "change_what_is_mounted",
+        "kernel",
+        "mounts, unmounts and changes its root",
+        body="reach_the_kernel",
+        arguments=_calls(
+            ("mount", 0, _MISSING, 0, 0, 0),
+            ("umount2", _MISSING, 0x7FFF),
+            ("chroot", _MISSING),
+            ("open_tree", -1, _MISSING, 0x7FFFFFFF),
+            ("mount_setattr", -1, _MISSING, 0x7FFFFFFF, 0, 0),
+        ),
+        refusals=_UNHEARD,
+        excuses=(may_lack("new calls for mounts", "ENOSYS"),),
+    ),
+    Attack(
+        "make_file_systems",
+        "kernel",
+        "makes file systems and moves mounts",
+        body="reach_the_kernel",
+        arguments=_calls(
+            ("pivot_root", _MISSING, _MISSING),
+            ("fsopen", _BAD, 0),
+            ("fspick", -1, _MISSING, 0),
+            ("fsmount", -1, 0, 0),
+            ("move_mount", -1, _MISSING, -1, _MISSING, 0),
+            ("fanotify_init", 0x7FFFFFFF, 0),
+        ),
+        refusals=_UNHEARD,
+        excuses=(needs("CAP_SYS_ADMIN"), may_lack("new calls for mounts", "ENOSYS")),
+    ),
+    Attack(
+        "make_namespaces",
+        "kernel",
+        "makes namespaces of its own, to be root there",
+        arguments=lambda stage: {name: numbers_here()[name] for name in ("clone", "unshare", "setns")},
+        refusals=_UNHEARD,
+        excuses=(
+            may_lack("user namespaces to spare", "ENOSPC", "EUSERS"),
+            forbidden_by("kernel.apparmor_restrict_unprivileged_userns", "0"),
+            forbidden_by("kernel.unprivileged_userns_clone", "1"),
+        ),
+    ),
+    Attack(
+        "use_a_newer_clone",
+        "kernel",
+        "makes a process by a call whose flags no filter can look at",
+        body="reach_the_kernel",
+        arguments=_calls(("clone3", 0, 0)),
+        # Anything else and the C library would not fall back to the older call.
+        refusals=frozenset(("ENOSYS",)),
+        excuses=(may_lack("clone3", "ENOSYS"),),
+    ),
+    Attack(
+        "set_the_clock",
+        "kernel",
+        "sets the machine's clock",
+        body="reach_the_kernel",
+        arguments=_calls(("settimeofday", _BAD, 0), ("clock_settime", 999, _BAD)),
+        refusals=_UNHEARD,
+    ),
+    Attack(
+        "take_down_the_machine",
+        "kernel",
+        "restarts the machine and changes where it swaps to",
+        body="reach_the_kernel",
+        arguments=_calls(("reboot", 0, 0, 0, 0), ("swapon", _MISSING, 0x7FFFFFFF), ("swapoff", _MISSING)),
+        refusals=_UNHEARD,
+        excuses=(needs("CAP_SYS_ADMIN"), needs("CAP_SYS_BOOT"), may_lack("swap", "ENOSYS")),
+    ),
+    Attack(
+        "type_into_the_terminal",
+        "kernel",
+        "pushes keys into a terminal, for the shell behind it to run",
+        body="reach_the_kernel",
+        arguments=_terminal_commands,
+        refusals=_UNHEARD,
+    ),
+    *(
+        Attack(
+            "call_as_another_architecture",
+            "kernel",
+            "makes calls by the numbers of 32-bit programs",
+            refusals=_UNHEARD | {"SIGSYS"},
+            excuses=(may_lack("32-bit calls", "SIGSEGV", "ENOSYS"),),
+        )
+        for _ in ("x86_64",)
+        if platform.machine() == "x86_64"
+    ),
+    Attack(
+        "hold_privileges",
+        "kernel",
+        "uses capabilities, set-user-ID programs and threads that escaped the filter",
+        refusals=frozenset(("EPERM",)),
+        excuses=(needs("CAP_SYS_ADMIN"),),
+    ),
+    Attack(
+        "read_memory_shared_by_others",
+        "kernel",
+        "opens shared memory, queues and semaphores of the machine",
+        arguments=lambda stage: {
+            "key": stage.commons.key,
+            "queue": stage.commons.queue,
+            "file": str(stage.commons.file),
+            "mq_open": numbers_here()["mq_open"],
+        },
+        excuses=(may_lack("such a means", "ENOSYS", "ENOENT"),),
+    ),
+)

@@ -1,0 +1,119 @@
+"""Attacks on keys that the host puts into requests, and that no module is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paddock.selftest.attack import Attack, Sign
+from paddock.selftest.attacks.grants import a_service_with_a_key
+from paddock.selftest.testbed.testbed import KEY, Stage
+
+_NOT_THERE: Final = frozenset(("ENOENT", "EACCES", "EPERM"))
+_HIDDEN: Final = frozenset(("ENOENT", "502"))
+_PLAIN: Final = (
+    "header",
+    "reason",
+    "target",
+    "body",
+    "chunks",
+    "trailer",
+    "news",
+    "parts",
+    "gzip",
+    "json",
+    "json-in-json",
+    "url",
+    "base64",
+    "websocket",
+)
+_TRANSFORMED: Final = ("upper", "backwards", "hex", "spaced")
+_SLOW: Final = ("page", "events", "websocket")
+_USED: Final = (
+    "injection keeps a key from being stolen as it is kept, and not from being used: what its host says of it in a "
+    "spelling of its own is said to the module"
+)
+
+
+def _shifted(text: str) -> str:
+    """Return a text with each letter as the one after it, so that it is nowhere as it is."""
+    return "".join(chr(ord(letter) + 1) for letter in text)
+
+
+def _looking(stage: Stage) -> Mapping[str, Any]:
+    return {
+        "shifted": _shifted(stage.key),
+        "folders": [str(stage.files.home), "/etc", "/run"],
+        "vault": None,
+        "variable": KEY,
+    }
+
+
+def _echoed(stage: Stage, ways: tuple[str, ...]) -> Mapping[str, Any]:
+    vault = list(stage.network.vault.address)
+    return {"shifted": _shifted(stage.key), "vault": vault, "variable": KEY, "ways": list(ways)}
+
+
+def _guessed(stage: Stage, place: tuple[str, int]) -> Mapping[str, Any]:
+    return {"shifted": _shifted(stage.key), "vault": list(place), "variable": KEY, "kinds": list(_SLOW)}
+
+
+KEYS: Final = (
+    Attack(
+        "find_a_key_that_it_uses",
+        "keys",
+        "looks for a key that the host puts into its requests, wherever a process can look",
+        body="find_a_key",
+        arguments=lambda stage: {**_looking(stage), "vault": list(stage.network.vault.address)},
+        grants=a_service_with_a_key,
+        refusals=_NOT_THERE,
+    ),
+    Attack(
+        "find_a_key_of_another_module",
+        "keys",
+        "looks for a key that the host puts into another module's requests",
+        body="find_a_key",
+        arguments=_looking,
+        refusals=_NOT_THERE,
+    ),
+    Attack(
+        "have_a_key_shown",
+        "keys",
+        "has a service say the key that it was told, as it is and as messages of all sorts spell it",
+        arguments=lambda stage: _echoed(stage, _PLAIN),
+        grants=a_service_with_a_key,
+        refusals=_HIDDEN,
+    ),
+    Attack(
+        "have_a_key_shown_in_another_form",
+        "keys",
+        "has a service say the key that it was told in a form that only it knows",
+        body="have_a_key_shown",
+        arguments=lambda stage: _echoed(stage, _TRANSFORMED),
+        grants=a_service_with_a_key,
+        refusals=_HIDDEN,
+        known={"ns": _USED, "bwrap": _USED, "landlock": _USED},
+    ),
+    Attack(
+        "guess_a_key_by_the_time_of_its_echo",
+        "keys",
+        "has a service repeat right and wrong guesses at how the key begins, and sees which of them arrive later",
+        arguments=lambda stage: _guessed(stage, stage.network.vault.address),
+        outside_arguments=lambda stage: _guessed(stage, stage.network.redactor.address),
+        grants=a_service_with_a_key,
+        refusals=_NOT_THERE,
+    ),
+    Attack(
+        "take_a_key_elsewhere",
+        "keys",
+        "has the key put into requests for another service, and into paths and bodies",
+        arguments=lambda stage: {
+            "vault": list(stage.network.vault.address),
+            "granted": list(stage.network.service.address),
+            "variable": KEY,
+        },
+        grants=a_service_with_a_key,
+        sign=Sign.MARKS,
+        marks=True,
+    ),
+)

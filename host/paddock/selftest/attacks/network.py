@@ -1,0 +1,103 @@
+"""Attacks over the network, and over the sockets of the machine."""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+from paddock.selftest.attack import Attack, Outside
+from paddock.selftest.attacks.grants import workspace
+from paddock.selftest.expected_failures import may_lack, needs
+
+_NO_SUCH_SOCKETS: Final = may_lack("such sockets", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "EINVAL")
+_CLOSED: Final = frozenset(("EPERM", "EACCES", "EAFNOSUPPORT", "ENETUNREACH", "ENOENT"))
+
+NETWORK: Final = (
+    Attack(
+        "connect_to_a_port_of_the_machine",
+        "network",
+        "connects to services of the machine",
+        arguments=lambda stage: {"ports": dict(stage.doors.ports)},
+        refusals=_CLOSED,
+        marks=True,
+    ),
+    Attack(
+        "find_a_route_to_the_outside",
+        "network",
+        "looks for a way to other machines and to a cloud's metadata",
+        arguments=lambda stage: {"addresses": ["169.254.169.254", "198.51.100.1", "fd00:ec2::254", "2001:db8::1"]},
+        outside=Outside.ANSWERS_ONCE,
+        refusals=_CLOSED,
+        excuses=(may_lack("way to the network", "ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT"),),
+    ),
+    Attack(
+        "open_sockets",
+        "network",
+        "makes sockets of every family",
+        arguments=lambda stage: {
+            "kinds": [
+                ["TCP", socket.AF_INET, socket.SOCK_STREAM, 0],
+                ["TCP over IPv6", socket.AF_INET6, socket.SOCK_STREAM, 0],
+                ["MPTCP", socket.AF_INET, socket.SOCK_STREAM, 262],
+                ["UDP", socket.AF_INET, socket.SOCK_DGRAM, 0],
+                ["unix stream", socket.AF_UNIX, socket.SOCK_STREAM, 0],
+                ["unix datagram", socket.AF_UNIX, socket.SOCK_DGRAM, 0],
+                ["netlink", socket.AF_NETLINK, socket.SOCK_RAW, 0],
+                ["virtual machines'", socket.AF_VSOCK, socket.SOCK_STREAM, 0],
+                ["cryptography", socket.AF_ALG, socket.SOCK_SEQPACKET, 0],
+            ]
+        },
+        refusals=_CLOSED,
+        excuses=(_NO_SUCH_SOCKETS, may_lack("MPTCP", "ENOPROTOOPT")),
+    ),
+    Attack(
+        "open_raw_sockets",
+        "network",
+        "makes sockets that see and forge packets",
+        body="open_sockets",
+        arguments=lambda stage: {
+            "kinds": [
+                ["raw", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP],
+                ["packets", socket.AF_PACKET, socket.SOCK_RAW, 0],
+                ["ICMP", socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP],
+            ]
+        },
+        outside=Outside.ANSWERS_ONCE,
+        refusals=_CLOSED,
+        excuses=(needs("CAP_NET_RAW"), _NO_SUCH_SOCKETS),
+    ),
+    Attack(
+        "connect_to_an_abstract_socket",
+        "network",
+        "connects to sockets without a place, as X11 and D-Bus have",
+        arguments=lambda stage: {"stream": stage.doors.abstract_agent, "datagram": stage.doors.abstract_log},
+        refusals=_CLOSED | {"ECONNREFUSED"},
+        marks=True,
+    ),
+    Attack(
+        "connect_to_an_agent",
+        "network",
+        "connects to sockets in the file system, as docker and ssh-agent have",
+        body="connect_to_an_agent",
+        arguments=lambda stage: {"stream": str(stage.doors.agent), "datagram": str(stage.doors.log)},
+        refusals=_CLOSED,
+        marks=True,
+    ),
+    Attack(
+        "connect_to_an_agent_in_a_granted_folder",
+        "network",
+        "connects to sockets in a folder that it may write to",
+        body="connect_to_an_agent",
+        arguments=lambda stage: {"stream": str(stage.doors.granted_agent), "datagram": str(stage.doors.granted_log)},
+        grants=workspace,
+        refusals=_CLOSED,
+        marks=True,
+    ),
+    Attack(
+        "serve_the_network",
+        "network",
+        "waits for connections from elsewhere",
+        refusals=_CLOSED,
+        excuses=(may_lack("IPv6", "EAFNOSUPPORT", "EADDRNOTAVAIL"),),
+    ),
+)

@@ -1,0 +1,122 @@
+"""Attacks on other processes: the host, and whatever else the user runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paddock.selftest.attack import Attack, Sign
+from paddock.selftest.expected_failures import forbidden_by, may_lack
+from paddock.selftest.testbed.testbed import Stage
+from paddock_sandbox.syscall_numbers import numbers_here
+
+
+def _others(stage: Stage) -> dict[str, int]:
+    return {"the host": os.getpid(), "a process of the user": stage.victim.pid}
+
+
+def _shifted_confidence(stage: Stage) -> Mapping[str, Any]:
+    """Return the text so that looking for it does not put it into memory."""
+    return {"shifted": "".join(chr(ord(letter) + 1) for letter in stage.confidence)}
+
+
+PROCESSES: Final = (
+    Attack(
+        "kill_the_host",
+        "processes",
+        "signals the host and another process of the user",
+        arguments=lambda stage: {
+            "pids": _others(stage),
+            "tgkill": numbers_here()["tgkill"],
+            "rt_sigqueueinfo": numbers_here()["rt_sigqueueinfo"],
+        },
+        marks=True,
+    ),
+    Attack(
+        "kill_everything",
+        "processes",
+        "signals every process that it can reach",
+        arguments=lambda stage: {"pid": -1},
+        outside_arguments=lambda stage: {"pid": -stage.victim.pid},
+        sign=Sign.MARKS,
+        marks=True,
+    ),
+    Attack(
+        "signal_through_a_file",
+        "processes",
+        "has the kernel signal a process for it",
+        arguments=lambda stage: {"pid": stage.victim.pid},
+        sign=Sign.MARKS,
+        marks=True,
+    ),
+    Attack(
+        "trace_a_process",
+        "processes",
+        "attaches to another process as a debugger does",
+        arguments=lambda stage: {"pids": _others(stage)},
+        outside_arguments=lambda stage: {"pids": {"a process of the user": stage.victim.pid}},
+        excuses=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
+    ),
+    Attack(
+        "read_memory_of_a_process",
+        "processes",
+        "reads and writes another process's memory",
+        arguments=lambda stage: {
+            "pid": stage.victim.pid,
+            "address": stage.victim.address,
+            "content": stage.secret,
+        },
+        excuses=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
+    ),
+    Attack(
+        "remember_what_others_were_told",
+        "processes",
+        "looks in its own memory for what another module was granted",
+        arguments=_shifted_confidence,
+    ),
+    Attack(
+        "steal_a_descriptor",
+        "processes",
+        "takes over a file that another process has open",
+        arguments=lambda stage: {
+            "pid": stage.victim.pid,
+            "descriptor": stage.victim.descriptor,
+            "pidfd_getfd": numbers_here()["pidfd_getfd"],
+            "kcmp": numbers_here()["kcmp"],
+        },
+        excuses=(
+            forbidden_by("kernel.yama.ptrace_scope", "0", "1"),
+            may_lack("kernel with kcmp or pidfd_getfd", "ENOSYS"),
+        ),
+    ),
+    Attack(
+        "read_environment_of_a_process",
+        "processes",
+        "reads the environment and the memory map of other processes",
+        arguments=lambda stage: {"pids": {"the first process": 1, **_others(stage)}},
+        outside_arguments=lambda stage: {"pids": {"a process of the user": stage.victim.pid}},
+    ),
+    Attack(
+        "change_limits_of_a_process",
+        "processes",
+        "lowers the limits and priorities of another process",
+        arguments=lambda stage: {
+            "pid": stage.victim.pid,
+            **{name: numbers_here()[name] for name in ("ioprio_set", "sched_setattr")},
+        },
+        marks=True,
+    ),
+    Attack(
+        "renice_everything_of_the_user",
+        "processes",
+        "lowers the priority of everything that the user runs",
+        arguments=lambda stage: {
+            "ioprio_set": numbers_here()["ioprio_set"],
+            "setpriority": numbers_here()["setpriority"],
+        },
+        # In namespaces of its own the module is all there is of its user.
+        only_at=("landlock",),
+        refusals=frozenset(("EPERM", "EACCES", "ENOSYS")),
+    ),
+)

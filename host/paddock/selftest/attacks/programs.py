@@ -1,0 +1,51 @@
+"""Attacks with programs: where none was granted, and by means of one that was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Final
+
+from paddock.selftest.attack import Attack
+from paddock.selftest.testbed.testbed import Stage
+
+_SHELL: Final = shutil.which("bash") or "/bin/sh"
+
+
+def _with_a_shell(stage: Stage) -> Mapping[str, list[str]]:
+    return {"run": [os.path.basename(_SHELL)]}
+
+
+PROGRAMS: Final = (
+    Attack("run_a_shell", "programs", "runs a shell", arguments=lambda stage: {"shell": "/bin/sh"}),
+    Attack("run_code_from_memory", "programs", "runs a program that is in no file"),
+    Attack("run_its_own_program", "programs", "writes a program and runs it"),
+    Attack(
+        "run_its_own_program_beside_a_granted_one",
+        "programs",
+        "writes a program and runs it, where a shell was granted",
+        body="run_its_own_program",
+        grants=_with_a_shell,
+    ),
+    Attack(
+        "run_code_from_memory_beside_a_granted_program",
+        "programs",
+        "runs a program that is in no file, where a shell was granted",
+        body="run_code_from_memory",
+        grants=_with_a_shell,
+    ),
+    Attack(
+        "break_out_with_a_shell",
+        "programs",
+        "has a granted shell read, write, signal and connect",
+        arguments=lambda stage: {
+            "shell": _SHELL,
+            "path": str(stage.files.notes),
+            "pid": stage.victim.pid,
+            "port": stage.doors.ports["the loopback address"][1],
+        },
+        grants=_with_a_shell,
+        marks=True,
+    ),
+)

@@ -1,0 +1,129 @@
+"""Attacks on what everybody shares. Outside, each takes no more than a machine has to spare."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paddock.selftest.attack import Attack, Outside, Sign
+from paddock.selftest.attacks.grants import workspace
+from paddock.workers.exit_report import ExitReason
+
+_ENDED_IN_TIME: Final = frozenset((ExitReason.TIMEOUT,))
+_OUT_OF_MEMORY: Final = frozenset((ExitReason.MEMORY,))
+_OUT_OF_TASKS: Final = frozenset((ExitReason.TASKS,))
+_NO_MORE: Final = frozenset(("EAGAIN", "ENOMEM"))
+
+RESOURCES: Final = (
+    Attack(
+        "eat_memory",
+        "resources",
+        "takes memory without end",
+        arguments=lambda stage: {"mebibytes": 1024},
+        outside_arguments=lambda stage: {"mebibytes": 256},
+        limits={"memory_max": "128M"},
+        refusals=frozenset(("ENOMEM",)),
+        ends=_OUT_OF_MEMORY,
+    ),
+    Attack(
+        "eat_memory_in_several_processes",
+        "resources",
+        "takes memory in several processes, none of them too large",
+        arguments=lambda stage: {"mebibytes": 512, "processes": 8, "seconds": 2.0},
+        outside_arguments=lambda stage: {"mebibytes": 256, "processes": 8, "seconds": 0.0},
+        limits={"memory_max": "128M"},
+        refusals=frozenset(("ENOMEM", "SIGKILL")),
+        ends=_OUT_OF_MEMORY,
+    ),
+    Attack(
+        "fill_the_scratch_folder",
+        "resources",
+        "fills the private folder without end",
+        arguments=lambda stage: {"mebibytes": 128},
+        outside_arguments=lambda stage: {"mebibytes": 32},
+        limits={"tmp_max": "16M"},
+        refusals=frozenset(("ENOSPC", "EDQUOT")),
+        ends=frozenset((ExitReason.DISK,)),
+    ),
+    Attack(
+        "write_a_huge_file",
+        "resources",
+        "writes a file without end into a granted folder",
+        arguments=lambda stage: {"folder": str(stage.files.workspace), "mebibytes": 64},
+        outside_arguments=lambda stage: {"folder": str(stage.files.workspace), "mebibytes": 32},
+        grants=workspace,
+        limits={"file_size_max": "4M"},
+        refusals=frozenset(("EFBIG",)),
+        ends=frozenset((ExitReason.DISK,)),
+    ),
+    Attack(
+        "start_a_fork_bomb",
+        "resources",
+        "starts processes without end",
+        arguments=lambda stage: {"processes": 400, "seconds": 2.0},
+        outside_arguments=lambda stage: {"processes": 50, "seconds": 0.0},
+        limits={"tasks_max": 16},
+        refusals=_NO_MORE,
+        ends=_OUT_OF_TASKS,
+    ),
+    Attack(
+        "start_many_threads",
+        "resources",
+        "starts threads without end",
+        arguments=lambda stage: {"threads": 400, "seconds": 2.0},
+        outside_arguments=lambda stage: {"threads": 50, "seconds": 0.0},
+        limits={"tasks_max": 16},
+        refusals=_NO_MORE,
+        ends=_OUT_OF_TASKS,
+    ),
+    Attack(
+        "open_many_files",
+        "resources",
+        "opens files without end",
+        arguments=lambda stage: {"files": 1024},
+        outside_arguments=lambda stage: {"files": 200},
+        limits={"open_files_max": 64},
+        refusals=frozenset(("EMFILE",)),
+    ),
+    Attack(
+        "spin",
+        "resources",
+        "runs in a circle for good",
+        limits={"runtime_max": "500ms"},
+        outside=Outside.RUNS_ON,
+        ends=_ENDED_IN_TIME,
+    ),
+    Attack(
+        "hold_the_interpreter_lock",
+        "resources",
+        "stays in one instruction for good",
+        limits={"runtime_max": "500ms"},
+        outside=Outside.RUNS_ON,
+        ends=_ENDED_IN_TIME,
+    ),
+    Attack(
+        "never_answer",
+        "resources",
+        "sleeps where it should answer",
+        limits={"runtime_max": "500ms"},
+        outside=Outside.RUNS_ON,
+        ends=_ENDED_IN_TIME,
+    ),
+    Attack(
+        "burn_processor_time",
+        "resources",
+        "takes all of a processor, in several processes",
+        arguments=lambda stage: {"seconds": 1.5, "share": 0.25, "processes": 4},
+        outside_arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4, "tries": 20},
+        limits={"cpu_quota": "10%"},
+        refusals=frozenset(("EAGAIN",)),
+        ends=frozenset((ExitReason.CPU,)),
+    ),
+    Attack(
+        "flood_the_output",
+        "resources",
+        "prints without end, in one line and in many",
+        arguments=lambda stage: {"mebibytes": 32},
+        sign=Sign.KEPT,
+        ends=frozenset((ExitReason.OUTPUT,)),
+    ),
+)

@@ -1,0 +1,109 @@
+"""Attacks with memory that no process maps. Outside, each takes no more than a machine has to spare."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paddock.selftest.attack import REFUSALS, Attack
+from paddock.selftest.expected_failures import may_lack
+from paddock.workers.exit_report import ExitReason
+
+_REFUSALS: Final = REFUSALS | frozenset(("EINVAL", "ENOTSUP", "ENOMEM", "ENOSPC", "EMFILE", "ETOOMANYREFS", "SIGKILL"))
+_SECONDS: Final = 20.0  # the watchdog looks twice at what is not mapped, late where others use the machine
+
+
+def _attack(name: str, kind: str, tries: str, inside: tuple[int, int], outside: int, *lacking: str) -> Attack:
+    """Return an attack that takes mebibytes in so many processes inside, and less outside, in one."""
+    mebibytes, processes = inside
+    return Attack(
+        name,
+        "resources",
+        tries,
+        body="hold_unmapped_memory",
+        arguments=lambda stage: {
+            "kind": kind,
+            "mebibytes": mebibytes,
+            "processes": processes,
+            "seconds": _SECONDS,
+        },
+        outside_arguments=lambda stage: {"kind": kind, "mebibytes": outside},
+        limits={"memory_max": "128M", "runtime_max": "60s"},
+        refusals=_REFUSALS,
+        ends=frozenset((ExitReason.MEMORY,)),
+        excuses=tuple(may_lack(what, "ENOTSUP", "ENOSYS", "EINVAL", "ENOSPC", "EMFILE") for what in lacking),
+    )
+
+
+UNMAPPED: Final = (
+    _attack(
+        "hold_shared_memory_that_was_dropped",
+        "shared memory that was dropped",
+        "fills shared memory and takes it out of its address space",
+        (256, 2),
+        32,
+    ),
+    _attack(
+        "hold_shared_zeros_that_were_dropped",
+        "shared zeros that were dropped",
+        "fills what is mapped of a device, and takes it out of its address space",
+        (256, 2),
+        32,
+    ),
+    _attack("hold_segments", "segments", "fills shared segments that it has no longer mapped", (256, 1), 32),
+    _attack("hold_messages", "messages", "leaves messages in many queues", (160, 1), 1),
+    _attack(
+        "hold_unread_bytes_of_sockets",
+        "unread bytes of socket pairs",
+        "writes to many sockets and reads nothing",
+        (250, 10),
+        16,
+    ),
+    _attack(
+        "hold_descriptors_on_their_way",
+        "descriptors on their way",
+        "sends full sockets through a socket, and receives none",
+        (250, 1),
+        8,
+    ),
+    _attack(
+        "hold_pages_lent_to_pipes",
+        "pages lent to pipes",
+        "lends huge pages to pipes, and gives them up itself",
+        (256, 2),
+        16,
+        "huge pages to spare",
+    ),
+    _attack("hold_record_locks", "record locks", "locks more bytes of files than the kernel counts", (3, 1), 1),
+    _attack(
+        "hold_record_locks_of_descriptions",
+        "record locks of descriptions",
+        "locks bytes of files for nobody in particular",
+        (3, 1),
+        1,
+    ),
+    _attack("hold_watches", "watches", "waits for everything it has open in every set it has", (150, 2), 2),
+    _attack(
+        "hold_access_lists",
+        "access lists",
+        "attaches long lists of access rights to empty files",
+        (200, 1),
+        8,
+        "access lists",
+    ),
+    _attack(
+        "hold_events_that_nobody_reads",
+        "events that nobody reads",
+        "watches a folder with many queues, and reads none",
+        (200, 1),
+        8,
+        "watches to spare",
+    ),
+    _attack("hold_rules", "rules", "writes down rules of a confinement that it never enters", (140, 1), 1, "Landlock"),
+    _attack(
+        "hold_everything",
+        "everything",
+        "takes some of each kind of memory, of none as much as its limit",
+        (512, 2),
+        48,
+    ),
+)

@@ -1,0 +1,152 @@
+"""Perform every attack: once outside, and once at each level of isolation that this machine reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+from anyio import to_thread
+
+from paddock.errors import IsolationUnavailableError
+from paddock.selftest.attack import Attack, Sign
+from paddock.selftest.attack_session import Arena, perform_to_the_end
+from paddock.selftest.attacks import CATALOGUE
+from paddock.selftest.control import Control, perform_outside
+from paddock.selftest.outcome import Outcome, Verdict
+from paddock.selftest.testbed.testbed import Stage
+from paddock_sandbox.profile import IsolationLevel
+
+LEVELS: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
+"""Those that isolate, the strongest first."""
+
+Told = Callable[[str], None]
+"""Told what is being done, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One attack: what it came to outside, and at each level."""
+
+    attack: Attack
+    control: Control
+    outcomes: Mapping[IsolationLevel, Outcome]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        return {
+            "name": self.attack.name,
+            "family": self.attack.family,
+            "tries": self.attack.tries,
+            "outside": {
+                "shown": self.control.shown,
+                "excuses": list(self.control.excuses),
+                "problem": self.control.problem,
+            },
+            "levels": {level: outcome.as_dict() for level, outcome in self.outcomes.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a campaign showed; `unreachable` are the levels that were not to be had, each with why."""
+
+    trials: tuple[Trial, ...]
+    levels: tuple[IsolationLevel, ...]
+    unreachable: Mapping[IsolationLevel, IsolationUnavailableError] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Each attack that was not contained, or that should have shown something and did not."""
+        return tuple(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        for trial in self.trials:
+            if trial.control.problem:
+                yield f"`{trial.attack.name}` shows nothing: {trial.control.problem}"
+                continue
+            for level, outcome in trial.outcomes.items():
+                if outcome.verdict is Verdict.SUCCEEDED:
+                    yield f"`{trial.attack.name}` was not refused at level {level}: {outcome.by}"
+                elif outcome.verdict is Verdict.UNCLEAR:
+                    yield f"`{trial.attack.name}` shows nothing at level {level}: {outcome.by}"
+
+
+class Campaign:
+    """Every attack of a catalogue, at some levels.
+
+    Args:
+        levels: the levels to try; one that is not to be had is part of the result, and no error.
+        attacks: which attacks; all there are by default.
+        told: told of what is being done.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[IsolationLevel] = LEVELS,
+        attacks: Sequence[Attack] = CATALOGUE,
+        told: Told = lambda doing: None,
+    ) -> None:
+        self._levels = levels
+        self._attacks = attacks
+        self._told = told
+
+    async def run(self) -> Result:
+        """Perform them all, one after the other, and leave nothing of them behind.
+
+        Raises:
+            PaddockError: an attacker could not be started at a level that is to be had.
+        """
+        with ExitStack() as stack:
+            stage = stack.enter_context(Stage())
+            controls = {attack.name: await self._outside(attack, stage) for attack in self._attacks}
+            outcomes: dict[IsolationLevel, dict[str, Outcome]] = {}
+            unreachable: dict[IsolationLevel, IsolationUnavailableError] = {}
+            for level in self._levels:
+                try:
+                    outcomes[level] = await self._inside(level, stage, controls)
+                except IsolationUnavailableError as error:
+                    unreachable[level] = error
+        trials = tuple(
+            Trial(
+                attack,
+                controls[attack.name],
+                {level: found[attack.name] for level, found in outcomes.items() if attack.name in found},
+            )
+            for attack in self._attacks
+        )
+        return Result(trials, tuple(outcomes), unreachable)
+
+    async def _outside(self, attack: Attack, stage: Stage) -> Control:
+        self._told(f"outside: {attack.name}")
+        # Waited for also when cancelled: it is bounded, and a thread cannot be called back.
+        return await to_thread.run_sync(perform_outside, attack, stage)
+
+    async def _inside(self, level: IsolationLevel, stage: Stage, controls: Mapping[str, Control]) -> dict[str, Outcome]:
+        """Return what became of each attack at one level.
+
+        Raises:
+            IsolationUnavailableError: the level is not to be had here.
+        """
+        self._told(f"{level}: starting")
+        meant = [attack for attack in self._attacks if level in attack.only_at]
+        together = [attack for attack in meant if attack.sign is not Sign.LIFE]
+        outcomes: dict[str, Outcome] = {}
+        async with Arena(level, stage, together) as arena:
+            for attack in together:
+                self._told(f"{level}: {attack.name}")
+                outcomes[attack.name] = await arena.perform(attack)
+        for attack in meant:
+            if attack.sign is Sign.LIFE:
+                self._told(f"{level}: {attack.name}")
+                outcomes[attack.name] = await perform_to_the_end(attack, level, stage)
+        return {name: _given(controls[name], outcome) for name, outcome in outcomes.items()}
+
+
+def _given(control: Control, outcome: Outcome) -> Outcome:
+    """Return the outcome, or that it says nothing where the act is not possible outside either."""
+    if outcome.verdict is Verdict.SUCCEEDED or control.proves_something:
+        return outcome
+    why = control.problem or "; ".join(control.excuses)
+    return Outcome(Verdict.UNTRIED, f"it cannot be shown outside: {why}", outcome.evidence)

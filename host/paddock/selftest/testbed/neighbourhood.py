@@ -1,0 +1,131 @@
+"""What of the network is on the stage: services that may be granted, others beside them, and a proxy to all of them.
+
+The granted one, what is next to it (another port, another address with the same port), one that a key is for, a proxy
+to that one which hides the key as one should not, and one that has a name. Everything is the machine's own loopback;
+nothing leaves it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Final
+
+from anyio.from_thread import start_blocking_portal
+
+from paddock.egress.addresses import is_public
+from paddock.plan.host_name import HostNameError, parse_host
+from paddock.selftest.testbed.careless_redactor import CarelessRedactor
+from paddock.selftest.testbed.inquiries import Inquiries
+from paddock.selftest.testbed.open_proxy import OpenProxy
+from paddock.selftest.testbed.service import Secrecy, Service, Services
+
+LOOPBACK: Final = "127.0.0.1"
+BESIDE: Final = "127.0.0.2"  # the machine's own as well, and another address to everybody who compares them
+
+METADATA: Final = (
+    "169.254.169.254",
+    "2852039166",
+    "0xa9fea9fe",
+    "[::ffff:169.254.169.254]",
+    "metadata.google.internal",
+    "METADATA.google.internal.",
+    "169.254.170.2",
+    "100.100.100.200",
+    "168.63.129.16",
+    "[fd00:ec2::254]",
+    "[64:ff9b::169.254.169.254]",
+    "[2002:a9fe:a9fe::]",
+)
+"""Where clouds hand out credentials to whoever asks, in some of the ways to write that."""
+
+_CLOUDS: Final = dict.fromkeys((host.strip("[]").rstrip(".").lower() for host in METADATA), BESIDE)
+_TRIES: Final = 20
+
+
+class Neighbourhood:
+    """All of it, with names and texts in it that hold `mark`; `key` is what only one of them is to be told."""
+
+    def __init__(self, mark: str, key: str) -> None:
+        self.stranger = f"stranger-{mark}.invalid"
+        """A server that there is not: what asks for it at another one says so to that one."""
+        self.suffix = f".{mark}.invalid"
+        """The end of names that lead wherever their owner likes."""
+        self.neighbours_proxy = ""
+        """The proxy of another module, which it gave away; outside, the one that there is."""
+        self._stack = contextlib.ExitStack()
+        try:
+            self._open(mark, key)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, mark: str, key: str) -> None:
+        self._inquiries = self._stack.enter_context(Inquiries(mark))
+        granted, beside = self._same_port_twice()
+        unwanted = {"who is meant by somebody else": Secrecy(self.stranger.encode()), "a key": Secrecy(key.encode())}
+        another = self._listener(LOOPBACK)
+        where = "http://{}:{}/".format(*another.getsockname()[:2])
+        self.service = Service("the granted service", granted, unwanted=unwanted, is_open=True, elsewhere=where)
+        self.beside = Service("the same port of another address", beside)
+        self.another = Service("another port of the machine", another)
+        for_heads = {**unwanted, "a key": Secrecy(key.encode(), is_for_heads=True)}
+        self.vault = Service("the service with a key", self._listener(LOOPBACK), unwanted=for_heads, is_open=True)
+        services = [self.service, self.beside, self.another, self.vault]
+        self.name, address = _own_name()
+        self.named = Service("the service with a name", self._listener(address), unwanted=unwanted, is_open=True)
+        self.hidden = Service("a service that only a name was granted of", self._listener(address))
+        services += [self.named, self.hidden]
+        portal = self._stack.enter_context(start_blocking_portal("asyncio"))
+        self._services = Services(portal, services)
+        self._stack.callback(self._services.close)
+        ports = frozenset(service.address[1] for service in services)
+        self.redactor = CarelessRedactor(self._listener(LOOPBACK), self.vault.address, key.encode())
+        portal.call(self.redactor.open)
+        self._stack.callback(portal.call, self.redactor.close)
+        self.proxy = OpenProxy(
+            self._listener(LOOPBACK), ports, {self.suffix: BESIDE, ".localhost": LOOPBACK, **_CLOUDS}
+        )
+        portal.call(self.proxy.open)
+        self._stack.callback(portal.call, self.proxy.close)
+
+    def knocks(self) -> tuple[str, ...]:
+        """Return what was noticed, and forget it."""
+        return (*self._services.knocks(), *self._inquiries.made())
+
+    def close(self) -> None:
+        """Close all of it."""
+        self._stack.close()
+
+    def _same_port_twice(self) -> tuple[socket.socket, socket.socket]:
+        """Return listeners at two addresses with the same port."""
+        for _ in range(_TRIES):
+            first = self._listener(LOOPBACK)
+            with contextlib.suppress(OSError):
+                return first, self._listener(BESIDE, first.getsockname()[1])
+        raise OSError("no port is free at both loopback addresses")
+
+    def _listener(self, host: str, port: int = 0) -> socket.socket:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = self._stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        listener.bind((host, port))
+        return listener
+
+
+def _own_name() -> tuple[str, str]:
+    """Return a name that leads to the machine, and where it leads; an empty name if there is none."""
+    return next(_own_names(), ("", LOOPBACK))
+
+
+def _own_names() -> Iterator[tuple[str, str]]:
+    for name in dict.fromkeys((socket.gethostname(), socket.getfqdn())):
+        with contextlib.suppress(OSError, UnicodeError, HostNameError):
+            known = parse_host(name)
+            address = ip_address(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+            if not isinstance(known, str) or is_public(address):
+                continue
+            with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6) as probe:
+                probe.bind((str(address), 0))
+            yield known, str(address)

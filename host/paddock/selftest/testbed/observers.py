@@ -1,0 +1,67 @@
+"""Who else is part of an attacked session, and notices what is done in a name that is not the attacker's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paddock.session.requester import current_asker
+from paddock.session.session import Session
+from paddock_sdk.contract import events
+from paddock_sdk.contract.models import HookResult
+
+GATES: Final = (events.TOOL_PRE, events.PROMPT_SUBMIT, events.LLM_REQUEST, events.SESSION_END)
+"""What somebody listens to who decides by it."""
+
+_LISTENER: Final = "selftest"
+_POINTS: Final = ("tools", "providers")
+_PLACES: Final = ("orchestrator", "context")
+_CAPABILITIES: Final = ("session.spawn", "session.working_dir")
+
+
+class Person:
+    """Is asked things, and says yes only to whoever seems to be the host."""
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        """Return the first of the options if nobody but the host seems to ask, else the last."""
+        asker = current_asker()
+        knows_better = asker is not None and prompt.startswith(f"{asker.kind} {asker.name} ")
+        return options[-1] if knows_better else options[0]
+
+
+class Bystanders:
+    """The other parts of a session that is open."""
+
+    def __init__(self, session: Session) -> None:
+        self._coordinator = session.coordinator
+        self._session = session
+        for gate in GATES:
+            self._coordinator.hooks.register(gate, _heard, name=_LISTENER)
+        self._coordinator.register_capability("session.spawn", _spawn)
+
+    def look(self) -> Mapping[str, object]:
+        """Return what others rely on, by what it is called; the first tool is honest, as is all that is no tool."""
+        coordinator = self._coordinator
+        seen: dict[str, object] = {f"the {place}": coordinator.get(place) for place in _PLACES}
+        for point in _POINTS:
+            seen |= {f"{name} of the {point}": mounted for name, mounted in coordinator.get(point).items()}
+        seen |= {f"the capability {name}": coordinator.get_capability(name) for name in _CAPABILITIES}
+        modules = self._session.modules
+        tools = [status for status in modules if status.kind == "tool"]
+        for status in (*(other for other in modules if other.kind != "tool"), *tools[:1]):
+            seen[f"the process of the honest {status.kind}"] = len(status.exit_reports)
+        listening = coordinator.hooks.list_handlers()
+        return seen | {f"who listens to {gate}": tuple(listening.get(gate, ())) for gate in GATES}
+
+    def changes(self, before: Mapping[str, object]) -> tuple[str, ...]:
+        """Return what is not as it was when it was looked at before."""
+        now = self.look()
+        return tuple(f"{name} is another's" for name in {**before, **now} if now.get(name) != before.get(name))
+
+
+async def _heard(event: str, data: dict[str, Any]) -> HookResult:
+    return HookResult(action="deny", reason="heard", data={"heard": True})
+
+
+async def _spawn() -> str:
+    return "called"

@@ -1,0 +1,1 @@
+"""The host's own methods, as workers call them: checked, weighed, done."""

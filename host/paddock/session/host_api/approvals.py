@@ -1,0 +1,132 @@
+"""What modules ask a person, within bounds: each is stamped with who asks, and nobody may ask without end.
+
+The contract has two ways to ask: a hook's result that says `ask_user`, which the kernel acts on, and a provider object
+that a hook takes through the capability `approval.register_provider` and asks by itself. An application that has an
+approval system means both, so such a hook is handed a provider that asks it. One that hands over a provider of its own
+afterwards has the last word. A provider asks in its hook's name, so it answers nobody else, whoever passes it on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from paddock.errors import CallRefusedError, Denial
+from paddock.rpc.calls import current
+from paddock.rpc.peer import Peer
+from paddock.session.requester import Asker, asking
+from paddock_sdk.contract.approval import ApprovalTimeoutError
+from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
+
+if TYPE_CHECKING:
+    from paddock.session.module import HostedModule
+    from paddock.session.state.coordinator import HostedCoordinator
+
+_MAX_OPEN: Final = 32  # of one module; a person reads one at a time
+_OPTIONS: Final = ("Allow once", "Allow always", "Deny")
+_LONGEST: Final = 300.0  # seconds, the contract's own default
+_MAX_DETAILS: Final = 400  # characters of what is to be done, in a question that a person reads
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def open_approval(
+    module: HostedModule, now: float, on_behalf_of: str = "", asker: Asker | None = None
+) -> Iterator[None]:
+    """Count an approval as long as it waits for its answer, and stamp it with who asks: `asker`, or else the module.
+
+    Raises:
+        CallRefusedError: the module asks too often, or has too many that wait.
+    """
+    budget = module.rates.approvals
+    if not budget.admits(now) or module.open_approvals >= _MAX_OPEN:
+        reason = f"more than {budget.describe()}, or {_MAX_OPEN} that wait for an answer"
+        raise CallRefusedError(Denial("ask for", "approvals", module.name, reason=reason))
+    module.open_approvals += 1
+    try:
+        with asking(asker or Asker(module.kind, module.name, on_behalf_of)):
+            yield
+    finally:
+        module.open_approvals -= 1
+
+
+class SessionApprovalProvider:
+    """The contract's `ApprovalProvider` for one hook; it asks whatever approval system the session has by then."""
+
+    def __init__(
+        self,
+        coordinator: HostedCoordinator,
+        module: HostedModule,
+        now: Callable[[], float],
+        note: Callable[[Peer, Denial], None],
+    ) -> None:
+        self._coordinator = coordinator
+        self._module = module
+        self._now = now
+        self._note = note
+
+    async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
+        """Return what the person says; without anybody to ask, and when nobody answers in time, it is a refusal.
+
+        Raises:
+            CallRefusedError: it is not the hook that calls.
+            TypeError: what is asked is no request.
+        """
+        self._check_caller()
+        if not isinstance(request, ApprovalRequest):
+            raise TypeError("an approval is asked for with an ApprovalRequest")
+        system = self._coordinator.approval_system
+        if system is None:
+            return ApprovalResponse(approved=False, reason="No approval system available")
+        timeout = min(request.timeout or _LONGEST, _LONGEST)
+        try:
+            with open_approval(self._module, self._now(), request.tool_name):
+                details = self._coordinator.named(request.details)
+                reply = await system.request_approval(_question(request, details), list(_OPTIONS), timeout, "deny")
+        except ApprovalTimeoutError:
+            return ApprovalResponse(approved=False, reason="Nobody answered in time")
+        except CallRefusedError as error:
+            self._module.deny(error.denial)
+            return ApprovalResponse(approved=False, reason=error.denial.describe())
+        answer = reply.strip().lower()
+        if answer in ("allow", "allow once", "allow always"):
+            return ApprovalResponse(approved=True, remember=answer == "allow always")
+        return ApprovalResponse(approved=False, reason=f"The answer was {reply!r}")
+
+    def _check_caller(self) -> None:
+        call = current.get()
+        if call is not None and call.peer is self._module.peer:
+            return
+        caller = call.peer.name if call is not None else "the application"
+        reason = "it asks in that module's name"
+        denial = Denial("call", f"the approval provider of {self._module.name}", caller, reason=reason)
+        if call is not None:
+            self._note(call.peer, denial)
+        raise CallRefusedError(denial)
+
+
+async def offer_provider(
+    coordinator: HostedCoordinator, module: HostedModule, register: object, provider: SessionApprovalProvider
+) -> None:
+    """Hand a module the session's provider by its own `register`; what it makes of that is logged, not raised."""
+    if not callable(register) or coordinator.approval_system is None:
+        return
+    try:
+        done: Any = register(provider)
+        if inspect.isawaitable(done):
+            await done
+    except Exception as error:  # a module's function; its hook then denies what it would have asked about
+        _log.warning("the approval system could not be handed to `%s`: %s", module.name, error)
+
+
+def _question(request: ApprovalRequest, details: object) -> str:
+    said = f"{request.tool_name}: {request.action} (risk: {request.risk_level})"
+    if not details:
+        return said
+    told = json.dumps(details, default=str, ensure_ascii=False)
+    return f"{said} {told if len(told) <= _MAX_DETAILS else told[:_MAX_DETAILS] + '…'}"

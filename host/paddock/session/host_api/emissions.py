@@ -1,0 +1,130 @@
+"""What modules emit: each event checked and weighed, then delivered to the handlers of the session.
+
+An event that a module may not emit, or emits too often, reaches no handler. It is answered as if no handler had
+objected, but for an event that asks for leave, which is answered with a denial: its guards have not been asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from paddock.errors import Denial
+from paddock.rpc.calls import IncomingCall, current
+from paddock.rpc.peer import Encoded
+from paddock.rpc.router import Router
+from paddock.session.host_api.delivery import Delivery
+from paddock.session.requester import OpenQuestions, collecting_questions
+from paddock.session.state.coordinator import HostedCoordinator
+from paddock.session.state.descriptions import describe_anew
+from paddock.session.state.mirrors import Mirrors
+from paddock_sdk.contract import events
+from paddock_sdk.contract.models import HookResult
+from paddock_sdk.kernel.emitter import answer_emitter_with
+from paddock_sdk.kernel.payload import Payload
+from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.body import Codec
+
+if TYPE_CHECKING:
+    from paddock.session.module import HostedModule
+
+LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out of the loop's timers
+MAX_NAME: Final = 200  # characters of what anything is called
+_GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
+
+
+class EmissionService:
+    """Serves one session's workers in what they emit."""
+
+    def __init__(
+        self, router: Router, coordinator: HostedCoordinator, mirrors: Mirrors, questions: OpenQuestions
+    ) -> None:
+        self._router = router
+        self._coordinator = coordinator
+        self._mirrors = mirrors
+        self._questions = questions
+        self._plain = Codec()
+
+    def serve(self, call: IncomingCall, module: HostedModule, message: Encoded) -> None:
+        """Deliver an event and answer with what its handlers decided, now or as a task."""
+        event, payload = self._read(message)
+        instead = self._undelivered(module, event)
+        if instead is not None:
+            data = payload.data() if payload.is_mapping else {}
+            self._router.respond(call, self._router.values.encode(instead.model_copy(update={"data": data})))
+            return
+        call.emitter = module.name
+        hooks = self._coordinator.hooks
+        if event == events.PROVIDER_REQUEST:
+            self._router.serve(call, self._emit_request(module, payload))
+        elif not Delivery.begin(self._router, hooks, call, event, payload, partial(self._emit, module, hooks.ask)):
+            self._router.serve(call, self._emit(module, hooks.emit_payload, event, payload))
+
+    async def collect(self, module: HostedModule, args: Any) -> object:
+        """Deliver an event and return what its handlers answered within the time given for it."""
+        match args:
+            case [str() as event, data, float() as timeout] if 0 <= timeout <= LONGEST_WAIT:
+                if self._undelivered(module, event) is not None:
+                    return []
+                _note_emitter(module)
+                return await self._coordinator.hooks.emit_and_collect(event, data, timeout)
+        raise _no_event()
+
+    def _read(self, message: Encoded) -> tuple[str, Payload]:
+        match self._plain.decode(message.body):
+            case [str() as event, data] if len(event) <= MAX_NAME:
+                try:
+                    return event, Payload.of(data)
+                except (RuntimeError, TypeError) as exc:
+                    raise RemoteProtocolError(f"an event with data that no event has: {exc}") from exc
+        raise _no_event()
+
+    def _undelivered(self, module: HostedModule, event: str) -> HookResult | None:
+        """Return the answer to an event that reaches no handler, None for any other."""
+        if not module.authority.may_emit(event):
+            module.deny(Denial("emit", event, module.name, grant=module.authority.grant_for("emit", event)))
+            return HookResult(action="continue")
+        is_gate = event in _GATES
+        budget = module.rates.gates if is_gate else module.rates.events
+        if budget.admits(self._router.now()):
+            return None
+        reason = f"more than {budget.describe()}"
+        if budget.begins_flood:
+            module.deny(Denial("emit", "gates" if is_gate else "events", module.name, reason=reason))
+        # The guards of a gate have not been asked, so it stays shut.
+        return HookResult(action="deny", reason=f"`{module.name}` emits {reason}") if is_gate else HookResult()
+
+    async def _emit_request(self, module: HostedModule, payload: Payload) -> Encoded:
+        # A request of a provider is put together of what tools say of themselves.
+        self._coordinator.tell_state_changes()
+        await describe_anew(self._router, self._mirrors)
+        return await self._emit(module, self._coordinator.hooks.emit_payload, events.PROVIDER_REQUEST, payload)
+
+    async def _emit(
+        self, module: HostedModule, emit: Callable[..., Coroutine[Any, Any, HookResult]], *event: Any
+    ) -> Encoded:
+        _note_emitter(module)
+        with collecting_questions() as asked:
+            result = await emit(*event)
+        if result.action == "ask_user":
+            self._questions.note(module.peer, result.approval_prompt, asked)
+        return self._router.values.encode(result)
+
+
+def emitter_of(call: IncomingCall) -> str | None:
+    """Return the emitter of the event whose handler makes this call, None where no handler makes it."""
+    origin = call.cause.origin if call.cause is not None else None
+    return origin.emitter if origin is not None else None
+
+
+def _note_emitter(module: HostedModule) -> None:
+    """Remember whose event it is for the handlers that are called from here on, which may ask."""
+    call = current.get()
+    assert call is not None  # the request to emit
+    call.emitter = module.name
+    answer_emitter_with(lambda: module.name)
+
+
+def _no_event() -> RemoteProtocolError:
+    return RemoteProtocolError("an event that is none")

@@ -1,0 +1,47 @@
+"""What modules show to whoever uses the session: through its display, in their own names, and not without end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from paddock.errors import Denial
+from paddock_sdk.protocol import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from paddock.session.module import HostedModule
+    from paddock.session.state.coordinator import HostedCoordinator
+
+_log = logging.getLogger(__name__)
+
+
+class MessageService:
+    """Serves one session's workers in what they show; `now` is the loop's time."""
+
+    def __init__(self, coordinator: HostedCoordinator, now: Callable[[], float]) -> None:
+        self._coordinator = coordinator
+        self._now = now
+
+    def may_show(self, module: HostedModule) -> bool:
+        """Whether a module may show one more message; if it may not, that is noted once."""
+        budget = module.rates.messages
+        if budget.admits(self._now()):
+            return True
+        if budget.begins_flood:
+            module.deny(Denial("show", "messages", module.name, reason=f"more than {budget.describe()}"))
+        return False
+
+    def show(self, module: HostedModule, args: Any) -> None:
+        """Show a message; where the session has no display, it is logged."""
+        match args:
+            case [str() as message, "info" | "warning" | "error" as level, str() as source]:
+                if not self.may_show(module):
+                    return
+                display = self._coordinator.display_system
+                if display is None:
+                    _log.info("%s: %s", module.name, message)
+                else:
+                    display.show_message(message, level, f"{module.name}:{source}")
+                return
+        raise RemoteProtocolError("a message that is none")

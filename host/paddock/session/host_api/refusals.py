@@ -1,0 +1,86 @@
+"""What a module was refused: asked for by its worker when a call has failed, or told by it in passing.
+
+A module hears of nothing that was found out outside its grants (adr/0001). An account that is none ends its worker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from paddock.errors import Denial
+from paddock.isolation.denials.attempt import Attempt
+from paddock_sdk.protocol import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from paddock.session.module import HostedModule
+
+_LONGEST_CALL: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out
+_MAX_ATTEMPTS: Final = 64  # in one message
+_MAX_TARGET: Final = 4096  # characters of a path
+_MAX_TOLD: Final = 10  # denials in a tool's result, which a model may get to read
+
+
+class Refusals:
+    """Answers for one session; `now` is the loop's time."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+
+    def explain(self, module: HostedModule, args: Any) -> object:
+        """Return, of a call that has failed, what its module was refused meanwhile, as the module may hear it."""
+        match args:
+            case [list() as attempts, float() as seconds] if 0 <= seconds <= _LONGEST_CALL:
+                read = _read_attempts(attempts)
+                now = self._now()
+                # Before anything is looked at, and of what was found out by looking nothing.
+                noted = [_for_the_module(denial) for denial in module.denials_since(now - seconds)]
+                told = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
+                module.attempts.weigh(read, has_failed=True, now=now)
+                return [denial.as_dict() for denial in _each_once(told)[-_MAX_TOLD:]]
+        raise _malformed("a question about what was refused")
+
+    def attempted(self, module: HostedModule, args: Any) -> None:
+        """Have it found out what of a module's attempts was refused, for people."""
+        if not isinstance(args, list):
+            raise _malformed("an account of attempts")
+        module.attempts.weigh(_read_attempts(args), has_failed=False, now=self._now())
+
+
+def _read_attempts(written: list[Any]) -> list[Attempt]:
+    """Return a worker's account of what its module reached for.
+
+    Raises:
+        RemoteProtocolError: it is none.
+    """
+    if len(written) > _MAX_ATTEMPTS:
+        raise _malformed("an account of attempts")
+    read = []
+    for one in written:
+        match one:
+            case ["read" | "write" | "run" | "net" as kind, str() as target] if len(target) <= _MAX_TARGET:
+                read.append(Attempt(kind, target))
+            case _:
+                raise _malformed("an account of attempts")
+    return read
+
+
+def _for_the_module(denial: Denial) -> Denial | None:
+    """Return what the module whose act it was may hear of a denial: nothing that was found out outside its grants."""
+    match denial.layer:
+        case "router" | "policy":
+            return denial
+        case "egress":
+            grant = denial.grant if json.dumps(denial.target, ensure_ascii=False) in denial.grant else ""
+            return replace(denial, grant=grant, reason="")
+    return None
+
+
+def _each_once(denials: list[Denial]) -> list[Denial]:
+    return list({(denial.operation, denial.target): denial for denial in reversed(denials)}.values())[::-1]
+
+
+def _malformed(what: str) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{what} that is none")

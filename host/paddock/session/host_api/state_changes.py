@@ -1,0 +1,73 @@
+"""What modules change in `session_state`: each change checked, counted for the module that answers for it, then made.
+
+A change that is not a change ends the module that sent it. One that the module may not make, or that leaves more than a
+module may leave, is not made: it is noted, and the module gets what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Final
+
+from paddock.errors import Denial
+from paddock.session.quota import SharedKeys
+from paddock.session.state.ownership import Left
+from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.body import Codec, weight_of
+from paddock_sdk.protocol.shared_state import Change, is_change
+
+if TYPE_CHECKING:
+    from paddock.rpc.peer import Encoded, Peer
+    from paddock.session.module import HostedModule
+    from paddock.session.state.coordinator import HostedCoordinator
+
+_MAX_CHANGES: Final = 4096  # in one frame
+
+
+class StateService:
+    """Serves one session's workers in what they change in `session_state`."""
+
+    def __init__(self, coordinator: HostedCoordinator, codec: Codec, module_of: Callable[[Peer], HostedModule]) -> None:
+        self._coordinator = coordinator
+        self._codec = codec
+        self._module_of = module_of
+        self._keys = SharedKeys("state")
+        coordinator.on_state_written = self._on_written
+
+    def patch(self, module: HostedModule, message: Encoded) -> None:
+        """Take a module's changes.
+
+        Raises:
+            RemoteProtocolError: they are none.
+        """
+        match self._codec.decode(message.body):  # data alone, no live objects
+            case [*changes] if len(changes) <= _MAX_CHANGES and all(is_change(change) for change in changes):
+                keys = {path[0]: None for path, _ in changes}
+                try:  # before it is sent on: what is over the bound is not kept
+                    _check(module, changes, weight_of(message.body))
+                except OverLimitError as exc:
+                    module.peer.charge_weight(sum(map(self._coordinator.state_weight, keys)))
+                    self._coordinator.keep_state(module.peer, keys)
+                    for key in keys:
+                        module.deny(Denial("leave", str(Left("state", key)), module.name, reason=str(exc)))
+                    return
+                module.peer.charge_weight(sum(self._weight(module, key) for key in keys))
+                for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
+                    module.deny(refusal)
+                return
+        raise RemoteProtocolError("a change of state that is none")
+
+    def _weight(self, module: HostedModule, key: Hashable) -> int:
+        """Return what a module answers for under a key; of one that it may not change, all: it is sent that again."""
+        refused = self._coordinator.refuses_state(key, module.authority)
+        return self._coordinator.state_weight(key) if refused else module.allowance.spent(("state", key))
+
+    def _on_written(self, origin: Peer | None, key: Hashable, before: int, after: int) -> None:
+        self._keys.written(None if origin is None else self._module_of(origin).allowance, key, before, after)
+
+
+def _check(module: HostedModule, changes: list[Change], weight: int) -> None:
+    left = [("state", path[0]) for path, value in changes if value]
+    replaced = [("state", path[0]) for path, _ in changes if len(path) == 1]
+    module.allowance.check(weight, left, replaced)

@@ -1,0 +1,221 @@
+"""The kernel's session over modules in workers: the first of an application, or one that was started from it.
+
+Processes are made ready side by side when initialising begins; what is mounted, and in which order, is the contract's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from paddock.authorization.authorizer import Cleared
+from paddock.errors import AnswerTypeError, ModuleLoadError, PaddockError, PlanError, PlanProblem
+from paddock.plan.model import ModuleEntry
+from paddock.session.module import HostedModule
+from paddock.session.module_status import ModuleStatus
+from paddock.session.mount_rules import NameTakenError, check_instance
+from paddock.session.runtime import Hosting
+from paddock.session.session_plan import SessionPlan
+from paddock.session.state.coordinator import HostedCoordinator
+from paddock.session.sub_sessions.agent_plan import may_guard
+from paddock_sdk.contract.approval import ApprovalSystem
+from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.kernel.session import AmplifierSession
+from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
+
+
+class HostedSession(AmplifierSession):
+    """One session's kernel, on `hosting`, which has to be entered before this is initialised."""
+
+    def __init__(
+        self,
+        plan: SessionPlan,
+        hosting: Hosting,
+        session_id: str,
+        parent_id: str | None,
+        *,
+        approval_system: ApprovalSystem | None,
+        display_system: DisplaySystem | None,
+        is_resumed: bool,
+    ) -> None:
+        self.plan = plan
+        self._hosting = hosting
+        self._cleared: Mapping[str, Cleared] = {}
+        self._mounted: dict[str, HostedModule] = {}
+        self._problems: dict[str, PaddockError] = {}
+        self._conflict: PlanProblem | None = None
+        super().__init__(
+            plan.raw,
+            session_id=session_id,
+            parent_id=parent_id,
+            approval_system=approval_system,
+            display_system=display_system,
+            is_resumed=is_resumed,
+        )
+        self._ready = ReadyQueue()
+        self.coordinator.loader = self._ready
+
+    def _make_coordinator(self) -> HostedCoordinator:
+        self._hosted = self._hosting.make_coordinator(self._stand_in())
+        return self._hosted
+
+    @property
+    def hosted(self) -> HostedCoordinator:
+        """The coordinator, as the host has it."""
+        return self._hosted
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether it was decided what its modules may do, and so that they are started at all."""
+        return bool(self._cleared)
+
+    def admit(self, cleared: Mapping[str, Cleared]) -> None:
+        """Take what was decided of each module, by the place of its entry; workers are served from now on."""
+        self._cleared = cleared
+        self._hosting.bind(self._hosted)
+        self._hosted.tell_state_changes()
+
+    async def initialize(self) -> None:
+        """Load and mount the modules, once.
+
+        Raises:
+            PaddockError: the session cannot work.
+        """
+        if not self.initialized:
+            self._hosting.launch_ahead(
+                (self._cleared[entry.path], self.plan.told.get(entry.path, {})) for entry in self.plan.entries()
+            )
+        await super().initialize()
+
+    async def _load_entry(self, kind: str, entry: dict[str, Any], index: int) -> None:
+        planned = self.plan.at(kind, index)
+        if planned is None or planned.module != entry.get("module"):
+            name, said = str(entry.get("module")), "it came into the session's configuration after the plan was read"
+            raise ModuleLoadError(name, "start", said, hints=["put it into the plan that the session is made of"])
+        try:
+            module = await self._hosting.start(self._cleared[planned.path])
+            self._check_instance(module)
+        except PaddockError as exc:
+            self._problems[planned.path] = exc
+            raise
+        self._mounted[planned.path] = module
+        if module.wants_session_ready:
+            self._ready.enqueue_on_session_ready(module.name, lambda coordinator: self._make_ready(planned, module))
+
+    async def _make_ready(self, entry: ModuleEntry, module: HostedModule) -> None:
+        try:
+            await module.session_ready()
+        except Exception as exc:  # the module's; what may guard a gate may have wanted to register its handlers here
+            if may_guard(self._cleared[entry.path].entry):
+                self._problems[entry.path] = ModuleLoadError(module.name, "mount", f"when all was mounted: {exc}")
+            raise
+
+    def _check_instance(self, module: HostedModule) -> None:
+        """Refuse to have a provider called by a name that is another's, as the session does next."""
+        try:
+            check_instance(module.authority, self._hosted, self._hosting.values)
+        except ValueError as exc:
+            if isinstance(exc, NameTakenError):
+                self._conflict = self._conflict or exc.conflict(module.authority)
+            raise ModuleLoadError(module.name, "mount", str(exc)) from exc
+
+    def check_start(self) -> None:
+        """Refuse to go on where two entries of the plan want one name, and without what may guard a gate.
+
+        Raises:
+            PlanError: two entries want one name.
+            PaddockError: what kept a module from starting that may guard a gate.
+        """
+        self._check_conflicts()
+        for entry in self.plan.entries():
+            is_missing = entry.path in self._problems or entry.path not in self._mounted
+            if is_missing and may_guard(self._cleared[entry.path].entry):
+                problem = self._problems.get(entry.path) or ModuleLoadError(entry.module, "start", "it is not there")
+                raise problem.with_hint(
+                    f"it may be a guard, so nothing starts without it; to go on without it, write in the entry of "
+                    f"`{entry.module}`: on_failure: continue"
+                )
+
+    def _check_conflicts(self) -> None:
+        found = [module.conflict for module in self._hosting.modules.all if module.conflict is not None]
+        found += [self._conflict] if self._conflict is not None else []
+        if found:
+            raise PlanError(found)
+
+    def _fail_initialization(self, error: Exception) -> NoReturn:
+        self._check_conflicts()
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, PaddockError):
+                raise cause
+            cause = cause.__cause__
+        raise error
+
+    def _fail_execution(self, error: Exception | asyncio.CancelledError) -> NoReturn:
+        if isinstance(error, asyncio.CancelledError):  # a module's word, which must not pass for the application's
+            super()._fail_execution(error)
+        raise error
+
+    async def execute(self, prompt: str) -> Any:
+        """Run one turn; what modules wished of an earlier one is over.
+
+        Raises:
+            Exception: the session is not initialised, or the orchestrator failed.
+        """
+        self._hosted.begin_turn()
+        return await super().execute(prompt)
+
+    async def _run_orchestrator(self, prompt: str) -> Any:
+        for entry in (self.plan.orchestrator, self.plan.context):
+            if self.coordinator.get(entry.kind) is None:
+                raise ModuleLoadError(entry.module, "mount", f"it mounted nothing as the session's {entry.kind}")
+        return await super()._run_orchestrator(prompt)
+
+    def _checked_response(self, response: object) -> Any:
+        if not isinstance(response, str):
+            raise AnswerTypeError(self.plan.orchestrator.module, type(response).__name__)
+        return response
+
+    def statuses(self) -> tuple[ModuleStatus, ...]:
+        """Return how each module has fared, in the order they are mounted."""
+        return tuple(self._status_of(entry) for entry in self.plan.entries())
+
+    def _status_of(self, entry: ModuleEntry) -> ModuleStatus:
+        path = entry.path
+        module = self._hosting.modules.at(path)
+        problem = self._problems.get(path)
+        cleared = self._cleared[path]
+        code = cleared.resolution
+        live_from = code.root if code.is_live else None
+        granted = cleared.entry.permissions
+        if module is None:
+            return ModuleStatus(
+                entry.module,
+                entry.kind,
+                "",
+                False,
+                0,
+                (),
+                (),
+                problem=problem,
+                live_from=live_from,
+                place=path,
+                granted=granted,
+            )
+        return ModuleStatus(
+            module.name,
+            module.kind,
+            module.level,
+            path in self._mounted,
+            module.supervisor.restarts,
+            tuple(denial.as_dict() for denial in module.denials),
+            tuple(module.reports),
+            module.supervisor.printed_bytes,
+            module.supervisor.kept_bytes,
+            problem,
+            live_from,
+            module.denials_left_out,
+            path,
+            granted,
+        )

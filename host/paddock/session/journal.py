@@ -1,0 +1,220 @@
+"""What the context was told, kept by the host, so that its death loses and doubles nothing.
+
+Calls that change the context are noted when they have ended well, as the bytes they were made
+of. A fresh context is compared with them: an empty one gets everything, one that kept a
+beginning gets the rest, and one that holds something else of its own is left as it is, as one
+that also has the conversation of earlier sessions, with the journal's at its end. What is
+kept is bounded by the memory that it takes, so that the context has room for it, and the host.
+What is being told counts from when it is admitted. The last quarter is kept for what the session
+needs to go on, so that no tool's results and no hook's injections close the conversation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from paddock.plan.units import size_text
+from paddock.rpc.marshal import Values
+from paddock.rpc.peer import Encoded, Handle
+from paddock.rpc.router import Router
+from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.body import EncodeError, weight_of
+
+_MUTATORS: Final = frozenset({"add_message", "set_messages", "clear", "set_system_prompt_factory"})
+_MAX_WEIGHT: Final = 32 * 1024 * 1024  # bytes of memory, of a context that nothing is known of
+_OPENING: Final = 8 * 1024 * 1024  # bytes of memory that one `set_messages` takes: half a message at most
+_BESIDE: Final = 512  # bytes that a noted call takes besides
+_RESULT_SHARE: Final = 16  # of the room that is left, one goes to a single result
+_KEPT_SHARE: Final = 4  # of the conversation, one is kept for what the session needs to go on
+_CLOSING: Final = 4 * 1024  # bytes of memory that the answer to a tool call may take of what is kept
+_SAID_BY_THE_SESSION: Final = ("user", "assistant", "system", "developer")
+
+_log = logging.getLogger(__name__)
+
+
+class ContextJournal:
+    """The messages of one session's context, in the order they were added."""
+
+    def __init__(self, router: Router) -> None:
+        self.max_weight = _MAX_WEIGHT
+        self.weight = 0
+        self._router = router
+        self._values = router.values
+        self._calls: list[tuple[str, Encoded]] = []
+        self._admitted: dict[int, int] = {}  # what the calls take that are not over, by their messages
+        self._admitted_weight = 0
+        self._prompt_factory: Encoded | None = None
+        self._came_back_empty = False
+
+    def note(self, method: str, message: Encoded) -> None:
+        """Remember a call of the context that ended well."""
+        weight = self.release(message)
+        if method not in _MUTATORS:
+            return
+        if method == "set_system_prompt_factory":
+            self._prompt_factory = message
+            return
+        if method != "add_message":
+            self._calls, self.weight = [], 0
+        if method != "clear":
+            try:
+                self.weight += weight if weight and method == "add_message" else weight_of(message.body) + _BESIDE
+            except RemoteProtocolError:
+                return  # if the context took it, it meant something there; it cannot be told again
+            self._calls.append((method, message))
+
+    @property
+    def room(self) -> int:
+        """How many bytes of memory more results and injections may take."""
+        return max(0, self._open_weight - self._taken)
+
+    @property
+    def _open_weight(self) -> int:
+        return self.max_weight - self.max_weight // _KEPT_SHARE
+
+    @property
+    def _taken(self) -> int:
+        return self.weight + self._admitted_weight
+
+    def result_max(self) -> int:
+        """How many bytes of memory a result may take now, so that it leaves room for what others have to say."""
+        return self.room // _RESULT_SHARE
+
+    def admit(self, method: str, message: Encoded, is_the_sessions: bool = True) -> None:
+        """Set aside what a call that tells the context something takes, until it is noted or released.
+
+        `is_the_sessions` says that the orchestrator or the application makes it.
+
+        Raises:
+            OverLimitError: there is no room for it.
+        """
+        if method not in ("add_message", "set_messages"):
+            return
+        try:
+            size = weight_of(message.body) + _BESIDE
+        except RemoteProtocolError:
+            return  # it is over a cap, as whoever takes it says, and is not noted
+        more = size if method == "add_message" else max(0, size - self.weight)  # what is set replaces what was said
+        most = self._open_weight
+        if more and self._taken + more > most:
+            if method == "set_messages":
+                most = self.max_weight if is_the_sessions else most
+            elif self._is_needed(message, size, is_the_sessions):
+                most = self.max_weight
+            if self._taken + more > most:
+                raise OverLimitError(self._refusal(size, most))
+        self._admitted[id(message)] = more
+        self._admitted_weight += more
+
+    def release(self, message: Encoded) -> int:
+        """Count what was set aside for a call no more; return how much that was, 0 if nothing was."""
+        weight = self._admitted.pop(id(message), 0)
+        self._admitted_weight -= weight
+        return weight
+
+    def _is_needed(self, message: Encoded, size: int, is_the_sessions: bool) -> bool:
+        """Whether the session cannot go on without a message: what it says itself, and short answers to tool calls."""
+        told = self._told(message)
+        facts: dict[str, Any] = told if isinstance(told, dict) else getattr(told, "__dict__", {})
+        metadata = facts.get("metadata")
+        if not is_the_sessions or (isinstance(metadata, dict) and metadata.get("source") == "hook"):
+            return False
+        return facts.get("role") in _SAID_BY_THE_SESSION or (facts.get("role") == "tool" and size <= _CLOSING)
+
+    def _refusal(self, size: int, most: int) -> str:
+        held = f"the conversation takes {size_text(self._taken)} of the {size_text(self.max_weight)} that it may"
+        kept = ""
+        if most < self.max_weight:
+            kept = f", of which {size_text(self.max_weight - most)} are kept for what the session itself has to say"
+        return (
+            f"{held}{kept}, and there is no room for {size_text(size)} more: clear it, set a shorter one, or give the "
+            "context a larger `memory_max`, an eighth of which is the conversation's"
+        )
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the messages the context was told."""
+        messages: list[dict[str, Any]] = []
+        for _, call in self._calls:
+            told = self._told(call)
+            messages.extend(told if isinstance(told, list) else [told] if isinstance(told, dict) else [])
+        return messages
+
+    async def restore(self, handle: Handle) -> None:
+        """Bring the fresh context behind `handle` to where its predecessor was."""
+        if self._prompt_factory is not None:
+            await self._call(handle, "set_system_prompt_factory", self._prompt_factory)
+        told = self.messages()
+        present = await self._present(handle)
+        self._came_back_empty = present == []
+        if present is not None and present == told[: len(present)]:
+            known = len(present)
+            if not present and told:
+                known = opening(told, self._values)
+                await self._call(handle, "set_messages", self._values.encode([[told[:known]], {}]))
+            for message in told[known:]:
+                await self._call(handle, "add_message", self._values.encode([[message], {}]))
+        elif present is None or not _ends_with(present, self._added()):
+            _log.warning(
+                "context `%s` came back with messages of its own; they stay, nothing was added", handle.owner.name
+            )
+
+    async def ends_with(self, handle: Handle, call: Encoded) -> bool | None:
+        """Whether the last message of the context is the one that `call` adds and the journal has not noted.
+
+        None if the context cannot say: it holds more than one message does.
+        """
+        if self._came_back_empty:  # it holds what it was told since then, and was not told this
+            return False
+        present = await self._present(handle)
+        if present is None:
+            return None
+        if present == self.messages() or not _ends_with(present, [self._told(call)]):
+            return False
+        return _ends_with(present[:-1], self._added())
+
+    def _added(self) -> list[dict[str, Any]]:
+        """Return the messages that were added since the conversation was last set."""
+        added = [self._told(call) for method, call in self._calls if method == "add_message"]
+        return [message for message in added if isinstance(message, dict)]
+
+    def _told(self, call: Encoded) -> Any:
+        """Return the one argument of a call, None if it has none."""
+        try:
+            args, kwargs = self._values.decode(call)
+            return args[0] if args else next(iter(kwargs.values()), None)
+        except (RemoteProtocolError, AttributeError, LookupError, TypeError, ValueError):
+            return None  # if the context took it, it meant something there; it cannot be told again
+
+    async def _present(self, handle: Handle) -> list[dict[str, Any]] | None:
+        """Return the messages that the context holds now, None if they are more than it can say at once."""
+        try:
+            answer = await self._call(handle, "get_messages", self._values.encode([[], {}]))
+        except RuntimeError as exc:
+            if isinstance(exc, OverLimitError) or getattr(exc, "remote_type", "") == EncodeError.__name__:
+                return None  # too many bytes, or too many values
+            raise
+        messages: list[dict[str, Any]] = self._values.decode(answer)
+        return messages
+
+    async def _call(self, handle: Handle, member: str, message: Encoded) -> Encoded:
+        method = handle.description(self._values.codec).number_of(member)
+        if method is None:
+            raise AttributeError(f"context `{handle.owner.name}` has no `{member}`")
+        return await self._router.host_calls.call_now(handle, method, message)
+
+
+def _ends_with(messages: Sequence[object], last: Sequence[object]) -> bool:
+    return len(messages) >= len(last) and list(messages[len(messages) - len(last) :]) == list(last)
+
+
+def opening(messages: Sequence[object], values: Values) -> int:
+    """Return how many messages a context can be told at once, from the first one: the others are added one by one."""
+    weight = 0
+    for count, message in enumerate(messages):
+        weight += weight_of(values.encode(message).body)
+        if weight > _OPENING:
+            return max(count, 1)
+    return len(messages)

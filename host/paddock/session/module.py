@@ -1,0 +1,597 @@
+"""One module of a session, over all its lives: from its plan entry to its last exit report.
+
+A module is started when the session mounts it, and again when somebody needs it after a death.
+What it mounted and registered keeps its place over that: the same handles and the same
+registrations then stand for the objects of the new life. Starting either ends with the module
+mounted or leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from paddock.audit import AuditLog
+from paddock.errors import Denial, ModuleDiedError, ModuleLoadError, PlanProblem
+from paddock.isolation.denials.attempt import Attempt, Explainer
+from paddock.isolation.denials.attempts import Attempts
+from paddock.isolation.denials.log import DenialLog
+from paddock.plan.model import ModuleEntry
+from paddock.plan.units import size_text
+from paddock.policy.authority import Authority
+from paddock.policy.limits import ResourceLimits
+from paddock.rpc.calls import RoutedCall
+from paddock.rpc.channel import Channel
+from paddock.rpc.peer import Encoded, Handle, Peer
+from paddock.rpc.router import Router
+from paddock.session.mount_rules import NameTakenError, check_place
+from paddock.session.output_budget import OutputBudget
+from paddock.session.proxies.contributor import Contributor
+from paddock.session.proxies.function import RegisteredFunction
+from paddock.session.proxies.handler import Handler
+from paddock.session.proxies.orchestrator import OrchestratorProxy
+from paddock.session.quota import Allowance
+from paddock.session.rates import Rates
+from paddock.session.registrations import Registration, Registrations
+from paddock.session.requester import Asker, note_question
+from paddock.session.shutdown import Ending
+from paddock.session.state.coordinator import HostedCoordinator
+from paddock.session.state.descriptions import describe_anew
+from paddock.session.state.mirrors import Mirrors
+from paddock.session.state.ownership import Left
+from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
+from paddock.workers.process import ModuleProcess
+from paddock.workers.supervisor import Supervisor
+from paddock_sdk.contract.boundary_errors import ModuleGoneError
+from paddock_sdk.kernel.hooks import HookRegistry
+from paddock_sdk.protocol import (
+    PROTOCOL_VERSION,
+    Connection,
+    LocalProtocolError,
+    OverBudgetError,
+    RemoteProtocolError,
+    Role,
+)
+from paddock_sdk.protocol.methods import WorkerMethod
+from paddock_sources import Resolution
+
+_DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
+
+_UNREAD_SECONDS: Final = 60.0  # in which a module that serves no call reads something of what there is to read
+_QUOTED: Final = re.compile(r"'([^']*)'")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Life:
+    """One process of a module, and how it ended."""
+
+    process: ModuleProcess
+    peer: Peer
+    report: asyncio.Future[ExitReport]
+
+
+class HostedModule:
+    """A module of one session."""
+
+    def __init__(
+        self,
+        entry: ModuleEntry,
+        resolution: Resolution,
+        supervisor: Supervisor,
+        router: Router,
+        mirrors: Mirrors,
+        config: dict[str, Any],
+        limits: ResourceLimits,
+        audit: AuditLog,
+    ) -> None:
+        self.entry = entry
+        self.resolution = resolution
+        self.supervisor = supervisor
+        self.authority = Authority(entry)
+        self.audit = audit
+        self.ending = Ending()
+        self.allowance = Allowance()
+        self.rates = Rates(entry.kind)
+        self.open_approvals = 0
+        self._denials = DenialLog(self.kind, self.name, audit, router.now)
+        self.attempts = Attempts(self._denials.record, router.spawn, self.rates.attempts, self._denials.leave_out)
+        self.limits = limits
+        self.wants_session_ready = False
+        self.conflict: PlanProblem | None = None  # with another entry of the plan, over a name
+        self.on_born: Callable[[HostedModule, Peer], None] = lambda module, peer: None
+        self.on_mounted: Callable[[str, Handle], None] = lambda point, handle: None
+        self.on_restarted: Callable[[HostedModule], Awaitable[None]] | None = None
+        self._router = router
+        self._mirrors = mirrors
+        self._config = config
+        self._life: _Life | None = None
+        self._registrations = Registrations(router.values.codec)
+        self._was_mounted = False
+        self._ahead: asyncio.Future[Exception | None] | None = None
+        self._made_ready: ModuleProcess | None = None  # whose end of the connection nobody has taken over yet
+        self._level = ""
+        self._lock = asyncio.Lock()
+        supervisor.on_exit(self._on_exit)
+
+    @property
+    def name(self) -> str:
+        """What people call it: the module's id, and its instance where there are several."""
+        return self.entry.instance_id or self.entry.module
+
+    @property
+    def kind(self) -> str:
+        return self.entry.kind
+
+    @property
+    def peer(self) -> Peer:
+        """The worker of the current or latest life."""
+        assert self._life is not None, "a module speaks only once it has been started"
+        return self._life.peer
+
+    @property
+    def is_running(self) -> bool:
+        return self._life is not None and self._life.peer.is_open
+
+    @property
+    def was_mounted(self) -> bool:
+        """Whether it has ever been mounted, in this life or an earlier one."""
+        return self._was_mounted
+
+    @property
+    def reports(self) -> list[ExitReport]:
+        return self.supervisor.reports
+
+    @property
+    def level(self) -> str:
+        """How the module's process is shut in."""
+        return self._level
+
+    @property
+    def explainer(self) -> Explainer | None:
+        """What explains to people which of the module's attempts were refused, and why; nothing does by default."""
+        return self.attempts.explainer
+
+    @explainer.setter
+    def explainer(self, explainer: Explainer | None) -> None:
+        self.attempts.explainer = explainer
+
+    # -- lives -----------------------------------------------------------------------------
+
+    def launch_ahead(self, turn: anyio.CapacityLimiter) -> None:
+        """Have the first process made ready in its `turn`; nothing of the module runs before it is started."""
+        self._ahead = asyncio.get_running_loop().create_future()
+        self._router.spawn(self._launch(self._ahead, turn))
+
+    async def _launch(self, ahead: asyncio.Future[Exception | None], turn: anyio.CapacityLimiter) -> None:
+        problem: Exception | None = None
+        try:
+            async with turn:
+                self._made_ready = await self.supervisor.start()
+        except Exception as exc:  # told to whoever starts the module
+            problem = exc
+        finally:
+            ahead.set_result(problem)
+
+    async def _process(self) -> ModuleProcess:
+        """Return the process of the next life.
+
+        Raises:
+            LaunchError: none could be made.
+            QuarantinedError: it died too often to be tried again.
+        """
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            problem = await asyncio.shield(ahead)
+            if problem is not None:
+                raise problem
+        elif self.supervisor.process is not None:  # its connection is gone, and it not quite yet
+            await self.supervisor.report(self.supervisor.process)
+        process = await self.supervisor.start()
+        made_ready, self._made_ready = self._made_ready, None
+        if made_ready is not None and made_ready is not process:  # it has died meanwhile
+            made_ready.rpc.close()
+        return process
+
+    async def start(self) -> None:
+        """Have the module running and mounted.
+
+        Raises:
+            LaunchError: no process could be made.
+            QuarantinedError: it died too often to be tried again.
+            ModuleLoadError: it did not greet, could not be imported, or did not mount.
+        """
+        async with self._lock:
+            if self.is_running:
+                return
+            is_restart = self._was_mounted
+            process = await self._process()
+            self._level = process.ready.lockdown.level
+            peer = Peer(
+                self.name,
+                self.kind,
+                self._router,
+                self.authority,
+                self.limits.runtime_max,
+                self.limits.calls_max,
+                self.rates.work,
+                self.rates.answers,
+            )
+            connection = Connection(Role.HOST, receive_limit=self.limits.frame_max)
+            peer.channel = Channel(connection, peer, _UNREAD_SECONDS, batch=self._router.batch)
+            peer.open_bytes_max = self.limits.open_bytes_max
+            self._life = _Life(process, peer, asyncio.get_running_loop().create_future())
+            self.on_born(self, peer)
+            self._registrations.begin_life(peer)
+            self.allowance.begin_life()
+            try:
+                with anyio.fail_after(self.limits.start_max) as time:
+                    await self._bring_up(process, peer, is_restart, time)
+            except TimeoutError as exc:
+                limit = LimitHit("start_max", f"{self.limits.start_max:g} s", "", "host timer")
+                self._abandon(peer, ExitReason.TIMEOUT, limit=limit)
+                said = f"it was not mounted within {self.limits.start_max:g} s"
+                raise ModuleLoadError(self.name, "start", said, report=await self._death()) from exc
+            except LocalProtocolError as exc:
+                self._abandon(peer, ExitReason.START, detail=str(exc))
+                raise ModuleLoadError(self.name, "start", f"the session cannot be told to it: {exc}") from exc
+            except BaseException as exc:
+                self._abandon(peer, ExitReason.START, detail=getattr(exc, "summary", ""))
+                raise
+            self._registrations.end_beginning()
+            self._was_mounted = True
+            self.audit.record("module.started", module=self.name, level=self._level, again=is_restart)
+
+    async def _bring_up(self, process: ModuleProcess, peer: Peer, is_restart: bool, time: anyio.CancelScope) -> None:
+        # The context answers nobody before it knows what its predecessor knew.
+        peer.is_restoring = is_restart and self.on_restarted is not None
+        await peer.channel.open(process.rpc)
+        if self.limits.output_max is not None:
+            process.output.on_data = OutputBudget(
+                self.limits.output_max, peer.channel.calls, self._on_output_spent
+            ).note
+        await self._greet(peer)
+        self._mirrors.attach(peer)
+        await self._mount(peer, time)
+        if is_restart and self.on_restarted is not None:
+            try:
+                await self.on_restarted(self)
+            except Exception as exc:  # whatever the module raised over it
+                said = f"what it knew could not be told to it again: {exc}"
+                raise ModuleLoadError(self.name, "mount", said) from exc
+        if is_restart and self.wants_session_ready:
+            await self._ask_ready(time)
+        peer.is_restoring = False
+
+    def _abandon(self, peer: Peer, reason: ExitReason, *, limit: LimitHit | None = None, detail: str = "") -> None:
+        """End a life that did not get as far as being mounted.
+
+        What the first one has done so far is taken back; what an earlier life did waits for the next.
+        """
+        self.supervisor.end(reason, limit, detail=detail)
+        peer.channel.close()
+        if not self._was_mounted:
+            self._registrations.take_back_all()
+
+    async def _greet(self, peer: Peer) -> None:
+        hello = await peer.hello
+        if hello is None:
+            report = await self._death()
+            said = report.describe() if report is not None else "it closed its connection"
+            tail = "\n".join(report.stderr_tail) if report is not None else ""
+            raise ModuleLoadError(self.name, "handshake", said, traceback=tail, report=report)
+        try:
+            greeting = self._router.values.codec.decode(hello.body)
+        except RemoteProtocolError as exc:
+            raise ModuleLoadError(self.name, "handshake", str(exc)) from exc
+        spoken = greeting.get("protocol") if isinstance(greeting, dict) else None
+        if spoken != PROTOCOL_VERSION:
+            raise ModuleLoadError(
+                self.name, "handshake", f"it speaks protocol {spoken!r}; this host speaks {PROTOCOL_VERSION}"
+            )
+        welcome = self._router.values.encode({"protocol": PROTOCOL_VERSION, "frame_max": self.limits.frame_max})
+        peer.channel.write(peer.channel.connection.send_welcome(welcome.body))
+
+    async def _mount(self, peer: Peer, time: anyio.CancelScope) -> None:
+        values = self._router.values
+        request = {
+            "import_root": str(self.resolution.import_root),
+            "libraries": [str(folder) for folder in self.resolution.libraries],
+            "package": self.resolution.package,
+            "attribute": self.resolution.attribute,
+            "config": self._config,
+        }
+        try:
+            written = values.encode(request)
+            answer = values.decode(await self._router.host_calls.ask(peer, WorkerMethod.MOUNT, written, time))
+        except ModuleGoneError as exc:
+            report = await self._death()
+            said = report.describe() if report is not None else str(exc)
+            tail = "\n".join(report.stderr_tail) if report is not None else ""
+            raise ModuleLoadError(self.name, "mount", said, traceback=tail, report=report) from exc
+        except Exception as exc:  # its runtime answers a mount with an outcome; this one is no runtime of ours
+            raise ModuleLoadError(self.name, "mount", f"its runtime failed: {exc}") from exc
+        match answer:
+            case {"mounted": True, "on_session_ready": bool() as wants}:
+                self.wants_session_ready = wants
+            case {"mounted": False, "stage": "import" | "lookup" | "mount" as stage, "error": BaseException() as error}:
+                raise self._load_error(stage, error)
+            case _:
+                raise ModuleLoadError(self.name, "mount", "its runtime gave an answer that is none")
+
+    def _load_error(self, stage: str, error: BaseException) -> ModuleLoadError:
+        kind = getattr(error, "remote_type", type(error).__name__)
+        trace = str(getattr(error, "remote_traceback", ""))
+        if stage == "lookup":
+            return ModuleLoadError(
+                self.name,
+                "mount",
+                str(error),
+                hints=["a module's package defines `async def mount(coordinator, config)`"],
+            )
+        if stage == "import":
+            return ModuleLoadError(
+                self.name,
+                "import",
+                f"{kind}: {error}",
+                traceback=trace,
+                hints=[_import_hint(error, self.resolution.package_dir)],
+            )
+        return ModuleLoadError(self.name, "mount", f"{kind}: {error}", traceback=trace)
+
+    async def session_ready(self) -> None:
+        """Let the module know that everything is mounted.
+
+        Raises:
+            TimeoutError: it has not taken note within the time it has to start.
+        """
+        with anyio.fail_after(self.limits.start_max) as time:
+            await self._ask_ready(time)
+
+    async def _ask_ready(self, time: anyio.CancelScope) -> None:
+        nothing = self._router.values.encode([])
+        await self._router.host_calls.ask(self.peer, WorkerMethod.SESSION_READY, nothing, time)
+
+    async def stop(self) -> None:
+        """End the module for good."""
+        if self._life is None:  # nothing of it has run in what was made ready, and nobody there hears a goodbye
+            self.supervisor.end(ExitReason.KILLED_BY_HOST)
+        try:
+            await self.supervisor.stop(self._goodbye)
+        finally:
+            if self._made_ready is not None:
+                self._made_ready.rpc.close()
+            if self._life is not None:
+                self._life.peer.channel.close()
+
+    async def _goodbye(self) -> None:
+        if self.is_running:
+            self.peer.channel.goodbye()
+
+    # -- deaths ----------------------------------------------------------------------------
+
+    def on_lost(self, peer: Peer) -> None:
+        """The connection is gone; see to it that the process is as well."""
+        self._mirrors.detach(peer)
+        process = self.supervisor.process
+        if process is not None and self._life is not None and self._life.peer is peer:
+            self._router.spawn(self._see_it_end(process))
+
+    async def _see_it_end(self, process: ModuleProcess) -> None:
+        await self.supervisor.report(process)
+
+    def on_violation(self, error: RemoteProtocolError) -> None:
+        """The module broke the protocol; it is ended for that."""
+        _log.warning("module `%s` broke the protocol: %s", self.name, error)
+        limit = None
+        if isinstance(error, OverBudgetError):
+            limit = LimitHit(error.limit, str(error.allowed), str(error.observed), "protocol")
+        self.supervisor.end(ExitReason.PROTOCOL, limit, detail=str(error))
+
+    def on_overdue(self, call: RoutedCall, method: str) -> None:
+        """A call has run longer than it may; the module is ended for that."""
+        self.supervisor.call_in_flight = method
+        limit = LimitHit("runtime_max", f"{self.limits.runtime_max:g} s", "", "host timer")
+        self.supervisor.end(ExitReason.TIMEOUT, limit)
+
+    def on_over_quota(self, limit: LimitHit) -> None:
+        """The module's kept folder holds more than it may; it is ended for that."""
+        self.supervisor.end(ExitReason.DISK, limit)
+
+    def _on_output_spent(self, printed: int) -> None:
+        """The module has printed more during a call than it may; it is ended for that."""
+        limit = LimitHit("output_max", size_text(self.limits.output_max or 0), size_text(printed), "host count")
+        self.supervisor.end(ExitReason.OUTPUT, limit)
+
+    async def death(self, peer: Peer, method: str) -> ModuleDiedError:
+        """Return the error that tells how the life behind `peer` ended, during `method`."""
+        report = await self._death() if self._life is not None and self._life.peer is peer else None
+        if report is None:
+            report = ExitReport(self.name, ExitReason.KILLED_BY_HOST, 0.0)
+        else:
+            report = self._during(method, report)
+        return ModuleDiedError(self.name, report)
+
+    def _during(self, method: str | None, report: ExitReport) -> ExitReport:
+        """Return a report that names the call in flight, in the place of one that names none."""
+        if method is None or report.call_in_flight is not None:
+            return report
+        complete = replace(report, call_in_flight=method)
+        self.supervisor.reports[:] = [complete if known is report else known for known in self.reports]
+        return complete
+
+    async def _death(self) -> ExitReport | None:
+        life = self._life
+        if life is None:
+            return None
+        with anyio.move_on_after(_DEATH_SECONDS):
+            return await asyncio.shield(life.report)
+        return None
+
+    def _on_exit(self, report: ExitReport) -> None:
+        life = self._life
+        if life is not None and not life.report.done():
+            call = life.peer.channel.latest_call
+            report = self._during(self._router.method_name(call) if isinstance(call, RoutedCall) else None, report)
+            left = [Attempt(kind, target) for kind, target in life.process.last_attempts]
+            self.attempts.weigh(left, has_failed=False, now=self._router.now())
+            life.report.set_result(report)
+            if life.peer.channel.is_held:  # no caller waits for its notifications
+                life.peer.channel.close()
+        self.audit.record("module.ended", module=self.name, report=report.as_dict())
+
+    # -- what it mounts and registers ------------------------------------------------------
+
+    def owns(self, obj: object) -> bool:
+        """Whether something is an object of this module's own, of its current life."""
+        return isinstance(obj, Handle) and obj.owner is self.peer
+
+    def mount(self, coordinator: HostedCoordinator, point: str, name: str | None, obj: object) -> None:
+        """Mount an object of this module, or renew the mount of an earlier life.
+
+        Raises:
+            CallRefusedError: the point is for another kind of module.
+            ValueError: the name is another module's, or the point takes no objects.
+            TypeError: the object is plain data.
+        """
+        if not isinstance(obj, Handle) or not self.owns(obj):
+            raise TypeError("only an object of the module's own can be mounted")
+        if obj.description(self._router.values.codec).properties:
+            self.peer.computes = True
+        if name is None and point in ("tools", "providers"):
+            name = obj.description(self._router.values.codec).attributes.get("name")
+        place = (point, name)
+        act = self._registrations.renew(("mount", *place), obj)
+        if act is not None:
+            self._mirrors.redescribed(act.own_handle)
+            return
+        values, was_mounted = self._router.values, self._was_mounted
+        check_place(self.authority, coordinator, values, point, name, owns=self.owns, was_mounted=was_mounted)
+        coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
+        self._registrations.add(("mount", *place), obj, lambda: self._withdraw(coordinator, obj, place))
+        self.on_mounted(point, obj)
+
+    def _withdraw(self, coordinator: HostedCoordinator, handle: Handle, place: tuple[str, str | None]) -> None:
+        """Unmount an object from where it was mounted, or is now: a provider may have been given another name."""
+        present = coordinator.get(*place)
+        if present is not None and self._router.values.handle_of(present) is handle:
+            coordinator.unmount_from(self.peer, *place)
+        elif handle.mounted is not None:
+            coordinator.unmount_from(self.peer, *handle.mounted)
+
+    def _stand_in(self, point: str, handle: Handle) -> object:
+        values = self._router.values
+        if point == "orchestrator":
+            proxy = OrchestratorProxy(values, handle, partial(describe_anew, self._router, self._mirrors))
+            values.bind(proxy, handle)
+            return proxy
+        return values.object_of(handle)
+
+    def unmount(self, point: str, name: str | None) -> bool:
+        """Unmount an object of this module; return whether there was one: what is another's stays."""
+        act = self._registrations.of("mount", point, name)
+        if act is not None:
+            self._registrations.take_back(act)
+        return act is not None
+
+    def mounted_at(self, handle: Handle) -> str | None:
+        """Return the point at which `handle` is mounted, if it is."""
+        key = self._registrations.key_of(handle, "mount")
+        return str(key[1]) if key is not None else None
+
+    def handle_at(self, point: str) -> Handle | None:
+        """Return the handle of what this module mounted at a point that holds one object."""
+        act = self._registrations.of("mount", point, None)
+        return act.own_handle if act is not None else None
+
+    def register_handler(
+        self, hooks: HookRegistry, event: str, priority: int, name: str | None, function: RegisteredFunction
+    ) -> Registration:
+        """Register a handler of this module, or renew the registration of an earlier life."""
+        act = self._registrations.renew(("handler", event, name), function.handle)
+        if act is None:
+            ask = partial(note_question, Asker(self.kind, self.name))
+            values, on_failure = self._router.values, self.entry.on_failure
+            proxy = Handler(values, function, self.name, on_failure, ask, self.ending)
+            unregister = hooks.register(event, proxy, priority, name)
+            act = self._registrations.add(("handler", event, name), function.handle, unregister)
+        return act
+
+    def unregister_handler(self, act: Registration) -> None:
+        """Remove a handler of this module, if it is still registered."""
+        self._registrations.take_back(act)
+
+    def latest_handler(self, name: str) -> Registration | None:
+        """Return the registration of this module's most recent handler under `name`."""
+        return self._registrations.latest_handler(name)
+
+    def contribute(self, coordinator: HostedCoordinator, channel: str, name: str, function: RegisteredFunction) -> None:
+        """Add a contributor of this module, or renew that of an earlier life."""
+        key = ("contributor", channel, name)
+        if self._registrations.renew(key, function.handle) is None:
+            withdraw = coordinator.contribute_from(self.peer, channel, name, Contributor(self._router, function))
+            self._registrations.add(key, function.handle, withdraw)
+
+    def offer(self, coordinator: HostedCoordinator, name: str, value: Encoded) -> None:
+        """Offer a capability, or renew that of an earlier life; one that is an object keeps its handle.
+
+        Raises:
+            NameTakenError: an object of another's is offered under that name.
+        """
+        handle = value.handles[0] if len(value.handles) == 1 and isinstance(value.handles[0], Handle) else None
+        if handle is not None and self._registrations.renew(("capability", name), handle) is not None:
+            return
+        thing = Left("capability", name)
+        if (refusal := coordinator.ownership.refusal(thing, self.authority)) is not None:
+            self.allowance.give_back(("capability", name))
+            self.deny(refusal)
+            owner = coordinator.ownership.owner_of(thing)
+            raise NameTakenError(f"{refusal.describe()}; {refusal.hint}", name, owner)
+        coordinator.offer_from(self.peer, self.authority, name, value)
+        if handle is not None:
+            self._registrations.add(("capability", name), handle, lambda: coordinator.retract(name, value))
+
+    # -- what it was refused ---------------------------------------------------------------
+
+    @property
+    def denials(self) -> tuple[Denial, ...]:
+        """What the module was refused so far, each thing once."""
+        return self._denials.all
+
+    @property
+    def denials_left_out(self) -> int:
+        """How many acts were refused, or perhaps were, beyond those that are noted."""
+        return self._denials.left_out
+
+    def denials_since(self, when: float) -> tuple[Denial, ...]:
+        """Return what it was refused at or after `when`, in the loop's time."""
+        return self._denials.since(when)
+
+    def note_conflict(self, error: NameTakenError) -> None:
+        """Note that a name is taken, which is the plan's to settle if another entry took it before this one started."""
+        if not self._was_mounted and self.conflict is None:
+            self.conflict = error.conflict(self.authority)
+
+    def deny(self, denial: Denial) -> None:
+        """Note an act that was refused."""
+        self._denials.record(denial)
+
+
+def _import_hint(error: BaseException, package_dir: Path) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        wanted = _QUOTED.search(str(error))  # its attributes stayed in the worker
+        what = f"`{wanted[1]}`" if wanted else "what it imports"
+        return (
+            f"{what} is no part of the module; a module can import the standard library, its own code, "
+            "amplifier_core, msgpack, pydantic and what its pyproject.toml names as `dependencies`"
+        )
+    return f"its code is in {package_dir}"

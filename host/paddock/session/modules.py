@@ -1,0 +1,172 @@
+"""The modules of one session, and what becomes of calls into one that died.
+
+A tool's call ends as a failed result, a provider's as an error that may be tried again, an
+orchestrator's turn as an error. The context is started again and brought to where it was, and
+the call is made once more. Whoever is called later is started again first. This is the session's
+table of failures; it decides, and asks the module and the journal to act.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from paddock.errors import ModuleError
+from paddock.plan.units import size_text
+from paddock.rpc.calls import RoutedCall
+from paddock.rpc.peer import Encoded, Handle, Peer
+from paddock.rpc.router import Router
+from paddock.session.journal import ContextJournal
+from paddock.session.module import HostedModule
+from paddock.workers.exit_report import ExitReport
+from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
+from paddock_sdk.contract.llm_errors import ProviderUnavailableError
+from paddock_sdk.contract.models import ToolResult
+from paddock_sdk.protocol import RemoteProtocolError
+
+_CONTEXT_TRIES: Final = 3  # lives of a context that one call may cost before the call fails
+
+
+def failed_result(error: Exception, report: ExitReport | None = None) -> ToolResult:
+    """Return what a tool's caller gets in place of an answer: what went wrong and, of a death, the report."""
+    report = getattr(error, "report", None) or report
+    failure = {
+        "type": type(error).__name__,
+        "message": str(error),
+        "report": report.as_dict() if isinstance(report, ExitReport) else None,
+    }
+    return ToolResult(success=False, error=failure)
+
+
+class HostedModules:
+    """Every module of the session, by the worker that is, or was, its own."""
+
+    def __init__(self, router: Router, journal: ContextJournal) -> None:
+        self.all: list[HostedModule] = []
+        self._by_path: dict[str, HostedModule] = {}
+        self._router = router
+        self._journal = journal
+        self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as somebody asks for one
+
+    def add(self, module: HostedModule) -> None:
+        """Take a module into the session."""
+        self.all.append(module)
+        self._by_path[module.entry.path] = module
+        module.on_born = self._on_born
+        module.on_mounted = self._on_mounted
+        if module.kind == "context":
+            self._journal.max_weight = module.limits.conversation_max
+            module.on_restarted = self._restore_context
+
+    def at(self, path: str) -> HostedModule | None:
+        """Return the module of the entry at a place in the plan, if it was taken on."""
+        return self._by_path.get(path)
+
+    def of(self, peer: Peer) -> HostedModule:
+        """Return the module whose worker `peer` is or was."""
+        return self._by_peer[peer]
+
+    def _on_born(self, module: HostedModule, peer: Peer) -> None:
+        self._by_peer[peer] = module
+
+    # -- the router's side -----------------------------------------------------------------
+
+    def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
+        """End the module that broke the protocol."""
+        self.of(peer).on_violation(error)
+
+    def on_lost(self, peer: Peer) -> None:
+        """A module's connection is gone."""
+        self.of(peer).on_lost(peer)
+
+    def on_overdue(self, peer: Peer, call: RoutedCall) -> None:
+        """End the module that has kept a call too long."""
+        self.of(peer).on_overdue(call, self._router.method_name(call))
+
+    async def revive(self, handle: Handle, method: str) -> Encoded | None:
+        """Start the owner of `handle` again; return what stands in for its answer when it stays dead.
+
+        Raises:
+            ModuleError: it stays dead, and its kind has no stand-in.
+            ModuleGoneError: it lives, but what `handle` stood for is of its earlier life.
+        """
+        module = self.of(handle.owner)
+        try:
+            await module.start()
+        except ModuleError as exc:
+            return self._instead(module, handle, method, exc)
+        if not handle.owner.is_open:
+            raise ModuleGoneError(f"module `{module.name}` was started again; this object was of its earlier life")
+        return None
+
+    async def answer_for(self, call: RoutedCall, method: str, tries: int) -> Encoded | None:
+        """Return what stands in for a lost answer, None when the call is to be made again.
+
+        Raises:
+            ModuleDiedError: nothing stands in for it.
+        """
+        module = self.of(call.handle.owner)
+        died = await module.death(call.handle.owner, method)
+        if module.kind == "context" and module.mounted_at(call.handle) == "context":
+            if tries >= _CONTEXT_TRIES:
+                raise died
+            return await self._call_context_again(module, call, method, died)
+        return self._instead(module, call.handle, method, died)
+
+    async def _call_context_again(
+        self, module: HostedModule, call: RoutedCall, method: str, died: ModuleError
+    ) -> Encoded | None:
+        instead = await self.revive(call.handle, method)
+        if instead is not None:
+            return instead
+        if method == "add_message":
+            was_taken = await self._journal.ends_with(call.handle, call.message)
+            if was_taken is None:
+                raise died  # told again, it might be there twice
+            if was_taken:
+                self._journal.note(method, call.message)
+                return self._router.values.encode(None)
+        return None
+
+    def _instead(self, module: HostedModule, handle: Handle, method: str, error: ModuleError) -> Encoded:
+        """Return what stands in for an answer that will not come, by the module's kind.
+
+        Raises:
+            ModuleError: `error` itself, where nothing does.
+        """
+        point = module.mounted_at(handle)
+        if point == "tools" and method == "execute":
+            return self._router.values.encode(failed_result(error))
+        if point == "providers":
+            # No seconds to wait: it is started again when it is next called.
+            raise ProviderUnavailableError(str(error), provider=module.name, retryable=True, retry_after=0.0) from error
+        raise error
+
+    def instead_of(self, call: RoutedCall, method: str, weight: int, most: int) -> Encoded | None:
+        """Return a failed result in place of a tool's that is too large to become part of the conversation."""
+        if method != "execute":
+            return None
+        name = self.of(call.owner).name
+        left = size_text(self._journal.room)
+        said = (
+            f"`{name}` answered with {size_text(weight)}, counted as memory, and a result may have {size_text(most)} "
+            f"now: a sixteenth of the {left} that the conversation has left for results; ask it for less at a time, "
+            "or clear the conversation"
+        )
+        return self._router.values.encode(failed_result(OverLimitError(said)))
+
+    def _on_mounted(self, point: str, handle: Handle) -> None:
+        if point == "context":
+            handle.admit, handle.on_success = self._admit, self._journal.note
+            handle.release = self._journal.release
+        elif point == "tools":
+            handle.answer_max = self._journal.result_max
+
+    def _admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
+        module = self._by_peer.get(caller) if caller is not None else None  # none: the application, or another session
+        self._journal.admit(method, message, module is None or module.kind == "orchestrator")
+
+    async def _restore_context(self, module: HostedModule) -> None:
+        handle = module.handle_at("context")
+        if handle is not None:
+            await self._journal.restore(handle)

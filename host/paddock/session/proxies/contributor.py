@@ -1,0 +1,47 @@
+"""A contributor that a module registered, as the session asks it for its contribution."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from paddock.rpc import fan_in as gathering
+from paddock.rpc.peer import Handle
+from paddock.rpc.router import Router
+from paddock.session.proxies.function import RegisteredFunction
+
+
+class Contributor:
+    """Asks a module's function; of what is not its to give, the contribution holds no more than the name."""
+
+    def __init__(self, router: Router, function: RegisteredFunction) -> None:
+        self._router = router
+        self._function = function
+        router.values.stand_for(self, function.handle)
+
+    def __call__(self) -> Any:
+        """Return something to await, on another thread than the session's the contribution itself."""
+        asking = self._contribution()
+        if self._router.is_at_hand:
+            return asking
+        return asyncio.run_coroutine_threadsafe(asking, self._router.loop).result()
+
+    async def _contribution(self) -> Any:
+        values = self._router.values
+        gathered, name = gathering.current.get(), self._function.registered_by
+        if gathered is not None and not gathered.has_room_for(name):
+            return None
+        answer = await self._function.call(values.encode([[], {}]))
+        if gathered is not None and not gathered.admits(name, answer.body):
+            return None
+        return values.decode_named(answer, self._is_given)
+
+    def _is_given(self, contributed: Handle) -> bool:
+        """Whether a worker's object is there for who asks: what is mounted is, which takes a right of their own."""
+        function = self._function.handle
+        if not isinstance(function, Handle):
+            return False
+        giver = function.owner
+        if contributed.owner is giver or contributed.mounted is not None:
+            return True
+        return giver.may_give(contributed, giver)

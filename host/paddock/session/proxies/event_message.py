@@ -1,0 +1,56 @@
+"""An event as handlers in workers are sent it, and the answer that none of them changed it: packed once for both.
+
+A small message is put together around data that is packed already, and has the very bytes that encoding the whole
+gives. What is larger, or might be over a cap with what goes around it, is encoded as a whole.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import msgpack
+
+from paddock.rpc.marshal import Values
+from paddock.rpc.peer import Encoded
+from paddock_sdk.contract.models import HookResult
+from paddock_sdk.kernel.payload import Payload
+from paddock_sdk.protocol.body import Ext
+
+_EVENTS: Final = 256  # names that are kept packed; modules may make up more
+_LEVELS: Final = 3  # that data is inside of, in the answer; one less in the message
+_MESSAGE: Final = b"\x92\x92"  # [[event, data], {}]: an array of two, the first of which is one of two
+_NO_KEYWORDS: Final = b"\x80"
+_MODEL: Final = bytes((Ext.MODEL,))
+_UNCHANGED: Final = msgpack.packb(["HookResult", {"action": "continue", "data": None}])[:-1]  # as far as the data
+
+
+def event_message(values: Values, event: str, payload: Payload) -> Encoded:
+    """Return the arguments of every handler of an event."""
+    message = payload.cache.get("message")
+    if isinstance(message, Encoded):
+        return message
+    data = values.codec.encode_shallow(payload.shared, _LEVELS)
+    if data is not None and event.isascii():
+        payload.cache["data"] = data
+        message = Encoded(b"".join((_MESSAGE, _packed(event), data, _NO_KEYWORDS)))
+    else:
+        message = values.encode([[event, payload.shared], {}])
+    payload.cache["message"] = message
+    return message
+
+
+def unchanged(values: Values, payload: Payload) -> Encoded:
+    """Return the answer to an event whose handlers let it pass as it is."""
+    data = payload.cache.get("data")
+    if not isinstance(data, bytes) or not payload.is_mapping:
+        return values.encode(HookResult(action="continue", data=payload.shared if payload.is_mapping else {}))
+    size = len(_UNCHANGED) + len(data)
+    head = bytes((0xC7, size)) if size <= 0xFF else b"\xc8" + size.to_bytes(2, "big")  # of an extension
+    return Encoded(b"".join((head, _MODEL, _UNCHANGED, data)))
+
+
+@lru_cache(maxsize=_EVENTS)
+def _packed(event: str) -> bytes:
+    packed: bytes = msgpack.packb(event)
+    return packed

@@ -1,0 +1,119 @@
+"""A handler that lives in a worker, as the host's hook registry calls it.
+
+An event is encoded once however many handlers hear it. A handler that answers badly or raises is
+the registry's to judge; one that cannot be asked, or whose process dies or overstays over it, is
+answered for here, by the policy of its plan entry: what guards a gate keeps it shut.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from paddock.errors import CallRefusedError, ModuleError
+from paddock.rpc import fan_in as gathering
+from paddock.rpc.calls import DirectCall, HostCall, IncomingCall
+from paddock.rpc.marshal import Values
+from paddock.session.proxies.event_message import event_message
+from paddock.session.proxies.function import RegisteredFunction
+from paddock_sdk.contract import events
+from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
+from paddock_sdk.contract.models import HookResult
+from paddock_sdk.kernel.payload import Payload
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+
+OnFailure = Literal["deny", "continue"]
+
+_GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
+_NOTHING: Final = b"\xc0"  # the whole body of an answer of None, which is what most handlers say
+
+_log = logging.getLogger(__name__)
+
+
+class HookProxy:
+    """One registration of a handler by the module `name`."""
+
+    def __init__(
+        self,
+        values: Values,
+        function: RegisteredFunction,
+        name: str,
+        on_failure: OnFailure | None,
+        on_question: Callable[[object], None],
+    ) -> None:
+        """`on_question` is told of each question that the handler answers with, before anybody is asked it."""
+        self._values = values
+        self._on_question = on_question
+        self._function = function
+        self._name = name
+        self._on_failure = on_failure
+
+    def begin(
+        self, origin: IncomingCall, event: str, payload: Payload, on_ended: Callable[[DirectCall], None]
+    ) -> DirectCall | None:
+        """Put the event on the handler's wire, for a worker's request; None where that takes more than writing it.
+
+        Raises:
+            Exception: it cannot be put there.
+        """
+        return self._function.begin(origin, event_message(self._values, event, payload), on_ended)
+
+    async def deliver(self, event: str, payload: Payload, begun: HostCall | None = None) -> object:
+        """Ask the handler; what the module's death or delay comes to is answered in its place.
+
+        If the question was `begun` before, its answer is waited for.
+        """
+        if not self._function.is_callable:
+            raise TypeError(f"a handler of module `{self._name}` cannot be called")
+        try:
+            message = event_message(self._values, event, payload)
+            gathered = gathering.current.get()
+            answer = await self._function.call(message, begun)
+        except (
+            CallRefusedError,
+            ModuleError,
+            ModuleGoneError,
+            DeadlockError,
+            OverLimitError,
+            LocalProtocolError,
+        ) as exc:
+            if hasattr(exc, "remote_type"):  # it came over the wire: the handler was asked, and raised this
+                raise
+            return self._in_its_place(event, exc)
+        if answer.body == _NOTHING:
+            return None
+        try:
+            # Read, and written down for every later handler: what it was only shown, a module cannot have told.
+            result = self._values.decode_named(answer)
+        except RemoteProtocolError:
+            return answer  # which is no hook result, and counts as any other answer that is none
+        if gathered is not None and (gathered.keeps_all or _injects(result)):  # then it is kept until all were asked
+            if not gathered.admits(self._name, answer.body):
+                return None
+        match result:
+            case HookResult(action="ask_user", approval_prompt=prompt):
+                self._on_question(prompt)
+            case {"action": "ask_user"}:
+                self._on_question(result.get("approval_prompt"))
+        return result
+
+    def _in_its_place(self, event: str, error: Exception) -> object:
+        name, said, policy = self._name, getattr(error, "summary", str(error)), self._policy(event)
+        _log.warning("hook `%s` could not be asked about %s, which counts as %s: %s", name, event, policy, said)
+        return self.answer_for(event, said)
+
+    def answer_for(self, event: str, said: str) -> object:
+        """Return what counts as the answer of a handler that could not be asked; `said` is why."""
+        if self._policy(event) == "continue":
+            return None
+        return {"action": "deny", "reason": f"hook `{self._name}` could not be asked: {said}"}
+
+    def _policy(self, event: str) -> OnFailure:
+        return self._on_failure or ("deny" if event in _GATES else "continue")
+
+
+def _injects(said: Any) -> bool:
+    """Whether an answer has something put into the context."""
+    action = said.get("action") if isinstance(said, dict) else getattr(said, "action", None)
+    return action == "inject_context"

@@ -1,0 +1,44 @@
+"""The orchestrator of a session, which lives in a worker and finds everything it needs there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from paddock.errors import ModuleLoadError
+from paddock.rpc.marshal import Values
+from paddock.rpc.peer import Handle
+from paddock.text import escape
+
+
+class OrchestratorProxy:
+    """Runs turns in the orchestrator's own process, each after `before_turn`."""
+
+    def __init__(self, values: Values, handle: Handle, before_turn: Callable[[], Awaitable[None]]) -> None:
+        self._values = values
+        self._handle = handle
+        self._before_turn = before_turn
+
+    async def execute(self, prompt: str, **session: Any) -> Any:
+        """Run one turn; the session's objects are at hand in the worker, so only the prompt is sent.
+
+        Raises:
+            Exception: what the orchestrator raised, with a note of where, or that its process ended.
+        """
+        values = self._values
+        method = self._handle.description(values.codec).number_of("execute")
+        if method is None:
+            raise ModuleLoadError(
+                self._handle.owner.name, "mount", "what it mounted as the orchestrator has no `execute`"
+            )
+        await self._before_turn()
+        try:
+            return await values.router.host_calls.call_value(
+                self._handle, method, values.encode([[], {"prompt": prompt}])
+            )
+        except Exception as error:
+            trace = getattr(error, "remote_traceback", "")
+            if trace:  # the frames of this process say nothing of what went wrong in that one
+                where = f"in module `{self._handle.owner.name}`:\n{trace}"
+                error.add_note(escape(where.rstrip(), multiline=True))
+            raise

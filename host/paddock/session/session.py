@@ -1,0 +1,359 @@
+"""A session for applications: a plan in, answers out, every module in a process of its own.
+
+`async with` starts the modules and, however it is left, ends them. A turn that fails leaves the
+session able to run the next. Nothing of a module runs in this process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import anyio
+import anyio.to_thread
+
+from paddock.audit import AuditLog
+from paddock.authorization.authorizer import Clearance, Clerk
+from paddock.authorization.consent import Consent
+from paddock.authorization.preflight import check_working_dir, checked_resolutions
+from paddock.errors import ConsentRefusedError, ModuleDiedError, PaddockError, PlanError, PolicyRefusedError
+from paddock.isolation.commands.command_worker import check_cancelled
+from paddock.isolation.planner import OnConfined
+from paddock.module_sources.resolve import ModuleSources, SourceOptions, keep_lock_file
+from paddock.plan.load import load_plan
+from paddock.plan.model import MountPlan
+from paddock.policy.files.policy import Policy
+from paddock.policy.pins import LockMovedError
+from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
+from paddock.session.dangling_calls import closing
+from paddock.session.hosted_session import HostedSession
+from paddock.session.machinery import Machinery, OnOutput
+from paddock.session.module_status import ModuleStatus
+from paddock.session.recorder import Chronicle
+from paddock.session.runtime import Hosting
+from paddock.session.session_plan import SessionPlan
+from paddock.session.spawning import SubSessions
+from paddock.session.sub_sessions.session_tree import Family
+from paddock_sandbox.profile import IsolationLevel
+from paddock_sdk.contract.approval import ApprovalSystem
+from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
+from paddock_sources import Resolution
+from paddock_sources.cache import SourceCache
+from paddock_sources.lock.lock_file import LOCK_FILE
+
+__all__ = ["ModuleStatus", "Session"]
+
+_log = logging.getLogger(__name__)
+
+
+class Session:
+    """One conversation with one plan's modules.
+
+    Args:
+        plan: a plan file (YAML, JSON or TOML) or the plan itself.
+        working_dir: the folder modules work in; the current one by default.
+        approval: who is asked when a hook wants approval; without one, nothing is approved.
+        display: where hooks' messages are shown; without one, they are logged.
+        policy: what bounds all that is granted, beside the policies of the machine and the user: all of them hold.
+        environ: the environment that secrets and grants refer to; the process's own by default.
+        session_id: the id of the session; made up by default.
+        parent_id: the id of the session that this one was forked from.
+        is_resumed: whether it goes on with an earlier session of that id, which is what its start is announced as.
+        on_output: told of each line that a module prints.
+        isolation: the isolation level of modules whose entries name none, thereby accepted however weak it is; the
+            strongest that can be had by default.
+        trust_plan: accept all that the plan asks for, for this session.
+        grants: what modules are given beyond the plan: the name of a preset, by module.
+        consent: who is asked about a plan that was not accepted yet, and about a lock file that somebody else than
+            Paddock changed since; without one, such a plan is taken as it is, and such a lock file refused.
+        on_confined: told how each module will be shut in, before the first of them is started.
+        sources: how the code of modules may be come by; by default what the lock file beside the plan pins is used, and
+            what it lacks is fetched and put into it.
+
+    Raises:
+        PlanError: the plan has problems; all of them are named.
+    """
+
+    def __init__(
+        self,
+        plan: Path | str | Mapping[str, Any],
+        *,
+        working_dir: Path | str | None = None,
+        approval: ApprovalSystem | None = None,
+        display: DisplaySystem | None = None,
+        policy: Policy | None = None,
+        environ: Mapping[str, str] | None = None,
+        session_id: str | None = None,
+        parent_id: str | None = None,
+        is_resumed: bool = False,
+        on_output: OnOutput | None = None,
+        isolation: IsolationLevel | None = None,
+        trust_plan: bool = False,
+        grants: Mapping[str, str] | None = None,
+        consent: Consent | None = None,
+        on_confined: OnConfined | None = None,
+        sources: SourceOptions | None = None,
+    ) -> None:
+        self._environ = dict(os.environ if environ is None else environ)
+        self.plan: MountPlan = load_plan(plan, environ=self._environ)
+        self._id = session_id or str(uuid.uuid4())
+        self._policy = Policy.given(policy)
+        self._isolation = isolation
+        self._trust_plan = trust_plan
+        self._grants = dict(grants or {})
+        self._consent = consent
+        self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
+        self._secrets: SecretValues = NO_SECRETS
+        self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
+        self._machinery = Machinery(
+            working_dir=self._working_dir,
+            environ=self._environ,
+            on_output=on_output,
+            kept=() if self.plan.origin is None else (self.plan.origin.resolve(),),
+            isolation=isolation,
+            audit=self._audit,
+            on_confined=on_confined,
+        )
+        self._hosting = Hosting(self._machinery)
+        self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
+        self._sources = sources or SourceOptions()
+        self._stack = AsyncExitStack()
+        self._kernel = HostedSession(
+            SessionPlan.of(self.plan),
+            self._hosting,
+            self._id,
+            parent_id,
+            approval_system=approval,
+            display_system=display,
+            is_resumed=is_resumed,
+        )
+        self._state: Literal["new", "opening", "open", "over"] = "new"
+
+    @property
+    def session_id(self) -> str:
+        return self._id
+
+    def mask(self, text: str) -> str:
+        """Return `text` with the values of the session's secrets hidden, for whatever people or files get to see."""
+        return self._secrets.mask(text)
+
+    def masked_stream(self) -> SecretStream:
+        """Return what masks one text that comes in pieces, and shows no part of a secret before it is whole."""
+        return self._secrets.stream()
+
+    @property
+    def coordinator(self) -> ModuleCoordinator:
+        """The session's coordinator, for an application's own hooks, capabilities, approval, display and state.
+
+        What is registered before the session is opened is there when the first module is mounted; a resolver at
+        `module-source-resolver` is asked for their code. Both may be changed as long as the session lasts.
+        """
+        return self._kernel.coordinator
+
+    @property
+    def modules(self) -> tuple[ModuleStatus, ...]:
+        """What each module of the plan is doing, in the order they are mounted; none before the session was opened."""
+        if not self._kernel.is_admitted:
+            return ()
+        return self._kernel.statuses()
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What became, since the session was opened, of files that other programs run by themselves, for people."""
+        return self._machinery.changes() if self._kernel.is_admitted else ()
+
+    @property
+    def _opened(self) -> HostedSession:
+        if self._state != "open":
+            raise RuntimeError("the session is not open; use `async with Session(...) as session:`")
+        return self._kernel
+
+    async def initialize(self) -> None:
+        """Open the session, as entering it does; `cleanup` has to follow, in the same task.
+
+        Raises:
+            PaddockError: it cannot be opened; nothing is left of it.
+            RuntimeError: it was opened before; a session is opened once.
+        """
+        if self._state != "new":
+            raise RuntimeError("the session was opened before; make another one of the same plan")
+        self._state = "opening"
+        try:
+            await self._open()
+        except BaseException:
+            self._state = "over"
+            raise
+        self._state = "open"
+
+    async def cleanup(self) -> None:
+        """Close the session, as leaving it does; one that is not open stays as it is."""
+        if self._state != "open":
+            return
+        self._state = "over"
+        await self._stack.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.initialize()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.cleanup()
+
+    async def _open(self) -> None:
+        clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
+        async with AsyncExitStack() as stack:
+            cache = stack.enter_context(SourceCache.of_user(self._environ, check=check_cancelled))
+            try:
+                resolutions = await self._resolve(clerk, cache)
+            except (PolicyRefusedError, LockMovedError, ConsentRefusedError) as error:
+                self._chronicle.refuse(self.plan, error)
+                raise
+            stack.push_async_callback(self._chronicle.end)  # when every module has ended
+            await stack.enter_async_context(self._machinery)
+            await stack.enter_async_context(self._hosting)
+            clearance = await self._clear(clerk, resolutions)
+            await self._chronicle.begin(clearance, self._machinery.confinements, self.plan)
+            cleared = {module.entry.path: module for module in clearance.modules}
+            self._kernel.admit(cleared)
+            stack.push_async_callback(self._end_kernel)
+            if self.plan.agents:
+                family = Family(self._id, self._machinery, cleared, self.plan.agents)
+                sub_sessions = SubSessions(self._kernel, self._hosting, family, self._audit)
+                sub_sessions.offer()
+                stack.push_async_callback(sub_sessions.aclose)
+            await self._start_kernel()
+            self._stack = stack.pop_all()
+
+    async def _resolve(self, clerk: Clerk, cache: SourceCache) -> dict[str, Resolution]:
+        """Return where the code of the plan's modules is, by the places of their entries."""
+        origin = self.plan.origin
+        base = origin.parent if origin is not None else Path.cwd()
+        accepted = await clerk.is_accepted(self.plan, trust_plan=self._trust_plan)
+        locks = None if origin is None else base
+        options = self._sources
+        resolver = self.coordinator.get(RESOLVER_POINT)
+        if resolver is not None:
+            options = replace(options, application=resolver)
+        sources = self._code = ModuleSources(
+            cache, self._environ, base, locks, clerk.policy, options, self._audit, lends_keys=accepted
+        )
+        check_pins = partial(
+            clerk.check_pins,
+            self.plan,
+            lock=base / LOCK_FILE,
+            trust_plan=self._trust_plan,
+            consent=self._consent,
+        )
+        entries = tuple(self.plan.entries())
+        found = await sources.resolve(entries, self.plan.positions, check_pins=check_pins)
+        return checked_resolutions(self.plan, found)
+
+    async def _clear(self, clerk: Clerk, resolutions: Mapping[str, Resolution]) -> Clearance:
+        """Have all that is asked for decided, and each module's shelter."""
+        try:
+            clearance = await clerk.clear_plan(
+                self.plan,
+                resolutions,
+                trust_plan=self._trust_plan,
+                grants=self._grants,
+                named=self._isolation,
+                consent=self._consent,
+                pins=self._code.pins,
+                weaker_level=lambda: self._machinery.confinements.weaker_level(self.plan.entries()),
+            )
+            self._secrets = clearance.secrets
+            await self._code.write()
+            await self._keep_lock_file(clearance)
+            await self._shelter(clearance)
+            await clerk.check_places(self.plan, clearance)
+        except PaddockError as error:
+            self._chronicle.refuse(self.plan, error)
+            raise
+        return clearance
+
+    async def _keep_lock_file(self, clearance: Clearance) -> None:
+        if self.plan.origin is not None:
+            entries = [module.entry for module in clearance.modules]
+            folder = self.plan.origin.parent
+            keep = partial(keep_lock_file, folder, entries, self._working_dir)
+            self._machinery.confinements.keep(await anyio.to_thread.run_sync(keep))
+
+    async def _shelter(self, clearance: Clearance) -> None:
+        try:
+            await self._machinery.shelter(clearance)
+        except (PlanError, PolicyRefusedError) as error:
+            self._locate(error)
+            raise
+
+    async def _start_kernel(self) -> None:
+        try:
+            await self._kernel.initialize()
+            self._kernel.check_start()
+        except PlanError as error:
+            self._locate(error)
+            raise
+
+    def _locate(self, error: PlanError | PolicyRefusedError) -> None:
+        positions = self.plan.positions
+        if positions.has_lines:
+            error.locate(positions.file, positions.line_of)
+
+    async def execute(self, prompt: str) -> str:
+        """Run one turn and return the orchestrator's answer.
+
+        Raises:
+            ModuleDiedError: the orchestrator's process ended during the turn.
+            Exception: what the orchestrator raised.
+        """
+        kernel = self._opened
+        self._hosting.coordinator.tell_state_changes()
+        try:
+            answer: str = await kernel.execute(prompt)
+        except ModuleDiedError:
+            await self._close_dangling_calls()
+            raise
+        return answer
+
+    def cancel(self, *, immediate: bool = False) -> None:
+        """Ask the running turn to stop: after the tools that run, or at once."""
+        token = self.coordinator.cancellation
+        if immediate:
+            token.request_immediate()
+        else:
+            token.request_graceful()
+
+    async def close_open_calls(self) -> None:
+        """Answer the tool calls that an abandoned turn left open, before the next one begins.
+
+        For a turn whose task was cancelled: its orchestrator may have closed them itself by now, or not.
+        """
+        if self._opened.initialized:
+            await self._close_dangling_calls()
+
+    async def _end_kernel(self) -> None:
+        await self._hosting.ending.run(self._kernel.cleanup)
+
+    async def _close_dangling_calls(self) -> None:
+        """Answer the tool calls that the turn left open, so that the next request to a provider is a valid one."""
+        context = self.coordinator.get("context")
+        try:
+            try:
+                messages = await context.get_messages()
+            except Exception:  # it may be more than it can say at once; what it was told is known here as well
+                messages = self._hosting.journal.messages()
+            for message in closing(messages):
+                await context.add_message(message)
+        except Exception as exc:  # the turn's own error is the one to report
+            _log.warning("open tool calls could not be closed: %s", exc)

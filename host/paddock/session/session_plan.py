@@ -1,0 +1,49 @@
+"""What one session mounts: its entries, section by section, and the configuration that its modules get to see.
+
+The first session has what its plan lists; one that is started from it has what was made of that for an agent. Whatever
+they mount was cleared with the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from paddock.plan.model import ModuleEntry, MountPlan
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlan:
+    """`raw` is the configuration; its lists match those of entries index by index.
+
+    `told` is data that goes over what the entry at a place is configured with; no references are followed in it.
+    `passed_on` is about how many bytes of it and of `raw` modules have put there, those of the sessions above included.
+    """
+
+    raw: dict[str, Any]
+    orchestrator: ModuleEntry
+    context: ModuleEntry
+    providers: tuple[ModuleEntry, ...]
+    tools: tuple[ModuleEntry, ...]
+    hooks: tuple[ModuleEntry, ...]
+    told: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    passed_on: int = 0
+
+    @classmethod
+    def of(cls, plan: MountPlan) -> Self:
+        """Return what the session of a plan mounts."""
+        return cls(plan.raw, plan.orchestrator, plan.context, plan.providers, plan.tools, plan.hooks)
+
+    def entries(self) -> Iterator[ModuleEntry]:
+        """Yield the entries in the order in which they are mounted."""
+        yield self.orchestrator
+        yield self.context
+        yield from self.providers
+        yield from self.tools
+        yield from self.hooks
+
+    def at(self, kind: str, index: int) -> ModuleEntry | None:
+        """Return the entry of a kind by its place in its section, if there is one."""
+        found = [entry for entry in self.entries() if entry.kind == kind]
+        return found[index] if index < len(found) else None

@@ -1,0 +1,337 @@
+"""The sessions that one session starts for its modules, each with workers of its own.
+
+`spawn` and `resume` are what modules call. A sub-session lives for one turn and is gone when it returns, however it
+does: when it failed, when whoever asked for it is cancelled or dies, when the session that it belongs to ends. What it
+said is kept, so that it can be resumed. Nothing that a module passes widens what the accepted plan allows.
+
+Ending one ahead of time ends all below it at the same time, each with its own announcement and its modules' cleanup
+functions, and in one span of time for all of them, however deep they are nested: what is left then is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Collection
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+
+from paddock.audit import AuditLog
+from paddock.rpc.calls import current
+from paddock.session.dangling_calls import closing, tables
+from paddock.session.hosted_session import HostedSession
+from paddock.session.journal import opening
+from paddock.session.proxies.hook import HookProxy
+from paddock.session.runtime import Hosting
+from paddock.session.shutdown import Ending
+from paddock.session.sub_sessions.agent_plan import plan_of
+from paddock.session.sub_sessions.conversation import Conversation
+from paddock.session.sub_sessions.session_tree import Family
+from paddock.session.sub_sessions.spawn_payload import PassedOn
+from paddock.session.sub_sessions.spawn_request import SpawnRequest, text
+from paddock.session.sub_sessions.turn_report import TurnReport
+from paddock.workers.undisturbed import undisturbed
+from paddock_sdk.protocol import LocalProtocolError
+
+SPAWN: Final = "session.spawn"
+RESUME: Final = "session.resume"
+_DEPTH: Final = "self_delegation_depth"
+
+_ENDING_SECONDS: Final = 5.0  # for what is ended ahead of time, with all that is below it, before it is killed
+_LAST_WORDS_SECONDS: Final = 5.0  # for the context to say what it holds
+
+_log = logging.getLogger(__name__)
+
+
+class SubSessions:
+    """Starts sub-sessions of `parent`, which is `depth` sessions below the first and runs on `hosting`."""
+
+    def __init__(
+        self, parent: HostedSession, hosting: Hosting, family: Family, audit: AuditLog, depth: int = 0
+    ) -> None:
+        self._parent = parent
+        self._hosting = hosting
+        self._family = family
+        self._audit = audit
+        self._depth = depth
+        self._running: set[asyncio.Task[dict[str, Any] | Exception]] = set()
+        self._living: dict[str, tuple[Hosting, SubSessions]] = {}
+        self._is_over = False
+
+    def offer(self) -> None:
+        """Let the session's modules start sub-sessions, those of them that are granted to.
+
+        An application that has a way of its own to start them keeps it.
+        """
+        coordinator = self._parent.coordinator
+        for name, start in ((SPAWN, self.spawn), (RESUME, self.resume)):
+            if coordinator.get_capability(name) is None:
+                coordinator.register_capability(name, start)
+
+    async def spawn(
+        self,
+        agent_name: str,
+        instruction: str,
+        parent_session: Any = None,
+        agent_configs: Any = None,
+        sub_session_id: str | None = None,
+        tool_inheritance: Any = None,
+        hook_inheritance: Any = None,
+        orchestrator_config: Any = None,
+        parent_messages: Any = None,
+        provider_preferences: Any = None,
+        self_delegation_depth: int = 0,
+        session_metadata: Any = None,
+        use_subprocess: bool = False,
+        **ignored: Any,
+    ) -> dict[str, Any]:
+        """Run one turn of a new session of an agent, and return what came of it.
+
+        The agent is the plan's, whatever `agent_configs` says of it, and every session's modules are in processes.
+
+        Raises:
+            TypeError, ValueError: the request is none, or names what there is not.
+            RuntimeError: no more sub-sessions may be started.
+            Exception: what the turn failed with.
+        """
+        passed_on = await anyio.to_thread.run_sync(  # which may be much, and nobody else is to wait for it
+            partial(
+                PassedOn.read,
+                orchestrator_config=orchestrator_config,
+                parent_messages=parent_messages,
+                session_metadata=session_metadata,
+                above=self._parent.plan.passed_on,
+            )
+        )
+        request = SpawnRequest.read(
+            agent_name=agent_name,
+            instruction=instruction,
+            sub_session_id=sub_session_id,
+            tool_inheritance=tool_inheritance,
+            hook_inheritance=hook_inheritance,
+            passed_on=passed_on,
+            provider_preferences=provider_preferences,
+            self_delegation_depth=self_delegation_depth,
+        )
+        self._check_parent(parent_session)
+        agent = self._family.agent(request.agent)
+        self._family.check_depth(self._depth + 1)
+        parent_id = self._parent.session_id
+        conversation = Conversation(
+            id=self._family.new_id(parent_id, request.agent, request.id),
+            parent_id=parent_id,
+            agent=request.agent,
+            plan=plan_of(self._parent.plan, agent, request),
+            self_delegation_depth=request.self_delegation_depth,
+            instruction="" if agent is None else agent.instruction,
+            history=passed_on.messages,
+        )
+        return await self._run(conversation, request.instruction)
+
+    async def resume(self, sub_session_id: str, instruction: str, **ignored: Any) -> dict[str, Any]:
+        """Run one more turn of a session that this one started, and return what came of it.
+
+        Raises:
+            TypeError, ValueError: there is no such session.
+            RuntimeError: it is running, or no more sub-sessions may be started.
+            Exception: what the turn failed with.
+        """
+        conversation = self._family.kept(self._parent.session_id, text("sub_session_id", sub_session_id))
+        return await self._run(conversation, text("instruction", instruction))
+
+    async def aclose(self) -> None:
+        """End every sub-session that runs, and all below them, in one span of time; no other is started."""
+        self._is_over = True
+        with anyio.CancelScope(shield=True):
+            await self._end(self._running.copy(), self._living)
+
+    async def _end(self, tasks: Collection[asyncio.Task[Any]], ids: Collection[str]) -> None:
+        """Cancel turns, and wait for them to put everything in order; what takes too long is killed.
+
+        `ids` are those of their sessions.
+        """
+        for task in tasks:
+            _cancel(task)
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=_ENDING_SECONDS)
+            if late:
+                _log.warning("%d sub-sessions did not end in %g s, and are killed", len(late), _ENDING_SECONDS)
+                await self._kill(tuple(ids))
+                await asyncio.wait(late)
+
+    async def _kill(self, ids: Collection[str]) -> None:
+        """End the processes of sub-sessions, and of all below them, at once."""
+        async with anyio.create_task_group() as killing:
+            for id in ids:
+                if id in self._living:
+                    hosting, below = self._living[id]
+                    killing.start_soon(hosting.kill)
+                    killing.start_soon(below._kill, tuple(below._living))
+
+    def _check_parent(self, session: Any) -> None:
+        """Refuse to start a session in the name of another than the one that asks.
+
+        Raises:
+            ValueError: that is what is asked for.
+        """
+        named = getattr(session, "session_id", None)
+        if session is not None and named != self._parent.session_id:
+            raise ValueError("parent_session is the session that asks, `coordinator.session`, and no other")
+
+    async def _run(self, conversation: Conversation, instruction: str) -> dict[str, Any]:
+        """Run a turn in a task of its own, which is cancelled once and then left to put everything in order."""
+        if self._is_over:
+            raise RuntimeError("the session is over")
+        with self._family.alive(conversation.id):
+            # Made for the application: what its modules do is in nobody's service, so that no right is borrowed.
+            context = contextvars.copy_context()
+            context.run(current.set, None)
+            task = self._hosting.beside(self._turn(conversation, instruction), context)
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:
+                await self._end([task], [conversation.id])
+                raise
+            if task.cancelled():
+                raise RuntimeError(f"session `{conversation.id}` was ended with the one that started it")
+            outcome = task.result()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def _turn(self, conversation: Conversation, instruction: str) -> dict[str, Any] | Exception:
+        audit = self._audit.of_sub_session(conversation.id)
+        audit.record("sub_session.started", parent=conversation.parent_id, agent=conversation.agent)
+        try:
+            return await self._live(conversation, instruction, audit)
+        except Exception as error:  # whoever asked is told
+            _log.info("sub-session `%s` failed: %s", conversation.id, error)
+            return error
+        finally:
+            audit.record("sub_session.ended")
+
+    async def _live(self, conversation: Conversation, instruction: str, audit: AuditLog) -> dict[str, Any]:
+        hosting = Hosting(self._family.machinery, audit=audit, name=conversation.agent)
+        async with AsyncExitStack() as stack:
+            stack.callback(self._living.pop, conversation.id, None)  # until its last process has ended
+            await stack.enter_async_context(hosting)
+            session = self._prepared(conversation, hosting)
+            report = TurnReport(session.coordinator.hooks)
+            own = self._parent.coordinator.cancellation
+            own.register_child(session.coordinator.cancellation)
+            stack.callback(own.unregister_child, session.coordinator.cancellation)
+            below = SubSessions(session, hosting, self._family, self._audit, self._depth + 1)
+            below.offer()
+            self._living[conversation.id] = hosting, below
+            stack.push_async_callback(_end, session, hosting.ending, below)
+            await session.initialize()
+            session.check_start()
+            await _remind(session, hosting, conversation)
+            try:
+                try:
+                    output = await session.execute(instruction)
+                except Exception:
+                    self._keep(conversation, hosting, await _messages(session, hosting))
+                    raise
+                self._keep(conversation, hosting, await _messages(session, hosting))
+            except asyncio.CancelledError:  # of the turn, or of reading what it left: the context is not waited for
+                self._keep(conversation, hosting, hosting.journal.messages())
+                raise
+            was_cancelled = session.coordinator.cancellation.is_cancelled
+        return {
+            "output": output,
+            "session_id": conversation.id,
+            "status": "cancelled" if was_cancelled else report.status,
+            "turn_count": report.turn_count,
+            "metadata": report.metadata,
+        }
+
+    def _prepared(self, conversation: Conversation, hosting: Hosting) -> HostedSession:
+        """Return the session, with what its parent's application provides."""
+        parent = self._parent.hosted
+        session = HostedSession(
+            conversation.plan,
+            hosting,
+            conversation.id,
+            conversation.parent_id,
+            approval_system=parent.approval_system,
+            display_system=parent.display_system,
+            is_resumed=conversation.transcript is not None,
+        )
+        for name, value in parent.application_capabilities().items():
+            if not isinstance(getattr(value, "__self__", None), SubSessions):  # which each session has for itself
+                session.coordinator.register_capability(name, value)
+        session.coordinator.session_state.update(parent.application_state())
+        session.coordinator.register_capability(_DEPTH, conversation.self_delegation_depth)
+        for event, handler, priority, name in parent.hooks.registrations():
+            if not isinstance(handler, (HookProxy, TurnReport)):
+                session.coordinator.hooks.register(event, handler, priority, name)
+        session.admit(self._family.cleared)
+        return session
+
+    def _keep(self, conversation: Conversation, hosting: Hosting, said: object) -> None:
+        messages = tables(said)
+        try:  # as data alone: an object in it would keep the session that ends, and be of no use to the next
+            transcript, _ = hosting.values.codec.encode([*messages, *closing(messages)], live_objects=False)
+        except LocalProtocolError as error:  # a context may hold anything
+            _log.warning("sub-session `%s` cannot be resumed from here: %s", conversation.id, error)
+            return
+        conversation.said(transcript)
+        self._family.keep(conversation)
+
+
+async def _remind(session: HostedSession, hosting: Hosting, conversation: Conversation) -> None:
+    """Have a session's context hold what was said so far, or what is to be known from the start."""
+    context = session.coordinator.get("context")
+    if conversation.transcript is not None:
+        await _tell(context, hosting, hosting.values.codec.decode(conversation.transcript))
+        return
+    if conversation.history:
+        await _tell(context, hosting, list(conversation.history))
+    if conversation.instruction:
+        await context.add_message({"role": "system", "content": conversation.instruction})
+
+
+async def _tell(context: Any, hosting: Hosting, messages: list[Any]) -> None:
+    known = opening(messages, hosting.values)
+    await context.set_messages(messages[:known])
+    for message in messages[known:]:
+        await context.add_message(message)
+
+
+async def _messages(session: HostedSession, hosting: Hosting) -> object:
+    """Return what a session's context holds; if it does not say, what it was told."""
+    try:
+        with anyio.fail_after(_LAST_WORDS_SECONDS):
+            messages = await session.coordinator.get("context").get_messages()
+    except Exception as error:  # whatever the module raised over it
+        _log.info("the context of `%s` did not say what it holds: %s", session.session_id, error)
+        return hosting.journal.messages()
+    return messages if isinstance(messages, list) else hosting.journal.messages()
+
+
+async def _end(session: HostedSession, ending: Ending, below: SubSessions) -> None:
+    """End a session and those below it; a turn that is cancelled when it is over already takes nothing from that."""
+    task = asyncio.current_task()
+    is_hurried = task is not None and task.cancelling() > 0
+    await undisturbed(_end_side_by_side(session, ending, below, is_hurried=is_hurried))
+
+
+async def _end_side_by_side(session: HostedSession, ending: Ending, below: SubSessions, *, is_hurried: bool) -> None:
+    """Do so at the same time: neither has to wait for what the other's modules take."""
+    async with anyio.create_task_group() as side_by_side:
+        side_by_side.start_soon(below.aclose)
+        await ending.run(session.cleanup, is_hurried=is_hurried)
+
+
+def _cancel(task: asyncio.Task[Any]) -> None:
+    """Cancel a task that was not yet: a second time would interrupt how it puts things in order."""
+    if not task.cancelling():
+        task.cancel()

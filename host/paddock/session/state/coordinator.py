@@ -1,0 +1,505 @@
+"""The session's real coordinator: the kernel's own, every change of it mirrored to the workers.
+
+Objects in it are the host's stand-ins. Attributes that modules attach are kept apart from its
+own, so that no name a module chooses can reach the host's state.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Collection, Hashable
+from functools import partial
+from typing import Any, Final
+
+from paddock.errors import Denial
+from paddock.policy.authority import KEPT, Authority, is_kept
+from paddock.rpc.fan_in import Gathering
+from paddock.rpc.marshal import Values
+from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer, Place
+from paddock.session.state.cancellation import HostedCancellationToken
+from paddock.session.state.hooks import HostedHooks
+from paddock.session.state.mirrors import MayCall, Mirrors
+from paddock.session.state.ownership import Left, Ownership
+from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.contract.models import ContextInjection
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.hooks import HookRegistry
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.body import check_caps, weight_of
+from paddock_sdk.protocol.frames import Buffer
+from paddock_sdk.protocol.methods import MirrorSection
+from paddock_sdk.protocol.shared_state import Change, SharedState
+
+_SPAWNING: Final = frozenset({"session.spawn", "session.resume"})  # capabilities that start further sessions
+_SPAWN: Final = ("spawn", None)  # the grant that reaching them takes, as if they were mounted there
+
+_log = logging.getLogger(__name__)
+
+
+class HostedCoordinator(ModuleCoordinator):
+    """A `ModuleCoordinator` whose modules live elsewhere."""
+
+    ownership: Ownership
+    _token: HostedCancellationToken
+    _values: Values
+    _mirrors: Mirrors
+    _module_attributes: dict[str, Encoded]
+    _shared_state: SharedState
+    _state_weights: dict[object, int]
+    on_state_written: Callable[[Peer | None, object, int, int], None]
+    """Told who wrote under which key of `session_state`, and what memory that took before and takes now: 0 for none."""
+
+    on_injection_left_out: Callable[[ContextInjection, OverLimitError], None] | None
+    """Told of what a hook injects and the conversation has no room for."""
+
+    _origin: Peer | None
+    _contributions: int  # that were ever made
+    _told_session: tuple[Buffer, dict[str, bool]]
+    _session_handle: HostObject
+
+    def __init__(self, session: Any, values: Values, mirrors: Mirrors) -> None:
+        self.ownership = Ownership()
+        self._values = values
+        self._mirrors = mirrors
+        self._module_attributes = {}
+        self._shared_state = SharedState(values.codec)
+        self._state_weights = {}
+        self.on_state_written = lambda origin, key, before, after: None
+        self.on_injection_left_out = None
+        self._origin = None
+        self._contributions = 0
+        super().__init__(session)
+        self.observer = _Broadcast(self)
+        self.hooks.observer = _Heard(self)
+        self.cancellation.observer = lambda state: self._tell_cancellation()
+        self._shared_state.live = self.session_state
+        mirrors.state = _State(self)
+        self._tell_session()
+        self._tell_cancellation()
+
+    def _make_cancellation(self) -> HostedCancellationToken:
+        self._token = HostedCancellationToken()
+        return self._token
+
+    @property
+    def cancellation(self) -> HostedCancellationToken:
+        return self._token
+
+    def _make_hooks(self) -> HookRegistry:
+        self._hosted_hooks = HostedHooks()
+        return self._hosted_hooks
+
+    @property
+    def hooks(self) -> HostedHooks:
+        return self._hosted_hooks
+
+    async def collect_contributions(self, channel: str) -> list[Any]:
+        """Return what every contributor of a channel gives; what is more than one message holds is left out."""
+        with Gathering(keeps_all=True):
+            return await super().collect_contributions(channel)
+
+    def _leave_out(self, item: ContextInjection, error: OverLimitError) -> None:
+        if self.on_injection_left_out is not None:
+            self.on_injection_left_out(item, error)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for what is not found otherwise: an attribute that some module attached.
+        try:
+            attached = self.__dict__["_module_attributes"][name]
+        except KeyError:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'") from None
+        try:
+            return self._values.decode(attached)
+        except RemoteProtocolError as exc:
+            raise AttributeError(f"the attribute '{name}' that a module attached cannot be read: {exc}") from exc
+
+    def put(self, key: tuple[object, ...], section: MirrorSection, value: object, **options: Any) -> None:
+        """Encode a change and put it in everyone's mirror but that of the module it came from."""
+        self._mirrors.put(key, section, self._values.encode(value, share=True), origin=self._origin, **options)
+
+    def named(self, value: object) -> Any:
+        """Return a copy of what a module passed, with names in the places of objects, for people to read.
+
+        Raises:
+            EncodeError: something in it has no form on the wire.
+        """
+        return self._values.named(value)
+
+    # -- changes by modules ----------------------------------------------------------------
+
+    def mount_from(self, origin: Peer, point: str, name: str | None, obj: object) -> None:
+        """Mount a module's object, without telling the module itself."""
+        self._origin = origin
+        try:
+            self.mount(point, obj, name)
+        finally:
+            self._origin = None
+
+    def unmount_from(self, origin: Peer, point: str, name: str | None) -> None:
+        """Unmount what a module mounted, without telling the module itself."""
+        self._origin = origin
+        try:
+            self.unmount(point, name)
+        finally:
+            self._origin = None
+
+    def offer_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
+        """Register a module's capability; its value is only decoded when the host reads it."""
+        self._capabilities[name] = value
+        self.ownership.left(Left("capability", name), module, is_live=bool(value.handles))
+        may_call = _as_given_by(origin, value)
+        if is_kept(name):
+            may_call = _kept(name, origin, value, may_call)
+        self._mirrors.put(
+            ("capability", name),
+            MirrorSection.CAPABILITY,
+            _headed(self._values, name, value),
+            origin=origin,
+            may_call=may_call,
+        )
+
+    def attach_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
+        """Take an attribute that a module attached; its value is only decoded when the host reads it."""
+        self._module_attributes[name] = value
+        self.ownership.left(Left("attribute", name), module, is_live=bool(value.handles))
+        self._mirrors.put(
+            ("attribute", name),
+            MirrorSection.ATTRIBUTE,
+            _headed(self._values, name, value),
+            origin=origin,
+            may_call=_as_given_by(origin, value),
+        )
+
+    def detach_from(self, origin: Peer, name: str) -> None:
+        """Drop an attribute that a module attached."""
+        self.ownership.gone(Left("attribute", name))
+        if self._module_attributes.pop(name, None) is not None:
+            gone = self._values.encode([name])
+            self._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone, origin=origin)
+
+    def patch_state_from(self, origin: Peer, module: Authority, changes: list[Change]) -> list[Denial]:
+        """Take a module's changes of `session_state`; return the refusals of those that it may not make.
+
+        What is under the keys of these, it is told again: in its own process they were made.
+        """
+        self._shared_state.live = self.session_state
+        keys = {path[0]: None for path, _ in changes}
+        untold = self._claim_state({key: None for key in keys if self._refusal(key, module) is None})
+        refusals = {key: self._refusal(key, module) for key in keys}
+        allowed = [change for change in changes if refusals[change[0][0]] is None]
+        self._mirrors.take_own(origin)  # what is written from here on comes after it
+        if allowed:
+            self._shared_state.apply(allowed)
+            self._tell_state(allowed, origin)
+        for key, refusal in refusals.items():
+            if refusal is not None or key in untold:
+                self._mirrors.tell_state_again(origin, key)
+        return [refusal for refusal in refusals.values() if refusal is not None]
+
+    def keep_state(self, origin: Peer, keys: Collection[Hashable]) -> None:
+        """Leave some keys of `session_state` as they are, and tell a module that changed them what is there."""
+        self._shared_state.live = self.session_state
+        self._claim_state(keys)
+        self._mirrors.take_own(origin)
+        for key in keys:
+            self._mirrors.tell_state_again(origin, key)
+
+    def refuses_state(self, key: Hashable, module: Authority) -> bool:
+        """Whether a module may not change what is under a key of `session_state`."""
+        return self._refusal(key, module) is not None
+
+    def _refusal(self, key: Hashable, module: Authority) -> Denial | None:
+        return self.ownership.refusal(Left("state", key), module)
+
+    def _claim_state(self, keys: Collection[Hashable]) -> set[Hashable]:
+        """Tell what the application has changed under some keys and nobody was told yet; return which they are."""
+        state = self._shared_state
+        changes = state.changes(among=keys)
+        self._take_state_changes(changes)
+        for key in keys:
+            if key in state.live and not state.is_known(key):
+                self.ownership.left(Left("state", key), None)  # it cannot be told, so no module can have made it
+        return {path[0] for path, _ in changes}
+
+    def keep_attribute(self, origin: Peer, name: str) -> None:
+        """Tell a module what it may not change: an attribute as it is."""
+        gone = self._values.encode([name])
+        self._mirrors.tell_again(origin, ("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
+
+    def contribute_from(self, origin: Peer, channel: str, name: str, callback: object) -> Callable[[], None]:
+        """Add a module's contributor, without telling the module itself; return what withdraws it."""
+        self._origin = origin
+        try:
+            self.register_contributor(channel, name, callback)
+        finally:
+            self._origin = None
+        return partial(self._withdraw, channel, self._contributions, self.channels[channel][-1])
+
+    def _withdraw(self, channel: str, number: int, contributor: object) -> None:
+        contributors = self.channels.get(channel, [])
+        contributors[:] = [known for known in contributors if known is not contributor]
+        gone = self._values.encode([channel, number])
+        self._mirrors.drop(("contributor", number), MirrorSection.CONTRIBUTOR_WITHDRAWN, gone)
+
+    def retract(self, name: str, value: Encoded) -> None:
+        """Forget a capability, unless another has taken its place."""
+        if self._capabilities.get(name) is value:
+            del self._capabilities[name]
+            self.ownership.gone(Left("capability", name))
+            self._mirrors.put(
+                ("capability", name),
+                MirrorSection.CAPABILITY,
+                _headed(self._values, name, self._values.encode(None)),
+            )
+
+    def is_the_applications(self, name: str) -> bool:
+        """Whether a capability of that name is offered, and not by a module."""
+        return name in self._capabilities and not isinstance(self._capabilities[name], Encoded)
+
+    def application_capabilities(self) -> dict[str, Any]:
+        """Return the capabilities that no module offered."""
+        return {name: value for name, value in self._capabilities.items() if not isinstance(value, Encoded)}
+
+    def application_state(self) -> dict[str, Any]:
+        """Return a copy of what is in `session_state` under the keys that the application wrote."""
+        self.tell_state_changes()
+        written = self.ownership.is_written_by_the_application
+        state = list(self.session_state.items())  # a list: another thread may be writing to it
+        return {key: _copied(value) for key, value in state if written(Left("state", key))}
+
+    def get_capability(self, name: str) -> Any:
+        """Return the object offered under `name`, or None."""
+        value = super().get_capability(name)
+        return self._values.decode(value) if isinstance(value, Encoded) else value
+
+    # -- changes by the application --------------------------------------------------------
+
+    def begin_turn(self) -> None:
+        """A turn begins: no module has cancelled it yet, nor injected anything into it."""
+        self._token.withdraw()
+        self.reset_turn()
+
+    def tell_state_changes(self) -> None:
+        """Tell the workers what the application changed in place in `session_state` and `config`."""
+        if self._session_facts() != self._told_session:
+            self._tell_session()
+        self._shared_state.live = self.session_state
+        self._take_state_changes(self._shared_state.changes())
+
+    def _take_state_changes(self, changes: list[Change]) -> None:
+        for path, _ in changes:
+            self.ownership.left(Left("state", path[0]), None)
+        if changes:
+            self._tell_state(changes, None)
+
+    def _tell_state(self, changes: list[Change], origin: Peer | None) -> None:
+        message = self._values.encode(changes)
+        new = {path[0] for path, _ in changes if path[0] not in self._state_weights}
+        self._mirrors.change_state(changes, message, new, origin)
+        for key in {path[0]: None for path, _ in changes}:
+            before = self._state_weights.pop(key, 0)
+            after = 0
+            if key in self.session_state:
+                # What has become too large for a message still takes room, and this much more of it at most.
+                after = self._weigh(key) or before + weight_of(message.body)
+                self._state_weights[key] = after
+            self.on_state_written(origin, key, before, after)
+
+    def _weigh(self, key: object) -> int:
+        """Return what memory all takes that others know of a key; 0 if that is too large for a message."""
+        whole = self._shared_state.whole(key)
+        try:
+            return weight_of(whole) if whole is not None else 0
+        except RemoteProtocolError:
+            return 0
+
+    def state_weight(self, key: object) -> int:
+        """Return what memory is taken by all that is under a key of `session_state`, as far as others know it."""
+        return self._state_weights.get(key, 0)
+
+    def bind_session(self, session: Any) -> None:
+        """Put the real session in its place, for the workers as well."""
+        super().bind_session(session)
+        self._tell_session()
+
+    def _session_facts(self) -> tuple[Buffer, dict[str, bool]]:
+        return self._values.encode(self.config).body, {
+            "initialized": bool(getattr(self.session, "initialized", False)),
+            "has_approval": self.approval_system is not None,
+            "has_display": self.display_system is not None,
+        }
+
+    def _tell_session(self) -> None:
+        self._told_session = self._session_facts()
+        # Modules pass it on, to whoever starts a session in its name; to them it is no more than what is told of it.
+        self._session_handle = self._values.show(self.session, "AmplifierSession")
+        told = {
+            "session_id": self.session_id,
+            "parent_id": self.parent_id,
+            "config": self.config,
+            "is_resumed": bool(getattr(self.session, "is_resumed", False)),
+            "session": self.session,
+            **self._told_session[1],
+        }
+        self.put(("session",), MirrorSection.SESSION, told)
+
+    def _tell_cancellation(self) -> None:
+        self.put(
+            ("cancellation",), MirrorSection.CANCELLATION, [self.cancellation.state, self.cancellation.running_calls]
+        )
+
+
+def _copied(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # it holds what cannot be copied, as a lock: then two sessions share it, as they do a capability
+        return value
+
+
+class _State:
+    """What is in `session_state`, for the mirrors."""
+
+    def __init__(self, coordinator: HostedCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def keys(self) -> list[Hashable]:
+        return list(self._coordinator._state_weights)
+
+    def now(self, key: Hashable) -> Encoded | None:
+        shared = self._coordinator._shared_state
+        if not shared.is_known(key):
+            return self.written([[[key], []]])
+        whole = shared.whole(key)
+        try:
+            if whole is None:
+                raise RemoteProtocolError("it is too large for a message")
+            check_caps(whole)
+        except RemoteProtocolError as exc:
+            _log.warning("session_state[%r] cannot be sent as a whole: %s", key, exc)
+            return None
+        return Encoded(whole)
+
+    def written(self, changes: list[Change]) -> Encoded | None:
+        try:
+            return self._coordinator._values.encode(changes)
+        except LocalProtocolError as exc:
+            _log.warning("changes of session_state cannot be sent at once: %s", exc)
+            return None
+
+
+class _Broadcast:
+    """Turns changes of the coordinator into changes of the mirrors."""
+
+    def __init__(self, coordinator: HostedCoordinator) -> None:
+        self._coordinator = coordinator
+        self._places: dict[Place, AnyHandle] = {}
+
+    def mounted(self, point: str, name: str | None, obj: Any) -> None:
+        if point == RESOLVER_POINT:
+            return  # it decides which code is trusted, and is the application's alone
+        self._vacate((point, name))
+        handle = self._places[(point, name)] = self._coordinator._values.handle_of(obj)
+        handle.mounted = (point, name)
+        self._coordinator.put(
+            ("mounted", point, name),
+            MirrorSection.MOUNTED,
+            [point, name, obj],
+            may_call=lambda peer: peer.authority.may_call(point, name),
+        )
+
+    def _vacate(self, place: Place) -> None:
+        handle = self._places.pop(place, None)
+        if handle is not None and handle.mounted == place:
+            handle.mounted = next((other for other, held in self._places.items() if held is handle), None)
+
+    def unmounted(self, point: str, name: str | None) -> None:
+        self._vacate((point, name))
+        coordinator = self._coordinator
+        gone = coordinator._values.encode([point, name])
+        coordinator._mirrors.drop(("mounted", point, name), MirrorSection.UNMOUNTED, gone, origin=coordinator._origin)
+
+    def capability(self, name: str, value: Any) -> None:
+        values = self._coordinator._values
+        message = values.encode(value, share=True)
+        self._coordinator.ownership.left(Left("capability", name), None, is_live=bool(message.handles))
+        if name in _SPAWNING:
+            for handle in message.handles:
+                handle.mounted = _SPAWN
+        self._coordinator._mirrors.put(
+            ("capability", name),
+            MirrorSection.CAPABILITY,
+            _headed(values, name, message),
+            may_call=lambda peer: all(peer.may_reach(handle) for handle in message.handles),
+        )
+
+    def attribute(self, name: str, value: Any) -> None:
+        values = self._coordinator._values
+        message = values.encode(value, share=True)
+        self._coordinator.ownership.left(Left("attribute", name), None, is_live=bool(message.handles))
+        self._coordinator._mirrors.put(("attribute", name), MirrorSection.ATTRIBUTE, _headed(values, name, message))
+
+    def attribute_deleted(self, name: str) -> None:
+        self._coordinator.ownership.gone(Left("attribute", name))
+        gone = self._coordinator._values.encode([name])
+        self._coordinator._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
+
+    def contributor(self, channel: str, name: str, callback: Any) -> None:
+        self._coordinator._contributions += 1
+        number = self._coordinator._contributions
+        self._coordinator.put(
+            ("contributor", number), MirrorSection.CONTRIBUTOR, [channel, name, callback, number], may_call=nobody
+        )
+
+    def cleanup(self, fn: Any) -> None:
+        """Keep it to the host: cleanups are run here, in one order."""
+
+
+class _Heard:
+    """Tells the workers which events are heard at all."""
+
+    def __init__(self, coordinator: HostedCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def subscribed(self, event: str) -> None:
+        # Also to the module that registered: its own emits have to come here from now on.
+        self._coordinator.put(("heard", event), MirrorSection.HEARD, [event, True])
+
+    def unsubscribed(self, event: str) -> None:
+        coordinator = self._coordinator
+        # A module that comes later takes it for granted.
+        coordinator._mirrors.drop(("heard", event), MirrorSection.HEARD, coordinator._values.encode([event, False]))
+
+
+def nobody(peer: Peer) -> bool:
+    """Let workers see what they may not call."""
+    return False
+
+
+def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
+    """Let workers call what a module offers them as far as it can give it: now, whatever becomes of it or its loans.
+
+    What is mounted now takes a right of theirs also when it is mounted no more.
+    """
+    own = [handle for handle in value.handles if isinstance(handle, Handle) and handle.owner is origin]
+    others = [handle for handle in value.handles if handle not in own]
+    if any(handle.mounted is None and not origin.may_give(handle, origin) for handle in others):
+        return nobody
+    places = [handle.mounted for handle in others if handle.mounted is not None]
+    return lambda peer: all(
+        (*(peer.may_reach(handle) for handle in others), *(peer.authority.may_call(*place) for place in places))
+    )
+
+
+def _kept(name: str, origin: Peer, value: Encoded, otherwise: MayCall) -> MayCall:
+    """Let only those workers call a capability that it is kept for, of those that could call it `otherwise`."""
+    for handle in value.handles:
+        if isinstance(handle, Handle) and handle.owner is origin and handle.mounted is None:
+            handle.mounted = (KEPT, name)  # what its owner hands on otherwise is the owner's to give
+    return lambda peer: peer.authority.may_call(KEPT, name) and otherwise(peer)
+
+
+def _headed(values: Values, name: str, value: Encoded) -> Encoded:
+    """Return the message of a name and, undecoded behind it, a value."""
+    return Encoded(bytes(values.encode(name).body) + bytes(value.body), value.handles)

@@ -1,0 +1,1 @@
+"""Sessions that a session starts for its modules: requests, what they inherit, their conversations."""

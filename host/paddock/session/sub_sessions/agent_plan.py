@@ -1,0 +1,88 @@
+"""What the session of an agent mounts: made from what its parent has, what the plan says of the agent, and wishes.
+
+Every entry is one that was cleared with the plan. Wishes come from modules: they choose among those entries, take away,
+and are data for the orchestrator and the provider; no wish brings code, a source, a grant or a limit.
+
+No wish takes away what may guard a gate. What it does in one session says nothing of what it would do in another, so
+that the plan's word alone counts: a hook may be left out if its entry says `on_failure: continue`, which is that a gate
+may do without it, and a tool if it says so or is granted no handler of a gate. So the guards of a session guard all
+below it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from paddock.plan.merging import merged
+from paddock.plan.model import Agent, ModuleEntry
+from paddock.plan.module_lists import placed
+from paddock.session.session_plan import SessionPlan
+from paddock.session.sub_sessions.provider_preference import preferred
+from paddock.session.sub_sessions.spawn_request import SpawnRequest
+from paddock_sdk.contract import events
+
+_LISTED: Final = ("orchestrator", "context", "providers", "tools", "hooks", "agents", "session")
+_GATES: Final = (events.TOOL_PRE, events.PROMPT_SUBMIT)
+_OF_MODULES: Final = ("orchestrator", "context", "orchestrator_source", "context_source")
+
+
+def plan_of(parent: SessionPlan, agent: Agent | None, request: SpawnRequest) -> SessionPlan:
+    """Return what the session of an agent mounts; without one, it is the parent's like once more."""
+    orchestrator, context = parent.orchestrator, parent.context
+    providers, tools, hooks = parent.providers, parent.tools, parent.hooks
+    own: frozenset[str] = frozenset()
+    if agent is not None:
+        orchestrator, context = agent.orchestrator or orchestrator, agent.context or context
+        providers = placed(providers, agent.providers)
+        tools, hooks = placed(tools, agent.tools), placed(hooks, agent.hooks)
+        own = frozenset(entry.path for entry in agent.entries())
+    tools = tuple(entry for entry in tools if entry.path in own or may_guard(entry) or request.tools.admits(entry))
+    hooks = tuple(entry for entry in hooks if entry.path in own or may_guard(entry) or request.hooks.admits(entry))
+    told = {path: dict(config) for path, config in parent.told.items()}
+    passed_on = request.passed_on
+    if passed_on.orchestrator_config:
+        told[orchestrator.path] = merged(told.get(orchestrator.path, {}), passed_on.orchestrator_config)
+    choice = preferred(providers, request.preferences)
+    if choice is not None:
+        told[choice[0].path] = merged(told.get(choice[0].path, {}), choice[1])
+    raw = _configuration(parent.raw, {} if agent is None else agent.raw, passed_on.metadata)
+    raw["session"] |= {"orchestrator": _shown(orchestrator, told), "context": _shown(context, told)}
+    for section, entries in (("providers", providers), ("tools", tools), ("hooks", hooks)):
+        raw[section] = [_shown(entry, told) for entry in entries]
+    lasting = parent.passed_on + passed_on.lasting
+    return SessionPlan(raw, orchestrator, context, providers, tools, hooks, told, lasting)
+
+
+def may_guard(entry: ModuleEntry) -> bool:
+    """Whether a gate may be shut by an entry's module, or for want of it."""
+    if entry.on_failure == "continue":
+        return False
+    return entry.kind == "hook" or any(
+        fnmatchcase(gate, pattern) for gate in _GATES for pattern in entry.permissions.hooks
+    )
+
+
+def _configuration(parent: Mapping[str, Any], agent: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a configuration says beside its modules."""
+    kept = {key: value for key, value in parent.items() if key not in _LISTED}
+    passed_on = {key: value for key, value in agent.items() if key not in _LISTED}
+    raw = copy.deepcopy(merged(kept, passed_on))
+    raw["agents"] = copy.deepcopy(parent.get("agents", {}))
+    session = merged(parent["session"], agent.get("session", {}))
+    raw["session"] = copy.deepcopy({key: value for key, value in session.items() if key not in _OF_MODULES})
+    if metadata:
+        raw["session"]["metadata"] = merged(raw["session"].get("metadata") or {}, metadata)
+    return raw
+
+
+def _shown(entry: ModuleEntry, told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an entry as a table of the configuration."""
+    shown: dict[str, Any] = {"module": entry.module}
+    if entry.source is not None:
+        shown["source"] = entry.source
+    if entry.instance_id is not None:
+        shown["instance_id"] = entry.instance_id
+    return {**shown, "config": merged(entry.config, told.get(entry.path, {}))}

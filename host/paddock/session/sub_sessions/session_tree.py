@@ -1,0 +1,138 @@
+"""All the sessions that come from one: what they are made of, how many there may be, and what those that ended said.
+
+Conversations are kept in memory for as long as the first session lasts; beyond a bound the oldest are forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Final
+
+from paddock.authorization.authorizer import Cleared
+from paddock.plan.model import Agent
+from paddock.plan.units import size_text
+from paddock.session.machinery import Machinery
+from paddock.session.sub_sessions.conversation import Conversation
+
+SELF: Final = "self"  # as the name of an agent: the session that asks, once more
+
+_DEPTH_MAX: Final = 8  # sessions below the first
+_ALIVE_MAX: Final = 16  # at one time; each has about ten processes
+_KEPT_BYTES: Final = 64 << 20  # of all conversations together, with what their sessions were made of
+_KEPT_MAX: Final = 256  # conversations
+_AGENT_IN_ID: Final = 64  # characters of an agent's name in the ids of its sessions
+_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9.-]+", re.ASCII)
+
+
+class Family:
+    """The sub-sessions of one application's session.
+
+    `cleared` is what was decided of each entry, by its place in the plan.
+    """
+
+    def __init__(
+        self,
+        first: str,
+        machinery: Machinery,
+        cleared: Mapping[str, Cleared],
+        agents: Mapping[str, Agent],
+        *,
+        depth_max: int = _DEPTH_MAX,
+        alive_max: int = _ALIVE_MAX,
+        kept_max: int = _KEPT_MAX,
+    ) -> None:
+        self.machinery = machinery
+        self.cleared = cleared
+        self._first = first
+        self._agents = agents
+        self._depth_max = depth_max
+        self._alive_max = alive_max
+        self._kept_max = kept_max
+        self._alive: set[str] = set()
+        self._kept: dict[str, tuple[Conversation, int]] = {}  # each with its size, the oldest first
+        self._kept_bytes = 0
+
+    def agent(self, name: str) -> Agent | None:
+        """Return an agent of the plan, None for the session that asks itself.
+
+        Raises:
+            ValueError: the plan has no such agent.
+        """
+        if name in self._agents:
+            return self._agents[name]
+        if name == SELF:
+            return None
+        close = get_close_matches(name, self._agents, n=1)
+        meant = f"; did you mean `{close[0]}`?" if close else ""
+        known = ", ".join([*self._agents, SELF])
+        raise ValueError(f"the plan has no agent `{name:.100}`, it has: {known}{meant}")
+
+    def check_depth(self, depth: int) -> None:
+        """Refuse a session that is nested too deeply.
+
+        Raises:
+            RuntimeError: it would be.
+        """
+        if depth > self._depth_max:
+            raise RuntimeError(f"sub-sessions are nested {self._depth_max} deep already, and may not be deeper")
+
+    def new_id(self, parent: str, agent: str, wanted: str | None) -> str:
+        """Return the id of a new sub-session: the one that is wanted, or one made up.
+
+        Raises:
+            ValueError: another session has it.
+        """
+        if wanted is None:
+            return f"{parent}-{secrets.token_hex(8)}_{_NOT_IN_IDS.sub('-', agent)[:_AGENT_IN_ID]}"
+        if wanted == self._first or wanted in self._alive or wanted in self._kept:
+            raise ValueError(f"there is a session `{wanted}` already; `session.resume` goes on with one that has ended")
+        return wanted
+
+    @contextmanager
+    def alive(self, id: str) -> Iterator[None]:
+        """Count a session among those that run.
+
+        Raises:
+            RuntimeError: there are as many as there may be, or it is one of them.
+        """
+        if id in self._alive:
+            raise RuntimeError(f"session `{id}` is running")
+        if len(self._alive) >= self._alive_max:
+            raise RuntimeError(f"{self._alive_max} sub-sessions are running, and there may not be more at one time")
+        self._alive.add(id)
+        try:
+            yield
+        finally:
+            self._alive.discard(id)
+
+    def keep(self, conversation: Conversation) -> None:
+        """Keep what was said, to go on with it; of what is too much, the oldest is forgotten."""
+        self._forget(conversation.id)
+        size = conversation.size()
+        self._kept[conversation.id] = conversation, size
+        self._kept_bytes += size
+        while self._kept_bytes > _KEPT_BYTES or len(self._kept) > self._kept_max:
+            self._forget(next(iter(self._kept)))
+
+    def _forget(self, id: str) -> None:
+        _, size = self._kept.pop(id, (None, 0))
+        self._kept_bytes -= size
+
+    def kept(self, parent: str, id: str) -> Conversation:
+        """Return what a session that `parent` started said so far.
+
+        Raises:
+            ValueError: it started none of that id that has ended, or that is remembered.
+        """
+        conversation, _ = self._kept.get(id, (None, 0))
+        if conversation is None or conversation.parent_id != parent:
+            raise ValueError(
+                f"there is no session `{id:.200}` to go on with: this one started none of that id that has ended, or "
+                f"it is forgotten, as the latest {self._kept_max} are kept, of {size_text(_KEPT_BYTES)} together; "
+                "`session.spawn` starts another"
+            )
+        return conversation

@@ -1,0 +1,96 @@
+"""What a module asks for when it starts a sub-session: untrusted, and read into values before anything is done.
+
+Text and plain data, and nothing else: what is neither is a mistake of whoever asks, and told as one. It chooses among
+what the plan has, and takes away; there is nothing in it by which anything could be added.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Self
+
+from paddock.session.sub_sessions.inheritance import Inheritance
+from paddock.session.sub_sessions.provider_preference import ProviderPreference
+from paddock.session.sub_sessions.spawn_payload import PassedOn
+
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,511}", re.ASCII)
+_MAX_PREFERENCES: Final = 100
+_MAX_DEPTH: Final = 1 << 20  # of self-delegation, as modules count it; the host counts by itself
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnRequest:
+    """One checked request; `id` is None where the host is to make one up."""
+
+    agent: str
+    instruction: str
+    id: str | None
+    tools: Inheritance
+    hooks: Inheritance
+    passed_on: PassedOn
+    preferences: tuple[ProviderPreference, ...]
+    self_delegation_depth: int
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        agent_name: object,
+        instruction: object,
+        sub_session_id: object,
+        tool_inheritance: object,
+        hook_inheritance: object,
+        passed_on: PassedOn,
+        provider_preferences: object,
+        self_delegation_depth: object,
+    ) -> Self:
+        """Return the request that these keywords make, with what was read of the others before.
+
+        Raises:
+            TypeError: one of them is of the wrong type.
+            ValueError: one of them has a value that is not accepted.
+        """
+        if sub_session_id is not None:
+            checked_id(sub_session_id)
+        depth = self_delegation_depth or 0
+        if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= _MAX_DEPTH:
+            raise ValueError("self_delegation_depth is a number, not below zero")
+        preferences = provider_preferences or ()
+        if not isinstance(preferences, (list, tuple)) or len(preferences) > _MAX_PREFERENCES:
+            raise TypeError(f"provider_preferences is a list of {_MAX_PREFERENCES} at most")
+        return cls(
+            agent=text("agent_name", agent_name),
+            instruction=text("instruction", instruction),
+            id=None if sub_session_id is None else checked_id(sub_session_id),
+            tools=Inheritance.read("tools", tool_inheritance),
+            hooks=Inheritance.read("hooks", hook_inheritance),
+            passed_on=passed_on,
+            preferences=tuple(map(ProviderPreference.read, preferences)),
+            self_delegation_depth=depth,
+        )
+
+
+def text(name: str, value: object) -> str:
+    """Return an argument that has to be text.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is text, not {type(value).__name__}")
+    return value
+
+
+def checked_id(value: object) -> str:
+    """Return the id of a sub-session that a module names.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it is none that a session has.
+    """
+    if not _ID.fullmatch(text("sub_session_id", value)):
+        raise ValueError(
+            "sub_session_id begins with an ASCII letter or digit; up to 511 more, or any of `._:-`, follow"
+        )
+    return str(value)

@@ -1,0 +1,349 @@
+"""Call one tool of one module, with no orchestrator, no context and no plan around it.
+
+The module is found, started, mounted and called as a session would do it; what it does wrong, a death included, is in
+the outcome and never raised. When `run` is left, by a cancellation too, nothing of the module is left running.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+
+from paddock.audit import AuditLog
+from paddock.authorization.authorizer import Clerk
+from paddock.errors import (
+    Denial,
+    LaunchError,
+    ModuleLoadError,
+    ModuleMissingError,
+    PaddockError,
+    PolicyRefusedError,
+    ToolMissingError,
+)
+from paddock.isolation.commands.command_worker import check_cancelled
+from paddock.isolation.planner import OnConfined
+from paddock.module_sources.resolve import ModuleSources, SourceOptions, keep_lock_file
+from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.policy.files.policy import Policy
+from paddock.policy.secrets.values import NO_SECRETS, SecretValues
+from paddock.rpc.peer import Handle
+from paddock.session.machinery import Machinery, OnOutput
+from paddock.session.module import HostedModule
+from paddock.session.modules import failed_result
+from paddock.session.recorder import Chronicle
+from paddock.session.runtime import Hosting
+from paddock.session.state.coordinator import HostedCoordinator
+from paddock.workers.exit_report import ExitReport
+from paddock_sandbox.profile import IsolationLevel
+from paddock_sdk.contract.approval import ApprovalSystem
+from paddock_sdk.contract.boundary_errors import ModuleGoneError
+from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.contract.models import ToolResult
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+from paddock_sources import Resolution, SourceError, SourceUri
+from paddock_sources.cache import SourceCache
+from paddock_sources.module_id import kind_of_id
+from paddock_sources.uri import BuiltinUri, PackageUri
+
+_WEIGHING_SECONDS: Final = 2.0  # for what a failed call was refused to be found out; it takes milliseconds
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallOutcome:
+    """What came of a call: a result in any case, `error` when it is not the tool's own.
+
+    `level` is how the module was shut in, empty if it never had a process; `exit_reports` tell its ends up to the
+    result, not the one that follows a finished call. `live_from` is a folder that it ran from as it is. `changes` tell
+    people what became, meanwhile, of files that other programs run by themselves. `denials` are what the module was
+    refused up to its end, also where the call succeeded, and `denials_left_out` counts what is kept nowhere.
+    """
+
+    result: ToolResult
+    level: str
+    exit_reports: tuple[ExitReport, ...]
+    error: Exception | None = None
+    changes: tuple[str, ...] = ()
+    live_from: Path | None = None
+    denials: tuple[Denial, ...] = ()
+    denials_left_out: int = 0
+
+
+class ToolCall:
+    """One call of the tool `tool` of the module at `source`.
+
+    Args:
+        source: what a plan accepts: a folder, `builtin:<id>`, or the bare id of a module that is shipped.
+        tool: the name that the module mounts the tool under.
+        arguments: the tool's input.
+        config: the module's configuration.
+        limits: the module's limits, as a plan writes them.
+        permissions: what the module is granted, as a plan writes it.
+        isolation: the isolation level, thereby accepted however weak it is; the strongest that can be had by default.
+        working_dir: the folder the module works in; the current one by default.
+        policy: what bounds all that is granted, beside the policies of the machine and the user: all of them hold.
+        environ: the environment that overrides of sources are looked up in; the process's own by default.
+        approval: who is asked when the module wants approval.
+        display: where the module's messages are shown; without one, they are logged.
+        on_output: told of each line that the module prints.
+        on_confined: told how the module will be shut in, before it is started.
+        sources: how its code may be come by; by default as a lock file in the working directory pins it, if one does.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        config: Mapping[str, Any] | None = None,
+        limits: Mapping[str, object] | None = None,
+        permissions: Mapping[str, object] | None = None,
+        isolation: IsolationLevel | None = None,
+        working_dir: Path | str | None = None,
+        policy: Policy | None = None,
+        environ: Mapping[str, str] | None = None,
+        approval: ApprovalSystem | None = None,
+        display: DisplaySystem | None = None,
+        on_output: OnOutput | None = None,
+        on_confined: OnConfined | None = None,
+        sources: SourceOptions | None = None,
+    ) -> None:
+        self._source = source
+        self._tool = tool
+        self._arguments = dict(arguments)
+        self._config = dict(config or {})
+        self._limits = dict(limits or {})
+        self._permissions = dict(permissions or {})
+        self._isolation = isolation
+        self._policy = Policy.given(policy)
+        self._secrets: SecretValues = NO_SECRETS
+        self._environ = dict(os.environ if environ is None else environ)
+        self._sources = sources or SourceOptions()
+        self._approval = approval
+        self._display = display
+        self._on_output = on_output
+        self._on_confined = on_confined
+        self._working_dir = Path(working_dir or Path.cwd()).resolve()
+        self._id = str(uuid.uuid4())
+        self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
+        self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
+        self._is_called = False
+        self._machinery: Machinery | None = None
+
+    @property
+    def activity(self) -> str:
+        """What is being waited for, in a few words."""
+        return f"waiting for {self._tool}" if self._is_called else f"starting {self._source}"
+
+    def mask(self, text: str) -> str:
+        """Return `text` with the values of the call's secrets hidden, for whatever people or files get to see."""
+        return self._secrets.mask(text)
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What became, since the module was shut in, of files that other programs run by themselves, for people."""
+        return self._machinery.changes() if self._machinery is not None else ()
+
+    async def run(self) -> ToolCallOutcome:
+        """Start the module, call the tool, end the module."""
+        with SourceCache.of_user(self._environ, check=check_cancelled) as cache:
+            return await self._run_from(cache)
+
+    async def _run_from(self, cache: SourceCache) -> ToolCallOutcome:
+        try:
+            clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
+            entry, resolution = await self._find(clerk.policy, cache)
+            machinery = Machinery(
+                working_dir=self._working_dir,
+                environ=self._environ,
+                on_output=self._on_output,
+                isolation=self._isolation,
+                audit=self._audit,
+                on_confined=self._on_confined,
+            )
+        except PaddockError as error:
+            if isinstance(error, PolicyRefusedError):
+                self._chronicle.refuse_call(self._source, self._tool, error)
+            return ToolCallOutcome(failed_result(error), "", (), error)
+        try:
+            async with machinery, Hosting(machinery) as hosting:
+                self._machinery = machinery
+                outcome = await self._run(hosting, clerk, entry, resolution)
+        finally:
+            await self._chronicle.end()
+        return replace(outcome, changes=self.changes, live_from=resolution.root if resolution.is_live else None)
+
+    async def _find(self, policy: Policy, cache: SourceCache) -> tuple[ModuleEntry, Resolution]:
+        """Return the plan entry that stands for the module, and where its code is.
+
+        Raises:
+            ModuleMissingError: the source names no module, or it is not to be had.
+            PolicyRefusedError: no module may come from there.
+            PlanError: the configuration or a limit is not accepted.
+        """
+        sources = ModuleSources(
+            cache, self._environ, Path.cwd(), self._working_dir, policy, self._sources, audit=self._audit
+        )
+        written: dict[str, object] = {
+            "config": self._config,
+            "limits": self._limits,
+            "permissions": self._permissions,
+        }
+        try:
+            match uri := SourceUri.parse(self._source).anchored(Path.cwd()):
+                case PackageUri(version=""):  # a bare id, of a module that is shipped or installed
+                    written["module"] = uri.name
+                case BuiltinUri():
+                    written |= {"module": uri.module_id, "source": uri.text}
+                case _:
+                    written |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
+        except SourceError as error:
+            raise ModuleMissingError.of(self._source, error) from error
+        entry = ModuleEntry.read(written, EntryPlace("tool", "", Path.cwd()))
+        (found,) = (await sources.resolve([entry])).values()
+        if isinstance(found, ModuleMissingError):
+            raise found
+        await sources.write()
+        return entry, found
+
+    async def _run(self, hosting: Hosting, clerk: Clerk, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
+        machinery = hosting.machinery
+        try:
+            clearance = await clerk.clear_call(entry, resolution, self._isolation)
+            self._secrets = clearance.secrets
+            keep = partial(keep_lock_file, self._working_dir, [clearance.modules[0].entry], self._working_dir)
+            machinery.confinements.keep(await anyio.to_thread.run_sync(keep))
+            await machinery.shelter(clearance)
+            await self._chronicle.begin(clearance, machinery.confinements)
+        except PaddockError as error:
+            self._chronicle.refuse_call(self._source, self._tool, error)
+            return ToolCallOutcome(failed_result(error), "", (), error)
+        coordinator = self._coordinator(hosting)
+        began = hosting.router.now()
+        try:
+            module = await hosting.start(clearance.modules[0])
+            await _announce_readiness(module)
+            began = hosting.router.now()
+            result = await self._call(hosting, module)
+            outcome = ToolCallOutcome(result, module.level, tuple(module.reports))
+        except PaddockError as error:
+            outcome = await _failure(hosting, error)
+        finally:
+            await hosting.ending.run(coordinator.cleanup)
+        return await _with_denials(outcome, hosting, began)
+
+    def _coordinator(self, hosting: Hosting) -> HostedCoordinator:
+        # Modules read these three; what belongs to a whole session is empty.
+        session = SimpleNamespace(session_id=self._id, parent_id=None, config={"session": {}})
+        coordinator = hosting.make_coordinator(session)
+        if self._approval is not None:
+            coordinator.approval_system = self._approval
+        if self._display is not None:
+            coordinator.display_system = self._display
+        hosting.bind(coordinator)
+        return coordinator
+
+    async def _call(self, hosting: Hosting, module: HostedModule) -> ToolResult:
+        """Return the tool's result.
+
+        Raises:
+            ToolMissingError: there is no such tool.
+            ModuleDiedError: the module ended, or was ended, before it answered.
+        """
+        values = hosting.values
+        tools = hosting.coordinator.get("tools")
+        if self._tool not in tools:
+            raise ToolMissingError(module.name, self._tool, mounted=tools)
+        handle = values.handle_of(tools[self._tool])
+        assert isinstance(handle, Handle)  # nothing but the module mounts anything here
+        method = handle.description(values.codec).number_of("execute")
+        if method is None:
+            return _failed("TypeError", f"what module `{module.name}` mounted as `{self._tool}` has no `execute`")
+        try:
+            message = values.encode([[self._arguments], {}])
+            self._is_called = True
+            # Of this life only: a tool that died in this call is not started again to be asked once more.
+            answer = values.decode(await hosting.router.host_calls.call_now(handle, method, message))
+        except LocalProtocolError as error:
+            return _failed(type(error).__name__, f"the input cannot be sent to the tool: {error}")
+        except RemoteProtocolError as error:
+            module.on_violation(error)
+            raise await module.death(handle.owner, "execute") from error
+        except ModuleGoneError as error:
+            if not handle.owner.is_open:
+                raise await module.death(handle.owner, "execute") from error
+            return _raised(error)
+        except Exception as error:
+            if not hasattr(error, "remote_type"):
+                raise
+            return _raised(error)
+        if isinstance(answer, ToolResult):
+            return answer
+        return _failed("TypeError", f"the tool returned `{type(answer).__name__}`; execute must return a ToolResult")
+
+
+async def _announce_readiness(module: HostedModule) -> None:
+    """Let the module know that everything is mounted; it works without this, as in a session."""
+    if module.wants_session_ready:
+        try:
+            await module.session_ready()
+        except Exception as error:  # module code
+            _log.warning("on_session_ready of module `%s` failed: %s", module.name, error)
+
+
+async def _with_denials(outcome: ToolCallOutcome, hosting: Hosting, began: float) -> ToolCallOutcome:
+    """End the module, and return the outcome with what it was refused up to its end; a failed result with what since.
+
+    What the result says of that by itself is the module's word, which may ask people to grant anything.
+    """
+    module = next(iter(hosting.modules.all), None)
+    if module is None:
+        return outcome
+    await module.stop()
+    with anyio.move_on_after(_WEIGHING_SECONDS):
+        await module.attempts.settled()
+    outcome = replace(outcome, denials=module.denials, denials_left_out=module.denials_left_out)
+    if outcome.result.success:
+        return outcome
+    error = {name: value for name, value in (outcome.result.error or {}).items() if name != "denials"}
+    denials = [denial.as_dict() for denial in module.denials_since(began)]
+    if denials:
+        error["denials"] = denials
+    return replace(outcome, result=outcome.result.model_copy(update={"error": error or None}))
+
+
+async def _failure(hosting: Hosting, error: PaddockError) -> ToolCallOutcome:
+    """Return the outcome for a module that could not be started, has no such tool, or died."""
+    module = next(iter(hosting.modules.all), None)
+    if module is None:
+        return ToolCallOutcome(failed_result(error), "", (), error)
+    if isinstance(error, (ModuleLoadError, LaunchError)):
+        await module.stop()  # its report is there once its process is gone
+    reports = tuple(module.reports)
+    return ToolCallOutcome(failed_result(error, reports[-1] if reports else None), module.level, reports, error)
+
+
+def _raised(error: Exception) -> ToolResult:
+    kind = str(getattr(error, "remote_type", type(error).__name__))
+    return _failed(kind, f"the tool raised {kind}: {error}")
+
+
+def _failed(kind: str, message: str) -> ToolResult:
+    return ToolResult(success=False, error={"type": kind, "message": message})
+
+
+def _tool_of(module_ids: Sequence[str]) -> str:
+    """Return which of the modules in one place is meant by whoever wants a tool."""
+    return next((one for one in module_ids if kind_of_id(one) == "tool"), module_ids[0])

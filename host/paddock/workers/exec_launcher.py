@@ -1,0 +1,64 @@
+"""Start module processes as fresh interpreters: for modules whose environment does not fit a template.
+
+Same init, same worker, same guarantees as by fork; only dearer. The command line shows no environment: that goes over
+the lifeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import anyio
+
+from paddock.errors import LaunchError
+from paddock.workers.launcher import LaunchSpec
+from paddock.workers.pipes import Wiring
+from paddock.workers.process import ModuleProcess
+from paddock.workers.reaper import Reaper
+from paddock.workers.worker_cgroups import Brood
+from paddock_sandbox.cgroup import CgroupHome
+
+_REAP_SECONDS = 2.0  # an init exits at once when its tree is gone
+
+
+class ExecLauncher:
+    """Launches by exec, one interpreter for each process."""
+
+    def __init__(
+        self, groups: CgroupHome | None = None, through: Callable[[LaunchSpec], Sequence[str]] = lambda spec: ()
+    ) -> None:
+        """Have each process put into a control group of its own, made where `groups` says, if anywhere.
+
+        `through` names the command that starts the interpreter, where it is not started directly.
+        """
+        self._groups = groups
+        self._through = through
+        self._reapers: list[Reaper] = []
+
+    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
+        """Return a process that is entering its entry; see `Launcher.launch`."""
+        request = spec.request()
+        brood = Brood(self._groups)
+        try:
+            return await brood.launch(spec, partial(self._spawn, spec, request, brood))
+        except BaseException as error:
+            brood.end()
+            if isinstance(error, OSError):
+                raise LaunchError(spec.name, "exec", f"{spec.runtime.interpreter}: {error}") from error
+            raise
+
+    async def aclose(self) -> None:
+        """Wait, bounded in time, until the processes that ended are reaped; live ones go on."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_REAP_SECONDS):
+            for reaper in self._reapers:
+                await reaper.ends_within(_REAP_SECONDS)
+
+    async def _spawn(self, spec: LaunchSpec, request: bytes, brood: Brood, wiring: Wiring) -> None:
+        self._reapers = [reaper for reaper in self._reapers if not reaper.has_ended]
+        fds = wiring.worker_fds
+        # An interpreter that fails before it can report says so on the module's stderr.
+        settings = {**fds, "cgroups": brood.cgroups}
+        child = spec.runtime.spawn(settings, tuple(fds.values()), fds["stderr"], through=self._through(spec))
+        self._reapers.append(Reaper(child))
+        wiring.lifeline.send(request)

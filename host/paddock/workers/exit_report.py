@@ -1,0 +1,175 @@
+"""The certificate of one end of a module process: why, what was measured, and what it said last.
+
+A value made once the evidence is in. The reason is the one recorded before anybody killed; where none was, it is read
+from the exit status and never guessed beyond that. Text in it comes from the module and is not escaped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paddock.workers.exit_status import ExitStatus, signal_name
+
+
+class ExitReason(StrEnum):
+    """Why a module process ended."""
+
+    START = "start"
+    EXITED = "exited"
+    SIGNALLED = "signalled"
+    MEMORY = "memory"
+    CPU = "cpu"
+    TASKS = "tasks"
+    DISK = "disk"
+    TIMEOUT = "timeout"
+    OUTPUT = "output"
+    PROTOCOL = "protocol"
+    DENIED = "denied"
+    KILLED_BY_HOST = "killed_by_host"
+
+
+# What the kernel means by these signals when nobody sent them by hand.
+_REASON_OF_SIGNAL = {
+    "SIGXCPU": ExitReason.CPU,
+    "SIGXFSZ": ExitReason.DISK,
+    "SIGSYS": ExitReason.DENIED,
+}
+
+_ENDED_FOR = {
+    ExitReason.MEMORY: "was ended for using too much memory",
+    ExitReason.CPU: "was ended for using too much processor time",
+    ExitReason.TASKS: "was ended for starting too many tasks",
+    ExitReason.DISK: "was ended for writing too much to disk",
+    ExitReason.TIMEOUT: "was ended for not answering in time",
+    ExitReason.OUTPUT: "was ended for printing too much",
+    ExitReason.PROTOCOL: "was ended for breaking the protocol",
+    ExitReason.DENIED: "was ended for an act it has no grant for",
+    ExitReason.KILLED_BY_HOST: "was ended by the host",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LimitHit:
+    """A limit that was reached: its name, what was allowed, what was seen, and the mechanism that saw it."""
+
+    name: str
+    configured: str
+    observed: str
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExitReport:
+    """How and why a module process ended; `uptime` is in seconds, `peak_memory_bytes` of its largest process."""
+
+    module: str
+    reason: ExitReason
+    uptime: float
+    code: int | None = None
+    signal: int | None = None
+    limit: LimitHit | None = None
+    peak_memory_bytes: int | None = None
+    call_in_flight: str | None = None
+    stderr_tail: tuple[str, ...] = ()
+    detail: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        module: str,
+        status: ExitStatus,
+        *,
+        recorded: ExitReason | None = None,
+        limit: LimitHit | None = None,
+        call_in_flight: str | None = None,
+        stderr_tail: tuple[str, ...] = (),
+        detail: str = "",
+    ) -> ExitReport:
+        """Return the report on an end whose reason was recorded beforehand, or else is what the status shows."""
+        failed = status.failed_step
+        return cls(
+            module=module,
+            reason=recorded or _reason_of(status),
+            uptime=status.uptime,
+            code=status.code,
+            # The signal with which the host took back a start that failed says nothing of the module.
+            signal=None if recorded is ExitReason.START else status.signal,
+            limit=limit,
+            peak_memory_bytes=status.peak_memory_bytes,
+            call_in_flight=call_in_flight,
+            stderr_tail=stderr_tail,
+            detail=detail if failed is None else f"{failed.step}: {failed.reason}",
+        )
+
+    @property
+    def signal_name(self) -> str | None:
+        """The signal's name, such as `SIGSEGV`, or None when it was no signal."""
+        return None if self.signal is None else signal_name(self.signal)
+
+    def describe(self) -> str:
+        """Return the end as one sentence for a person."""
+        sentence = f"{self.module} {self._what()}"
+        if self.detail and self.reason is ExitReason.PROTOCOL:
+            sentence += f": {self.detail}"
+        if self.limit is not None:
+            observed = f", {self.limit.observed} seen" if self.limit.observed else ""
+            sentence += f" ({self.limit.name} {self.limit.configured}{observed})"
+        if self.reason is not ExitReason.START:
+            sentence += f" after {_duration(self.uptime)}"
+        if self.call_in_flight is not None:
+            sentence += f" while running {self.call_in_flight}"
+        return sentence
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the report as data for JSON."""
+        limit = self.limit
+        return {
+            "module": self.module,
+            "reason": self.reason.value,
+            "code": self.code,
+            "signal": self.signal_name,
+            "limit": None
+            if limit is None
+            else {
+                "name": limit.name,
+                "configured": limit.configured,
+                "observed": limit.observed,
+                "mechanism": limit.mechanism,
+            },
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "uptime": self.uptime,
+            "call_in_flight": self.call_in_flight,
+            "stderr_tail": list(self.stderr_tail),
+            "detail": self.detail,
+            "message": self.describe(),
+        }
+
+    def _what(self) -> str:
+        if self.reason is ExitReason.START:
+            return f"did not start: {self.detail}" if self.detail else "did not start"
+        if (ended_for := _ENDED_FOR.get(self.reason)) is not None:
+            return ended_for
+        if self.signal is not None:
+            return f"was killed by {self.signal_name}"
+        if self.code is not None:
+            return f"exited with code {self.code}"
+        return "vanished without a report"
+
+
+def _reason_of(status: ExitStatus) -> ExitReason:
+    if status.failed_step is not None:
+        return ExitReason.START
+    if status.signal_name is not None:
+        return _REASON_OF_SIGNAL.get(status.signal_name, ExitReason.SIGNALLED)
+    return ExitReason.EXITED if status.code is not None else ExitReason.SIGNALLED
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,163 @@
+"""Start module processes by forking them from a process that has everything imported already.
+
+One template per runtime, started by the first launch that needs it and replaced when found dead; the processes it
+forked live on without it. It learns nothing from the host but one request at a time, and ends when its control socket
+closes, however the host ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from dataclasses import astuple
+from functools import partial
+
+import anyio
+
+from paddock.errors import LaunchError
+from paddock.workers.launcher import LaunchSpec
+from paddock.workers.pipes import Wiring
+from paddock.workers.process import ENDED_SILENTLY, ModuleProcess
+from paddock.workers.reaper import Reaper
+from paddock.workers.runtime import WorkerRuntime
+from paddock.workers.worker_cgroups import Brood
+from paddock_sandbox.cgroup import CgroupHome
+
+_CLOSE_SECONDS = 2.0  # a template that does not notice its control socket closing in this time is killed
+_DEATH_SECONDS = 0.5  # its sockets close a moment before its end can be seen
+_ATTEMPTS = 2  # one template may have died since it was last used; a second death is no chance
+_LAST_WORDS_BYTES = 1 << 16
+
+
+class Template:
+    """One interpreter that waits to be forked; the constructor returns before it has imported anything."""
+
+    def __init__(self, runtime: WorkerRuntime, groups: CgroupHome | None) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._stderr, stderr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._sending = asyncio.Lock()
+        self._brood = Brood(groups)
+        try:
+            settings = {
+                "control": theirs.fileno(),
+                "preload": runtime.preload,
+                "host": os.getpid(),
+                "shared": [astuple(mount) for mount in runtime.mounts],
+                "cgroups": self._brood.cgroups,
+            }
+            self._reaper = Reaper(runtime.spawn(settings, (theirs.fileno(),), stderr))
+        except BaseException:
+            self._release()
+            raise
+        finally:
+            theirs.close()
+            os.close(stderr)
+        self._control.setblocking(False)
+
+    @property
+    def has_ended(self) -> bool:
+        """True once the template is dead and reaped."""
+        return self._reaper.has_ended
+
+    async def launch(self, spec: LaunchSpec, request: bytes) -> ModuleProcess:
+        """Return a process forked from this one; see `launch_through`.
+
+        Raises:
+            LaunchError: A step failed, or the template ended on the way.
+            OSError: The template is gone.
+        """
+        return await self._brood.launch(spec, partial(self._fork, request))
+
+    async def ends_soon(self) -> bool:
+        """Return whether the template is dead, or was about to be."""
+        return await self._reaper.ends_within(_DEATH_SECONDS)
+
+    def last_words(self) -> str:
+        """Return the last line a dead template wrote before its end, or nothing."""
+        try:
+            said = os.read(self._stderr, _LAST_WORDS_BYTES).decode("utf-8", errors="replace").strip()
+        except BlockingIOError:
+            said = ""
+        return said.splitlines()[-1] if said else ""
+
+    async def aclose(self) -> None:
+        """End the template and release it; what it forked goes on, and what it prepared for others does not."""
+        try:
+            self._control.close()
+            with anyio.CancelScope(shield=True):
+                if not await self._reaper.ends_within(_CLOSE_SECONDS):
+                    self._reaper.kill()
+                    await self._reaper.ends_within(_DEATH_SECONDS)
+        finally:
+            self._reaper.kill()
+            self._release()
+            self._brood.end()
+
+    async def _fork(self, request: bytes, wiring: Wiring) -> None:
+        """Have a worker forked that takes over the worker's ends; its own lifeline tells how that went."""
+        loop = asyncio.get_running_loop()
+        async with self._sending:
+            while True:
+                try:
+                    socket.send_fds(self._control, [request], list(wiring.worker_fds.values()), socket.MSG_NOSIGNAL)
+                    return
+                except BlockingIOError:
+                    writable = asyncio.Event()
+                    loop.add_writer(self._control, writable.set)
+                    try:
+                        await writable.wait()
+                    finally:
+                        loop.remove_writer(self._control)
+
+    def _release(self) -> None:
+        self._control.close()
+        if self._stderr >= 0:
+            os.close(self._stderr)
+            self._stderr = -1
+
+
+class TemplateLauncher:
+    """Launches by fork: in a fraction of the time and memory that a fresh interpreter takes."""
+
+    def __init__(self, groups: CgroupHome | None = None) -> None:
+        """Have each process put into a control group of its own, made where `groups` says, if anywhere."""
+        self._groups = groups
+        self._templates: dict[WorkerRuntime, Template] = {}
+
+    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
+        """Return a process that is entering its entry; see `Launcher.launch`."""
+        request = spec.request()
+        last_words = ""
+        for _ in range(_ATTEMPTS):
+            template = self._running(spec)
+            try:
+                return await template.launch(spec, request)
+            except OSError as error:
+                last_words = str(error)
+            except LaunchError as error:
+                if error.step != ENDED_SILENTLY or not await template.ends_soon():
+                    raise
+            last_words = template.last_words() or last_words
+            await self._discard(spec.runtime, template)
+        raise LaunchError(spec.name, "template", "; ".join(filter(None, ["the template process ended", last_words])))
+
+    async def aclose(self) -> None:
+        """End the templates, bounded in time; the processes they forked go on."""
+        while self._templates:
+            _, template = self._templates.popitem()
+            await template.aclose()
+
+    def _running(self, spec: LaunchSpec) -> Template:
+        template = self._templates.get(spec.runtime)
+        if template is None:
+            try:
+                template = self._templates[spec.runtime] = Template(spec.runtime, self._groups)
+            except OSError as error:
+                raise LaunchError(spec.name, "exec", f"{spec.runtime.interpreter}: {error}") from error
+        return template
+
+    async def _discard(self, runtime: WorkerRuntime, template: Template) -> None:
+        if self._templates.get(runtime) is template:
+            del self._templates[runtime]
+        await template.aclose()

@@ -1,0 +1,189 @@
+"""The host's end of the socket that ties a process tree's life to the host's.
+
+Collects what the init and, before its entry, the worker say, in whatever order it comes, and hands commands to the
+init. Closing it is itself the strongest command: the init then ends the tree. Everything here happens on the loop and
+nothing waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from paddock.workers.exit_status import FailedStep
+from paddock.workers.worker_sockets import WorkerSockets
+from paddock_sandbox.cgroup import Cgroup
+from paddock_sandbox.lockdown import LockdownReport
+from paddock_sdk.worker.init_socket import unpack
+
+Command = Literal["terminate", "kill"]
+
+_MESSAGE_BYTES = 1 << 14
+_PIDFDS = 2  # the init's and the worker's
+_MOST_FDS = 253  # the kernel passes no more at once
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Which processes a worker and its init are, how the worker shut itself in before its entry, and where it works.
+
+    `verdicts` is what came of acts that were to be refused, `missing` what its file system lacks.
+    """
+
+    init_pid: int
+    worker_pid: int
+    lockdown: LockdownReport
+    verdicts: Mapping[str, str]
+    missing: tuple[str, ...]
+    working_dir: str
+
+
+class Lifeline:
+    """What has been said so far, and whether anything can follow; takes over the socket.
+
+    `cgroup` is the control group that the whole tree is in; whoever ends the tree removes it.
+    """
+
+    def __init__(self, line: socket.socket, on_change: Callable[[], None]) -> None:
+        self.ready: Ready | None = None
+        self.cgroup: Cgroup | None = None
+        self.failed: FailedStep | None = None
+        self.exited: dict[str, Any] | None = None
+        self.is_open = True
+        self._line = line
+        self._on_change = on_change
+        self._pidfds: list[int] = []
+        self._pids: tuple[int, ...] = ()
+        self._network: WorkerSockets | None = None
+        self._inquiry: socket.socket | None = None
+        self._loop = asyncio.get_running_loop()
+        line.setblocking(False)
+        self._loop.add_reader(line, self._read)
+
+    def send(self, command: Command) -> None:
+        """Give the init a command; once the tree is gone there is nobody to hear it."""
+        if self.is_open:
+            try:
+                self._line.send(command.encode())
+            except OSError:
+                pass  # closed: its end is read in a moment. Full: a hundred commands are waiting to be obeyed already
+
+    def hang_up(self) -> None:
+        """End the tree as the host's own end would, and go on listening for its last words."""
+        if self.is_open:
+            try:
+                self._line.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # the other end was first
+
+    def wake_init(self) -> None:
+        """Let an init that was stopped by a signal go on, so that it can obey."""
+        self._signal(self._pidfds[:1], signal.SIGCONT)
+
+    def kill_both(self) -> None:
+        """Kill worker and init themselves, when the init obeys no more; what else they started is not reached."""
+        self._signal(reversed(self._pidfds), signal.SIGKILL)
+
+    def take_network(self) -> WorkerSockets | None:
+        """Give away the sockets of the worker's own network, once."""
+        network, self._network = self._network, None
+        return network
+
+    def take_inquiry(self) -> socket.socket | None:
+        """Give away what answers for the worker's sockets, once."""
+        inquiry, self._inquiry = self._inquiry, None
+        return inquiry
+
+    def close(self) -> None:
+        """Stop listening and release every descriptor; a tree that still lives is ended by its init."""
+        if self.is_open:
+            self.is_open = False
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._line)
+            self._line.close()
+            while self._pidfds:
+                os.close(self._pidfds.pop())
+            if (network := self.take_network()) is not None:
+                network.close()
+            if (inquiry := self.take_inquiry()) is not None:
+                inquiry.close()
+
+    @staticmethod
+    def _signal(pidfds: Iterable[int], number: signal.Signals) -> None:
+        for pidfd in pidfds:
+            try:
+                signal.pidfd_send_signal(pidfd, number)
+            except (ProcessLookupError, PermissionError):
+                pass  # ended, which is what it was for
+
+    def _read(self) -> None:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._line, _MESSAGE_BYTES, _MOST_FDS, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, fds = b"", []
+        if data:
+            self._note(data, fds)
+        else:
+            if self.exited is None:
+                self.kill_both()
+            self.close()
+        self._on_change()
+
+    def _note(self, data: bytes, fds: list[int]) -> None:
+        for kind, body in unpack(data).items():
+            if kind == "network":
+                self._take_sockets(fds, body)
+            elif kind == "inquiry" and len(fds) == body == 1:
+                self._inquiry = socket.socket(fileno=fds[0])
+            elif kind == "pidfds":
+                self._pidfds = fds
+                self._pids = tuple(map(_pid_of, fds))  # while there is somebody to have them
+            elif kind == "ready":
+                self._take_ready(body)
+            elif kind == "cgroup":
+                self.cgroup = Cgroup.from_dict(body)
+            elif kind == "failed":
+                self.failed = FailedStep(body["step"], body["errno"], body["detail"])
+            elif kind == "exited":
+                self.exited = body
+
+    def _take_sockets(self, fds: list[int], expected: int) -> None:
+        if len(fds) == expected:
+            self._network = WorkerSockets.of(fds)
+            return
+        for fd in fds:
+            os.close(fd)
+        self.failed = _too_few("network")
+
+    def _take_ready(self, body: Mapping[str, Any]) -> None:
+        if len(self._pidfds) != _PIDFDS:
+            self.failed = _too_few("pidfds")
+            return
+        init, worker = self._pids
+        self.ready = Ready(
+            init,
+            worker,
+            LockdownReport.from_dict(body["lockdown"]),
+            body["verdicts"],
+            tuple(body["missing"]),
+            body["working_dir"],
+        )
+
+
+def _too_few(step: str) -> FailedStep:
+    """Say why descriptors that were sent did not come: the kernel passes on as many as can be had."""
+    return FailedStep(step, errno.EMFILE, "this process may not open any more descriptors")
+
+
+def _pid_of(pidfd: int) -> int:
+    """Return the number that the process has here, whatever it has where it lives; -1 once it is reaped."""
+    with open(f"/proc/self/fdinfo/{pidfd}") as facts:
+        return next(int(line.split()[1]) for line in facts if line.startswith("Pid:"))

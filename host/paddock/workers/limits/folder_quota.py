@@ -1,0 +1,126 @@
+"""Watch how much a module keeps in a folder that no file system bounds, with names or without.
+
+Once a second, in a thread, the folder is counted, without following a link, and with it the files that the module's
+processes took the names of and still hold. So a module may get beyond its quota by as much as it writes in a second.
+What cannot be counted three times in a row is beyond the quota too. Knows nothing of modules.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+import anyio.to_thread
+
+from paddock.plan.units import size_text
+from paddock.workers.clock import Clock, SystemClock
+from paddock.workers.exit_report import LimitHit
+from paddock.workers.limits.process_tree import ProcessTree
+from paddock.workers.limits.unlinked_files import Unlinked, UnlinkedFiles
+
+_INTERVAL: Final = 1.0  # seconds from one count to the next
+_MAX_FILES: Final = 100_000  # that are counted; each also takes room of the file system that no size tells
+_BLOCK_BYTES: Final = 512  # what `st_blocks` counts in, whatever the file system's own blocks are
+_DOUBTS: Final = 3  # counts in a row: descriptors that are sent to a process are on their way for a moment
+
+
+class Rooted(Protocol):
+    """A process tree, by its root."""
+
+    @property
+    def init_pid(self) -> int: ...
+
+
+class Supervised(Protocol):
+    """Whose files these are: the process tree that there is, if there is one."""
+
+    @property
+    def process(self) -> Rooted | None: ...
+
+
+class FolderQuota:
+    """At most `most` bytes in `folder`; `on_exceeded` is called with what was found, at each count that finds more.
+
+    Files count that have a name there, whoever made them, and those without one that `supervised` has open.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        most: int,
+        supervised: Supervised,
+        on_exceeded: Callable[[LimitHit], None],
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._folder = folder
+        self._most = most
+        self._supervised = supervised
+        self._on_exceeded = on_exceeded
+        self._clock = clock or SystemClock()
+        self._unlinked = UnlinkedFiles(folder)
+        self._doubts = 0
+
+    async def run(self) -> None:
+        """Count until cancelled."""
+        while True:
+            process = self._supervised.process
+            root = None if process is None else process.init_pid
+            # Abandoned when cancelled: a file system that does not answer keeps nobody from leaving.
+            counted = await anyio.to_thread.run_sync(self._count, root, abandon_on_cancel=True)
+            # What was counted of one process says nothing about the next.
+            if process is self._supervised.process:
+                self._judge(counted)
+            await self._clock.sleep(_INTERVAL)
+
+    def _count(self, root: int | None) -> Unlinked:
+        named = held_bytes(self._folder, self._most)
+        if root is None or named > self._most:
+            return Unlinked(named)
+        try:
+            reading = ProcessTree(root).read()
+            found = self._unlinked.held_by(reading.pids, self._most - named) if reading is not None else Unlinked()
+        except ProcessLookupError:
+            return Unlinked(named)
+        except OSError:
+            return Unlinked(named, hidden=True)
+        is_complete = reading is None or reading.is_complete
+        return Unlinked(named + found.held, hidden=found.hidden or not is_complete)
+
+    def _judge(self, counted: Unlinked) -> None:
+        self._doubts = self._doubts + 1 if counted.hidden else 0
+        if counted.held > self._most:
+            self._exceeded(size_text(counted.held))
+        elif self._doubts >= _DOUBTS:
+            self._exceeded("files that cannot be counted")
+
+    def _exceeded(self, observed: str) -> None:
+        self._doubts = 0
+        self._on_exceeded(LimitHit("tmp_max", size_text(self._most), observed, "folder count"))
+
+
+def held_bytes(folder: Path, most: int) -> int:
+    """Return how many bytes the files in a folder take, counted no further than beyond `most`.
+
+    What disappears meanwhile does not count. A folder that nobody may look into could hold anything, and more files
+    than anybody needs take room that no size tells: both are more than `most`.
+    """
+    held = files = 0
+    waiting = [os.fspath(folder)]
+    while waiting and held <= most:
+        try:
+            with os.scandir(waiting.pop()) as found:
+                for item in found:
+                    files += 1
+                    if item.is_dir(follow_symlinks=False):
+                        waiting.append(item.path)
+                    held += item.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            return max(held, most + 1)
+        if files > _MAX_FILES:
+            return max(held, most + 1)
+    return held

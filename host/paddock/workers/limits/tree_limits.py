@@ -1,0 +1,112 @@
+"""Keep each process tree within what it may use, by the best means there is: a control group, else the watchdog."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from paddock.plan.units import size_text
+from paddock.workers.exit_report import ExitReason, LimitHit
+from paddock.workers.exit_status import ExitStatus
+from paddock.workers.limits.unmapped_memory import UnmappedMemory
+from paddock.workers.limits.watchdog import Watch, Watchdog, WatchedLimits
+from paddock_sandbox.cgroup import Cgroup
+
+_RECORD_LOCKS_MAX = 2048  # which no control group counts; a database takes some five for each connection
+_INIT_TASKS = 1  # the init is in the group with the worker, and is ours
+
+OnOverrun = Callable[[ExitReason, LimitHit], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ration:
+    """What a process tree may use; None is no limit. `cpu_quota` is a fraction of one processor.
+
+    `watches_tasks` says that nothing else counts tasks where there is no control group for it. `private_folder` is the
+    tmpfs that the tree has to itself, if it has one, as its processes see it.
+    """
+
+    memory_max: int | None = None
+    tasks_max: int | None = None
+    cpu_quota: float | None = None
+    watches_tasks: bool = False
+    private_folder: str = ""
+
+
+class Rationed(Protocol):
+    """A process tree that can be rationed."""
+
+    @property
+    def init_pid(self) -> int: ...
+
+    @property
+    def cgroup(self) -> Cgroup | None: ...
+
+    def take_inquiry(self) -> socket.socket | None: ...
+
+
+class Rationing:
+    """Hands out rations; one for a host. Its watchdog has to run."""
+
+    def __init__(self, watchdog: Watchdog) -> None:
+        self._watchdog = watchdog
+
+    def begin(self, process: Rationed, ration: Ration, on_overrun: OnOverrun) -> RationedProcess:
+        """Put limits on a tree that runs nothing untrusted yet.
+
+        Raises:
+            OSError: A limit could not be set.
+        """
+        group = process.cgroup
+        controllers = frozenset[str]() if group is None else group.controllers
+        if group is not None:
+            tasks = None if ration.tasks_max is None else ration.tasks_max + _INIT_TASKS
+            group.limit(
+                memory_max=ration.memory_max if "memory" in controllers else None,
+                tasks_max=tasks if "pids" in controllers else None,
+                cpu_quota=ration.cpu_quota if "cpu" in controllers else None,
+            )
+        watched = WatchedLimits(
+            memory_max=None if "memory" in controllers else ration.memory_max,
+            tasks_max=ration.tasks_max if ration.watches_tasks and "pids" not in controllers else None,
+            record_locks_max=None if ration.memory_max is None else _RECORD_LOCKS_MAX,
+        )
+        unmapped = None
+        if watched.memory_max is not None:
+            unmapped = UnmappedMemory(process.take_inquiry(), ration.private_folder)
+        watch = None
+        if watched != WatchedLimits():
+            watch = self._watchdog.watch(
+                process.init_pid, watched, lambda hit: on_overrun(_REASONS[hit.name], hit), unmapped
+            )
+        return RationedProcess(watch, ration)
+
+
+class RationedProcess:
+    """One tree with its ration."""
+
+    def __init__(self, watch: Watch | None, ration: Ration) -> None:
+        self._watch = watch
+        self._ration = ration
+
+    def end(self, status: ExitStatus) -> tuple[ExitReason, LimitHit] | None:
+        """Take note that the tree has ended; return the limit that ended it, if the kernel says one did."""
+        if self._watch is not None:
+            self._watch.stop()
+        used = status.used
+        if used is None or not used.memory_kills or self._ration.memory_max is None:
+            return None
+        if status.code is not None or status.signal not in (None, signal.SIGKILL):
+            return None  # it was a child that the kernel killed for it, and the worker went on
+        peak = "" if used.memory_peak is None else size_text(used.memory_peak)
+        return ExitReason.MEMORY, LimitHit("memory_max", size_text(self._ration.memory_max), peak, "cgroup memory")
+
+
+_REASONS = {
+    "memory_max": ExitReason.MEMORY,
+    "record locks": ExitReason.MEMORY,
+    "tasks_max": ExitReason.TASKS,
+}

@@ -1,0 +1,182 @@
+"""Count what a tree of processes keeps of a folder after it took the names away: no walk over the folder finds that.
+
+A file without a name takes room for as long as somebody has it open, in whichever thread's table of descriptors, or
+has it mapped. Plain reads of `/proc`, a millisecond or less for a worker; for a thread that may wait. Two things can
+not be told apart from nothing: what is on its way through a socket, and a mapped file whose descriptor was closed, at
+which only an administrator may look. Neither can what a process has that nobody may look into. They are `hidden`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from paddock.workers.limits.process_tree import read_whole, unless_gone
+from paddock_sandbox.syscalls import call
+
+_BLOCK_BYTES: Final = 512
+_MAX_DESCRIPTORS: Final = 100_000  # that are looked at, of all processes together
+_MAX_MAPS_BYTES: Final = 32 << 20  # of what the kernel tells of mappings: some 300 000 of them
+_KCMP_FILES: Final = 2  # from <linux/kcmp.h>
+_ENDED: Final = (b"Z", b"X")  # as /proc/<pid>/stat says it
+_DELETED: Final = b" (deleted)"
+
+
+@dataclass(slots=True)
+class Unlinked:
+    """What was found: bytes of files that could be looked at, and whether there may be others."""
+
+    held: int = 0
+    hidden: bool = False
+
+
+class UnlinkedFiles:
+    """Files that once had a name in `folder`, which no process can mount, or see under any path but this one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = tuple({os.fsencode(path) for path in (folder, folder.resolve())})
+        self._written = tuple(path.replace(b"\n", rb"\012") for path in self._paths)  # as /proc/<pid>/maps says it
+
+    def held_by(self, pids: Iterable[int], most: int) -> Unlinked:
+        """Return what processes hold, counted no further than beyond `most`; who is gone holds nothing."""
+        count = _Count(self._paths, self._written, most)
+        threads = {pid: _threads(pid) for pid in pids}
+        # Of all processes first what they have open: that tells how large what is mapped is, too.
+        for look in (count.look_at_descriptors, count.look_at_mappings):
+            for pid in threads:
+                if not count.is_done:
+                    look(pid, threads[pid])
+        return count.found
+
+
+@dataclass(slots=True)
+class _Count:
+    """One look at all processes, in which each file counts once."""
+
+    paths: tuple[bytes, ...]
+    written: tuple[bytes, ...]
+    most: int
+    found: Unlinked = field(default_factory=Unlinked)
+    _files: set[tuple[int, int]] = field(default_factory=set)
+    _sockets: set[int] = field(default_factory=set)
+    _descriptors: int = 0
+    _maps_bytes: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self.found.held > self.most
+
+    def look_at_descriptors(self, pid: int, threads: Iterable[int]) -> None:
+        """Look at what a process has open, in each of the tables that its threads have."""
+        seen: list[int] = []
+        for thread in threads:
+            with self._or_hidden(pid, thread):
+                if not any(_share_descriptors(thread, other) for other in seen):
+                    seen.append(thread)
+                    self._look_at_table(f"/proc/{pid}/task/{thread}")
+
+    def look_at_mappings(self, pid: int, threads: Iterable[int]) -> None:
+        """Look at what a process has mapped; all its threads have, but one that has ended says that there is none."""
+        for thread in threads:
+            with self._or_hidden(pid, thread):
+                if maps := read_whole(f"/proc/{pid}/task/{thread}/maps"):
+                    self._look_at_maps(pid, maps)
+                    return
+
+    def _look_at_table(self, process: str) -> None:
+        for name in os.listdir(f"{process}/fd"):
+            self._descriptors += 1
+            if self._descriptors > _MAX_DESCRIPTORS:
+                self.found.hidden = True
+            if self._descriptors > _MAX_DESCRIPTORS or self.is_done:
+                return
+            with unless_gone():
+                path = f"{process}/fd/{name}"
+                told = os.stat(path)
+                if stat.S_ISSOCK(told.st_mode):
+                    self._look_at_socket(f"{process}/fdinfo/{name}", told.st_ino)
+                elif stat.S_ISREG(told.st_mode) and not told.st_nlink and self._was_in_folder(path):
+                    self._add(told)
+
+    def _look_at_socket(self, path: str, inode: int) -> None:
+        """Take note of descriptors that were sent and not yet received: nobody has them, and they hold what they do."""
+        if inode in self._sockets:
+            return
+        self._sockets.add(inode)
+        sent = next((line for line in read_whole(path).split(b"\n") if line.startswith(b"scm_fds:")), b":0")
+        if int(sent.partition(b":")[2]):
+            self.found.hidden = True
+
+    def _look_at_maps(self, pid: int, maps: bytes) -> None:
+        self._maps_bytes += len(maps)
+        if self._maps_bytes > _MAX_MAPS_BYTES:
+            self.found.hidden = True
+        if self._maps_bytes > _MAX_MAPS_BYTES or not any(path in maps for path in self.written):
+            return
+        for line in filter(None, maps.split(b"\n")):
+            area, _, _, _, inode, *path = line.split(None, 5)
+            if path and path[0].endswith(_DELETED) and path[0].startswith(tuple(one + b"/" for one in self.written)):
+                with unless_gone():
+                    self._look_at_mapping(f"/proc/{pid}/map_files/{area.decode()}", int(inode))
+
+    def _look_at_mapping(self, path: str, inode: int) -> None:
+        try:
+            told = os.stat(path)
+        except PermissionError:
+            if all(inode != known for _, known in self._files):
+                self.found.hidden = True
+            return
+        if not told.st_nlink:
+            self._add(told)
+
+    def _was_in_folder(self, path: str) -> bool:
+        """Return whether a file without a name had its last one in the folder; where that cannot be told, it had."""
+        try:
+            last = os.readlink(os.fsencode(path))
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return True
+            raise
+        return last.startswith(tuple(one + b"/" for one in self.paths))
+
+    def _add(self, told: os.stat_result) -> None:
+        if (told.st_dev, told.st_ino) not in self._files:
+            self._files.add((told.st_dev, told.st_ino))
+            self.found.held += told.st_blocks * _BLOCK_BYTES
+
+    @contextmanager
+    def _or_hidden(self, pid: int, thread: int) -> Iterator[None]:
+        """Take what cannot be read for hidden, unless it is gone, or has ended and was not waited for."""
+        with unless_gone():
+            try:
+                yield
+            except (FileNotFoundError, ProcessLookupError):
+                raise
+            except OSError:
+                if not _has_ended(pid, thread):
+                    self.found.hidden = True
+
+
+def _threads(pid: int) -> list[int]:
+    with unless_gone():
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    return []
+
+
+def _has_ended(pid: int, thread: int) -> bool:
+    line = read_whole(f"/proc/{pid}/task/{thread}/stat")
+    return line[line.rindex(b")") + 2 :][:1] in _ENDED
+
+
+def _share_descriptors(thread: int, other: int) -> bool:
+    """Return whether two threads have one table of descriptors; not where the kernel does not tell."""
+    try:
+        return call("kcmp", thread, other, _KCMP_FILES, 0, 0) == 0
+    except OSError:
+        return False

@@ -1,0 +1,314 @@
+"""Watch from outside that the process trees of all modules stay within their limits, where no control group does it.
+
+One watchdog for a host: five times a second it looks at each tree it was given, and it calls back once when a limit is
+passed. So a tree may get beyond a limit by as much as it can in a fifth of a second. A look takes some 50 microseconds;
+the loop is given back every millisecond, and what may take longer is read in a thread. A tree that cannot be read is
+told of and tried again. Knows nothing of how a tree is ended.
+
+What a tree holds that none of its processes maps is counted as its memory, every two seconds, and at once when it has
+so much open that it could be beyond the limit by that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from paddock.plan.units import size_text
+from paddock.workers.clock import Clock, SystemClock
+from paddock.workers.exit_report import LimitHit
+from paddock.workers.limits.process_tree import ProcessTree, TreeReading, swapped_bytes
+from paddock.workers.limits.unmapped_memory import SOCKET_MOST, record_locks
+
+_logger = logging.getLogger(__name__)
+
+INTERVAL = 0.2  # seconds from one look at all trees to the next
+_LOOKS_TO_A_SURVEY = 10
+_SURVEY_SECONDS = 5.0  # far more than it takes; what slows it down, such as many mappings, ends it early
+_SLICE_SECONDS = 0.001  # for which others on the loop are kept waiting
+_MEASURE_SECONDS = 0.5  # enough for 50 GiB; a tree that keeps its memory locked for longer is judged by the estimate
+_SECOND_LOOK_SECONDS = 0.02  # a child that borrows its parent's memory until it executes a program is done by then
+_MEASUREMENTS_AT_ONCE = 2
+_ACTIVITY_SECONDS = 1.0
+
+Activity = Literal["busy", "blocked"]
+"""Whether a tree has used processor time within the last second."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedLimits:
+    """What a tree may use: bytes of memory, processes and threads together, record locks; None is no limit."""
+
+    memory_max: int | None = None
+    tasks_max: int | None = None
+    record_locks_max: int | None = None
+
+
+class Unmapped(Protocol):
+    """What a tree holds and none of its processes maps."""
+
+    def held_by(self, pids: Iterable[int], most: int) -> int:
+        """Return its bytes, counted no further than beyond `most`; called in a thread."""
+        ...
+
+    def close(self) -> None:
+        """Release what it is counted with."""
+        ...
+
+
+class Tree(Protocol):
+    """A process tree that can be read, such as a `ProcessTree`."""
+
+    def read(self, most_tasks: int | None = None) -> TreeReading | None:
+        """Return a reading that need not go on beyond so many tasks, or None when the tree is gone."""
+        ...
+
+    def estimate(self, pids: Iterable[int]) -> int:
+        """Return the most memory these processes can have."""
+        ...
+
+    def measure(self, pids: Iterable[int]) -> int:
+        """Return the memory these processes have; called in a thread."""
+        ...
+
+
+def _ignore(hit: LimitHit) -> None:
+    """Do nothing about a limit of a tree that is watched no longer."""
+
+
+class Watch:
+    """One tree that is watched until it is gone, has passed a limit, or is not to be watched any more.
+
+    `peak_memory` is the most that was seen; what processes share may be counted in each of them, but never so that it
+    would be beyond a limit that was kept.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        limits: WatchedLimits,
+        on_exceeded: Callable[[LimitHit], None],
+        unmapped: Unmapped | None = None,
+    ) -> None:
+        self.peak_memory = 0
+        self.is_stopped = False
+        self.is_being_measured = False
+        self._tree = tree
+        self._limits = limits
+        self._on_exceeded = on_exceeded
+        self._unmapped = unmapped
+        self._looks = 0
+        self._processor: deque[tuple[float, float]] = deque()  # seconds used, and when
+        self._was_readable = True
+
+    @property
+    def activity(self) -> Activity:
+        """Whether the tree has used processor time within the last second; `busy` until two looks can tell."""
+        used = [seconds for seconds, _ in self._processor]
+        return "blocked" if len(used) > 1 and used[-1] <= used[0] else "busy"
+
+    def stop(self) -> None:
+        """Watch no longer; nothing is called back from now on."""
+        self.is_stopped = True
+        # The watchdog may keep a stopped watch until its next look, and the callback leads to a whole session.
+        self._on_exceeded = _ignore
+        self._release()
+
+    def look(self, now: float, swapped: int) -> bool:
+        """Look at the tree, on a machine with so much swapped out; return whether it has to be measured."""
+        self._looks += 1
+        if self._is_only_surveyed:
+            return self._is_due_for_survey
+        try:
+            reading = self._tree.read(self._limits.tasks_max)
+            if reading is None:
+                self.stop()
+                return False
+            self._note_processor(reading.cpu_seconds, now)
+            self._judge_tasks(reading)
+            needs_measuring = not self.is_stopped and (
+                self._may_be_beyond(reading, swapped) or (self._unmapped is not None and self._is_due_for_survey)
+            )
+        except OSError as error:
+            if self._was_readable:
+                _logger.warning("a module's limits cannot be watched for now: %s", error)
+            self._was_readable = False
+            return False
+        self._was_readable = True
+        return needs_measuring
+
+    async def measure(self, clock: Clock, limiter: anyio.CapacityLimiter) -> None:
+        """Measure the tree's memory, and again if that is beyond the limit; what is beyond it twice counts."""
+        self.is_being_measured = True
+        try:
+            if await self._is_beyond(limiter):
+                await clock.sleep(_SECOND_LOOK_SECONDS)
+                await self._is_beyond(limiter, counts=True)
+        except OSError as error:
+            _logger.warning("a module's memory cannot be measured for now: %s", error)
+        finally:
+            self.is_being_measured = False
+            if self.is_stopped:
+                self._release()
+
+    @property
+    def _is_only_surveyed(self) -> bool:
+        limits = self._limits
+        return limits.record_locks_max is not None and limits.memory_max is None and limits.tasks_max is None
+
+    @property
+    def _is_due_for_survey(self) -> bool:
+        return self._looks % _LOOKS_TO_A_SURVEY == 0
+
+    def _may_be_beyond(self, reading: TreeReading, swapped: int) -> bool:
+        """Return whether the memory can be beyond the limit, asking for no more than is needed to rule it out."""
+        limit = self._limits.memory_max
+        unmapped = self._most_unmapped(reading)
+        most = reading.resident_bytes
+        if limit is not None and most + unmapped + swapped > limit:
+            most = self._tree.estimate(reading.pids)
+            if most + unmapped > limit:
+                return True
+        self.peak_memory = max(self.peak_memory, most)
+        return False
+
+    async def _is_beyond(self, limiter: anyio.CapacityLimiter, *, counts: bool = False) -> bool:
+        limit = self._limits.memory_max
+        reading = None if self.is_stopped else self._tree.read(self._limits.tasks_max)
+        if reading is None:
+            return False
+        await self._judge_record_locks(reading, limiter)
+        if limit is None or self.is_stopped:
+            return False
+        memory = self._tree.estimate(reading.pids)
+        unmapped = await self._survey(reading, limit, limiter)
+        if memory + unmapped > limit:
+            with anyio.move_on_after(_MEASURE_SECONDS):
+                memory = await anyio.to_thread.run_sync(
+                    self._tree.measure, reading.pids, abandon_on_cancel=True, limiter=limiter
+                )
+        memory += unmapped
+        if counts or memory <= limit:
+            self.peak_memory = max(self.peak_memory, memory)
+        if counts and memory > limit:
+            self._exceeded("memory_max", size_text(limit), size_text(memory))
+        return memory > limit
+
+    def _most_unmapped(self, reading: TreeReading) -> int:
+        """Return the most that a tree can hold unread in what it has open, but for sockets of a network."""
+        return 0 if self._unmapped is None else reading.descriptors * SOCKET_MOST
+
+    async def _survey(self, reading: TreeReading, limit: int, limiter: anyio.CapacityLimiter) -> int:
+        """Return what the tree holds and does not map, which is what it can hold where that takes too long to see."""
+        if self._unmapped is None:
+            return 0
+        with anyio.move_on_after(_SURVEY_SECONDS):
+            return await anyio.to_thread.run_sync(
+                self._unmapped.held_by, reading.pids, limit, abandon_on_cancel=True, limiter=limiter
+            )
+        return self._most_unmapped(reading)
+
+    async def _judge_record_locks(self, reading: TreeReading, limiter: anyio.CapacityLimiter) -> None:
+        limit = self._limits.record_locks_max
+        if limit is None:
+            return
+        held = 0
+        with anyio.move_on_after(_SURVEY_SECONDS):
+            held = await anyio.to_thread.run_sync(
+                record_locks, reading.pids, limit, abandon_on_cancel=True, limiter=limiter
+            )
+        if held > limit:
+            self._exceeded("record locks", f"{limit}", f"{held} or more")
+
+    def _release(self) -> None:
+        """Give up what is counted with, unless that is going on."""
+        if self._unmapped is not None and not self.is_being_measured:
+            self._unmapped.close()
+
+    def _judge_tasks(self, reading: TreeReading) -> None:
+        limit = self._limits.tasks_max
+        if limit is not None and reading.tasks > limit:
+            observed = f"{reading.tasks}" if reading.is_complete else f"{reading.tasks} or more"
+            self._exceeded("tasks_max", f"{limit}", observed)
+
+    def _exceeded(self, name: str, configured: str, observed: str) -> None:
+        if self.is_stopped:
+            return
+        on_exceeded = self._on_exceeded
+        self.stop()
+        try:
+            on_exceeded(LimitHit(name, configured, observed, "watchdog"))
+        except Exception:  # whatever is wrong with it, the other trees are to be watched
+            _logger.exception("what was to be done about a module beyond its %s failed", name)
+
+    def _note_processor(self, seconds: float, now: float) -> None:
+        self._processor.append((seconds, now))
+        while len(self._processor) > 2 and now - self._processor[1][1] >= _ACTIVITY_SECONDS:
+            self._processor.popleft()
+
+
+class Watchdog:
+    """Looks at all trees in turn, while `run` runs."""
+
+    def __init__(self, *, clock: Clock | None = None, tree_of: Callable[[int], Tree] = ProcessTree) -> None:
+        self._clock = clock or SystemClock()
+        self._tree_of = tree_of
+        self._watches: list[Watch] = []
+        self._wanted = asyncio.Event()
+
+    def watch(
+        self,
+        init_pid: int,
+        limits: WatchedLimits,
+        on_exceeded: Callable[[LimitHit], None],
+        unmapped: Unmapped | None = None,
+    ) -> Watch:
+        """Watch what is below a process from now on; call back on the loop once it has passed a limit.
+
+        To be called before anything untrusted runs there: what memory the tree has now counts as inherited wherever
+        the kernel does not say better. The callback must not raise. With `unmapped`, what that counts is the tree's
+        memory too; it is closed when the watch ends.
+
+        Raises:
+            OSError: There is no such process, or it cannot be read.
+        """
+        watch = Watch(self._tree_of(init_pid), limits, on_exceeded, unmapped)
+        self._watches.append(watch)
+        self._wanted.set()
+        return watch
+
+    async def run(self) -> None:
+        """Look until cancelled; one `run` at a time."""
+        limiter = anyio.CapacityLimiter(_MEASUREMENTS_AT_ONCE)
+        async with anyio.create_task_group() as measurements:
+            while True:
+                for watch in await self._look_at_all():
+                    measurements.start_soon(watch.measure, self._clock, limiter)
+                if self._watches:
+                    await self._clock.sleep(INTERVAL)
+                else:
+                    self._wanted.clear()
+                    await self._wanted.wait()
+
+    async def _look_at_all(self) -> list[Watch]:
+        """Look at every tree and return those whose memory is to be measured."""
+        self._watches = [watch for watch in self._watches if not watch.is_stopped]
+        swapped = swapped_bytes() if self._watches else 0
+        to_measure = []
+        slice_ends = time.perf_counter() + _SLICE_SECONDS
+        for watch in tuple(self._watches):
+            if not watch.is_stopped and watch.look(self._clock.now(), swapped) and not watch.is_being_measured:
+                to_measure.append(watch)
+            if time.perf_counter() > slice_ends:
+                await anyio.lowlevel.checkpoint()
+                slice_ends = time.perf_counter() + _SLICE_SECONDS
+        return to_measure

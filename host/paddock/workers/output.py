@@ -1,0 +1,215 @@
+"""Keep the end of what a process tree prints, without ever making the host wait or grow.
+
+Pumps both pipes on the running loop, a bounded read at a time, into one ring of bytes that keeps the order of arrival
+and counts what it dropped. A pipe is closed at its end; `close` gives up on pipes that somebody still holds open. Text
+is untrusted and unescaped here: showing it safely is the reader's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from paddock.workers.output_rate import OutputRate
+
+Stream = Literal["stdout", "stderr"]
+
+_READ_BYTES = 1 << 14  # per wake-up: a flood is read in turns with everything else the loop has to do
+_LIVE_READ_BYTES = 1 << 11  # fewer where each line, of at least a byte, costs a call
+_COALESCED_BYTES = 1 << 12  # single bytes written one by one share a chunk, or their bookkeeping would dwarf them
+_BYTES_PER_CHUNK = 64  # at least this many of the limit are charged for each chunk, for the same reason
+_PIPE_BYTES = 1 << 16  # what a pipe holds
+_PAUSE_SECONDS = 0.002  # a flood then has 32 MiB a second, and the host a wake-up for each pipe full of it
+_LIVE_LINE_BYTES = 1 << 14  # a live line that never ends is handed over in pieces of this size
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLine:
+    """One line of text, without its newline, and the stream it came from."""
+
+    stream: Stream
+    text: str
+
+
+class OutputRing:
+    """The last `limit_bytes` that two pipes carried, in order of arrival; takes over both descriptors.
+
+    `on_line`, if given, is called on the loop with each line as it is completed and must not raise; so is `on_data`,
+    which may be set later, with the number of bytes of each read. What is beyond the `rate` is kept as all else is, and
+    not handed to `on_line`; such a flood is read a pipe at a time, with a pause in between that slows down who prints.
+    """
+
+    def __init__(
+        self,
+        stdout_fd: int,
+        stderr_fd: int,
+        limit_bytes: int,
+        on_line: Callable[[OutputLine], None] | None = None,
+        rate: OutputRate | None = None,
+    ) -> None:
+        self.dropped_bytes = 0
+        self.total_bytes = 0
+        self.on_data: Callable[[int], None] | None = None
+        self._limit_bytes = limit_bytes
+        self._on_line = on_line
+        self._rate = rate
+        self._kept_bytes = 0
+        self._chunks: deque[tuple[Stream, bytearray]] = deque()
+        self._unfinished: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        self._open: dict[Stream, int] = {"stdout": stdout_fd, "stderr": stderr_fd}
+        self._on_drained: list[Callable[[], None]] = []
+        self._loop = asyncio.get_running_loop()
+        for stream, fd in self._open.items():
+            os.set_blocking(fd, False)
+            self._loop.add_reader(fd, self._pump, stream)
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much is kept now, of both pipes together."""
+        return self._kept_bytes
+
+    def __iter__(self) -> Iterator[OutputLine]:
+        """Yield the kept lines in the order they were completed; the first of a stream may lack its beginning."""
+        unfinished: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        for stream, chunk in list(self._chunks):
+            yield from _completed(stream, unfinished[stream], chunk)
+        for stream, rest in unfinished.items():
+            if rest:
+                yield OutputLine(stream, _text(rest))
+
+    @property
+    def left_out(self) -> str:
+        """A line that says how much was not handed on, none if all was."""
+        return self._rate.total if self._rate is not None else ""
+
+    def tail(self, lines: int, stream: Stream | None = None) -> tuple[str, ...]:
+        """Return the last lines of one stream, or of both in order of arrival."""
+        return tuple(deque((line.text for line in self if stream in (None, line.stream)), maxlen=lines))
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        """Call back on the loop, once, when both pipes have ended or been given up; soon, if they have."""
+        if self._open:
+            self._on_drained.append(callback)
+        else:
+            self._loop.call_soon(callback)
+
+    def close(self) -> None:
+        """Stop reading and close the pipes; what was kept stays readable."""
+        for stream in tuple(self._open):
+            self._end(stream)
+
+    def _pump(self, stream: Stream) -> None:
+        data = self._read(stream, _LIVE_READ_BYTES if self._on_line else _READ_BYTES)
+        if data and not self._hand_on(stream, data):
+            self._loop.remove_reader(self._open[stream])
+            self._loop.call_later(_PAUSE_SECONDS, self._skim, stream)
+
+    def _read(self, stream: Stream, size: int) -> bytes | None:
+        """Return what was read and kept; nothing at the end of the pipe, None if it is empty for now."""
+        try:
+            data = os.read(self._open[stream], size)
+        except BlockingIOError:
+            return None
+        except OSError:
+            data = b""
+        if not data:
+            self._end(stream)
+            return data
+        self._keep(stream, data)
+        if self.on_data:
+            self.on_data(len(data))
+        return data
+
+    def _hand_on(self, stream: Stream, data: bytes) -> bool:
+        """Hand over the lines in what was read; return whether that was not too much."""
+        if self._rate is not None and not self._rate.admits(data):
+            self._finish_line(stream)
+            self._rate.leave_out(data)
+            return False
+        if self._on_line:
+            self._hand_over(stream, data, self._on_line)
+        return True
+
+    def _skim(self, stream: Stream) -> None:
+        """Read what has come in a flood, and go on as before when that was little."""
+        if stream not in self._open:
+            return
+        data = self._read(stream, _PIPE_BYTES)
+        if data is None:
+            self._tell_left_out(stream)
+            self._loop.add_reader(self._open[stream], self._pump, stream)
+        elif data:
+            self._hand_on(stream, data)
+            self._tell_left_out(stream)
+            self._loop.call_later(_PAUSE_SECONDS, self._skim, stream)
+
+    def _tell_left_out(self, stream: Stream, *, is_last: bool = False) -> None:
+        if self._rate is not None and self._on_line and (said := self._rate.summary(is_last=is_last)):
+            self._on_line(OutputLine(stream, said))
+
+    def _keep(self, stream: Stream, data: bytes) -> None:
+        self.total_bytes += len(data)
+        self._kept_bytes += len(data)
+        if self._chunks and self._chunks[-1][0] == stream and len(self._chunks[-1][1]) < _COALESCED_BYTES:
+            self._chunks[-1][1].extend(data)
+        else:
+            self._chunks.append((stream, bytearray(data)))
+        while self._chunks and len(self._chunks) > max(1, self._limit_bytes // _BYTES_PER_CHUNK):
+            self._drop(len(self._chunks[0][1]))
+        while self._kept_bytes > self._limit_bytes:
+            self._drop(self._kept_bytes - self._limit_bytes)
+
+    def _drop(self, size: int) -> None:
+        """Drop up to `size` bytes from the oldest chunk."""
+        oldest = self._chunks[0][1]
+        dropped = min(size, len(oldest))
+        if dropped == len(oldest):
+            self._chunks.popleft()
+        else:
+            del oldest[:dropped]
+        self._kept_bytes -= dropped
+        self.dropped_bytes += dropped
+
+    def _hand_over(self, stream: Stream, data: bytes, on_line: Callable[[OutputLine], None]) -> None:
+        unfinished = self._unfinished[stream]
+        for line in _completed(stream, unfinished, data):
+            on_line(line)
+        if len(unfinished) >= _LIVE_LINE_BYTES:
+            self._finish_line(stream)
+
+    def _finish_line(self, stream: Stream) -> None:
+        unfinished = self._unfinished[stream]
+        if unfinished and self._on_line:
+            line = OutputLine(stream, _text(unfinished))
+            unfinished.clear()
+            self._on_line(line)
+
+    def _end(self, stream: Stream) -> None:
+        fd = self._open.pop(stream)
+        if not self._loop.is_closed():
+            self._loop.remove_reader(fd)
+        os.close(fd)
+        self._finish_line(stream)
+        self._tell_left_out(stream, is_last=True)
+        if not self._open:
+            for callback in self._on_drained:
+                callback()
+
+
+def _completed(stream: Stream, unfinished: bytearray, data: bytes | bytearray) -> Iterator[OutputLine]:
+    """Yield each line that `data` completes; what it leaves open stays in `unfinished`."""
+    unfinished += data
+    if b"\n" not in data:
+        return
+    *lines, rest = unfinished.split(b"\n")
+    unfinished[:] = rest
+    for line in lines:
+        yield OutputLine(stream, _text(line))
+
+
+def _text(line: bytes | bytearray) -> str:
+    return line.decode("utf-8", errors="replace").removesuffix("\r")

@@ -1,0 +1,68 @@
+"""Find out which isolation levels can be had here, by starting a worker at each: the one proof there is.
+
+A level is reachable when a process took every step of it, and its own attempts to get out again were refused. Nothing
+is remembered between hosts; one host asks once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from paddock.errors import LaunchError
+from paddock.workers.launcher import Launcher, LaunchSpec
+from paddock_sandbox.profile import IsolationLevel
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A level that can be had: the steps taken, what Landlock protects, and what the worker's file system lacks."""
+
+    level: IsolationLevel
+    steps: tuple[str, ...]
+    protections: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """A level that cannot be had: the step that failed, the kernel's answer (0: it was not asked), and what it said."""
+
+    level: IsolationLevel
+    step: str
+    errno: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What was found out about each level that was tried."""
+
+    findings: Mapping[IsolationLevel, Reached | Unreached] = field(default_factory=dict)
+
+    @property
+    def reachable(self) -> frozenset[IsolationLevel]:
+        """The levels that can be had."""
+        return frozenset(level for level, found in self.findings.items() if isinstance(found, Reached))
+
+
+async def find_reach(
+    levels: Iterable[IsolationLevel],
+    launcher_of: Callable[[IsolationLevel], Launcher],
+    spec_of: Callable[[IsolationLevel], LaunchSpec],
+) -> Reach:
+    """Try each of the levels by launching a worker at it, which is ended again at once."""
+    findings: dict[IsolationLevel, Reached | Unreached] = {}
+    for level in levels:
+        try:
+            process = await launcher_of(level).launch(spec_of(level))
+        except LaunchError as error:
+            findings[level] = Unreached(level, error.step, error.errno, error.message)
+            continue
+        try:
+            await process.stop(0)
+        finally:
+            process.rpc.close()
+        lockdown = process.ready.lockdown
+        findings[level] = Reached(level, lockdown.steps, lockdown.protections, process.ready.missing)
+    return Reach(findings)

@@ -1,0 +1,227 @@
+"""One live process tree of a module: its socket, its output, its end.
+
+Made by a launcher, once per life. Its end is the kernel's word (the lifeline closes), never found by polling. `stop`
+always ends the tree, even when its caller is cancelled, and every wait in it is bounded. Everything held is released
+when the tree is gone, except `rpc`, which belongs to whoever speaks on it; what is spoken there is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+
+from paddock.errors import LaunchError
+from paddock.workers.exit_status import ExitStatus
+from paddock.workers.init_socket import Lifeline, Ready
+from paddock.workers.output import OutputLine, OutputRing
+from paddock.workers.output_rate import OutputRate
+from paddock.workers.pipes import Wiring
+from paddock.workers.worker_sockets import WorkerSockets
+from paddock_sandbox.cgroup import Cgroup, CgroupReadings
+from paddock_sdk.worker.attempts import attempt_log
+
+_logger = logging.getLogger(__name__)
+
+_KILL_SECONDS = 7.0  # more than an init takes to give up on a descendant that cannot be killed
+_LOST_SECONDS = 1.0  # for the end of an init that was killed itself
+_LAST_WORDS_SECONDS = 1.0  # for output still in the pipes when the tree is gone; only a foreign holder runs this out
+
+_REMOVAL_SECONDS = 2.0  # for the kernel to let go of a tree that is dead
+
+ENDED_SILENTLY = "start"  # the step named when nobody lived to name one
+
+
+class ModuleProcess:
+    """A process tree between its launch and its end, as the host sees it.
+
+    `pid` is the worker's and `init_pid` its init's, for people: signals go through the methods, which cannot hit a
+    stranger. `ready` is what the worker did to itself before its entry. All three are there once a launcher handed the
+    process out.
+    """
+
+    pid: int
+    init_pid: int
+    ready: Ready
+
+    def __init__(
+        self,
+        name: str,
+        wiring: Wiring,
+        log_limit_bytes: int,
+        on_line: Callable[[OutputLine], None] | None,
+        rate: OutputRate | None = None,
+    ) -> None:
+        self.name = name
+        self.rpc = wiring.rpc
+        self.output = OutputRing(wiring.stdout, wiring.stderr, log_limit_bytes, on_line, rate)
+        # Once it has ended: what its module reached for and the host was not sent before.
+        self.last_attempts: tuple[tuple[attempt_log.Kind, str], ...] = ()
+        self._attempts = wiring.attempts
+        self._loop = asyncio.get_running_loop()
+        self._since = time.monotonic()
+        self._until: float | None = None
+        self._said = asyncio.Event()
+        self._end: asyncio.Future[ExitStatus] = self._loop.create_future()
+        self._lifeline = Lifeline(wiring.lifeline, self._listen)
+
+    @property
+    def status(self) -> ExitStatus | None:
+        """How the tree ended, or None while it lives."""
+        return self._end.result() if self._end.done() else None
+
+    @property
+    def cgroup(self) -> Cgroup | None:
+        """The control group that the whole tree is in, if there is one."""
+        return self._lifeline.cgroup
+
+    async def entered(self) -> None:
+        """Return once the worker is locked down and enters its entry.
+
+        Raises:
+            LaunchError: A step failed, or the process ended before it said anything.
+        """
+        while True:
+            # Of both, the failure counts: it may be the host that did not get what the worker sent.
+            if (failed := self._lifeline.failed) is not None:
+                raise LaunchError(self.name, failed.step, failed.reason, errno=failed.errno)
+            if (ready := self._lifeline.ready) is not None:
+                break
+            if not self._lifeline.is_open:
+                await self.wait()
+                last_words = self.output.tail(1, "stderr")
+                raise LaunchError(self.name, ENDED_SILENTLY, "; ".join(["it ended before it was ready", *last_words]))
+            self._said.clear()
+            await self._said.wait()
+        self.pid, self.init_pid, self.ready = ready.worker_pid, ready.init_pid, ready
+
+    def take_network(self) -> WorkerSockets | None:
+        """Give away the sockets of the network that the worker made for itself, once; None where there are none.
+
+        Whoever takes them closes them; what nobody took is closed with the tree's end.
+        """
+        return self._lifeline.take_network()
+
+    def take_inquiry(self) -> socket.socket | None:
+        """Give away what answers for the sockets of the worker's own network namespace, once; as with the network."""
+        return self._lifeline.take_inquiry()
+
+    async def wait(self) -> ExitStatus:
+        """Return how the tree ended, once all of it has and its output is read."""
+        return await asyncio.shield(self._end)  # a waiter that is cancelled takes the end from nobody else
+
+    def on_exit(self, callback: Callable[[ExitStatus], None]) -> None:
+        """Call back on the loop when the tree has ended and its output is read; soon, if it has."""
+        self._end.add_done_callback(lambda end: callback(end.result()))
+
+    def terminate(self) -> None:
+        """Ask the worker to end, by SIGTERM to its process group."""
+        self._lifeline.send("terminate")
+
+    def kill(self) -> None:
+        """End the whole tree, by SIGKILL; returns before it has ended."""
+        self._lifeline.send("kill")
+        self._lifeline.wake_init()
+
+    async def stop(self, grace: float) -> ExitStatus:
+        """End the tree: ask, and `grace` seconds later kill; return how it ended.
+
+        A cancelled caller is served to the end, or, if the cancellation cannot be held off, leaves the kill to the
+        init.
+        """
+        try:
+            with anyio.CancelScope(shield=True):
+                self.terminate()
+                if not await self._ends_within(grace):
+                    self.kill()
+                    if not await self._ends_within(_KILL_SECONDS):
+                        self._lifeline.kill_both()
+                        if not await self._ends_within(_LOST_SECONDS):
+                            self._release()
+        except BaseException:
+            # A task cancelled by asyncio's own means gets past the shield; its process does not get away.
+            self.kill()
+            raise
+        return await self.wait()
+
+    async def abandon(self) -> None:
+        """End the tree as if the host were gone and release everything, `rpc` included.
+
+        If a cancellation cannot be held off, what tells of the tree's end is released with that.
+        """
+        self.rpc.close()
+        self._lifeline.hang_up()
+        with anyio.CancelScope(shield=True):
+            await self._ends_within(_KILL_SECONDS)
+        self._release()
+
+    async def _ends_within(self, seconds: float) -> bool:
+        with anyio.move_on_after(seconds):
+            await self.wait()
+        return self._end.done()
+
+    def _release(self) -> None:
+        self._lifeline.close()
+        self.output.close()
+        self._listen()
+
+    def _listen(self) -> None:
+        self._said.set()
+        if not self._lifeline.is_open and self._until is None:
+            self._until = time.monotonic()
+            giving_up = self._loop.call_later(_LAST_WORDS_SECONDS, self.output.close)
+            self.output.when_drained(giving_up.cancel)
+            self.output.when_drained(partial(self._settle, self._until - self._since))
+
+    def _settle(self, uptime: float) -> None:
+        self._read_attempts()
+        exited = self._lifeline.exited or {}
+        status = ExitStatus(
+            code=exited.get("code"),
+            signal=exited.get("signal"),
+            uptime=uptime,
+            peak_memory_bytes=exited.get("peak_rss"),
+            user_time=exited.get("user_time"),
+            system_time=exited.get("system_time"),
+            left_behind=exited.get("left_behind", 0),
+            failed_step=self._lifeline.failed,
+            used=self._give_up_group(),
+        )
+        if not self._end.cancelled():
+            self._end.set_result(status)
+
+    def _read_attempts(self) -> None:
+        try:
+            self.last_attempts = tuple(attempt_log.read(os.pread(self._attempts, attempt_log.SIZE, 0)))
+        except OSError as error:
+            _logger.warning("%s: what it last reached for cannot be read: %s", self.name, error)
+        finally:
+            os.close(self._attempts)
+
+    def _give_up_group(self) -> CgroupReadings | None:
+        """Read what the tree's control group counted, and remove it."""
+        group = self._lifeline.cgroup
+        if group is None:
+            return None
+        readings = None
+        try:
+            readings = group.readings()
+            if not group.remove(within=0):
+                self._loop.run_in_executor(None, self._remove_group, group)
+        except OSError as error:
+            _logger.warning("%s: its control group cannot be read or removed: %s", self.name, error)
+        return readings
+
+    def _remove_group(self, group: Cgroup) -> None:
+        """Wait, in a thread, for the kernel to let go of the group."""
+        try:
+            if not group.remove(_REMOVAL_SECONDS):
+                _logger.warning("%s: its control group is still in use, and stays", self.name)
+        except OSError as error:
+            _logger.warning("%s: its control group cannot be removed: %s", self.name, error)

@@ -1,0 +1,240 @@
+"""Supervise one module's process over all its lives.
+
+Starts it when somebody needs it, after the pause its deaths have earned; records why it is ended before ending it;
+makes an exit report of every end. `stop` is final: it never raises by itself, never leaves a process behind, and every
+wait in it is bounded and shielded. Has no task of its own, and knows nothing of what is said to the module.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from errno import EBUSY
+from functools import partial
+from weakref import WeakKeyDictionary
+
+import anyio
+import anyio.lowlevel
+
+from paddock.errors import LaunchError, QuarantinedError
+from paddock.workers.clock import Clock, SystemClock
+from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
+from paddock.workers.exit_status import ExitStatus
+from paddock.workers.launcher import Launcher, LaunchSpec
+from paddock.workers.limits.tree_limits import RationedProcess, Rationing
+from paddock.workers.process import ModuleProcess
+from paddock.workers.restart import RestartPolicy, RestartState
+
+_logger = logging.getLogger(__name__)
+
+_GOODBYE_SECONDS = 2.0  # to answer a goodbye and exit: cleanups of well-behaved modules
+_TERMINATE_SECONDS = 1.0  # for handlers of SIGTERM, after the goodbye did not help
+_HANG_UP_SECONDS = 1.0  # from a closed socket to the end of the whole tree
+_STDERR_LINES = 20
+_STDERR_LINE_CHARACTERS = 500
+
+
+class Supervisor:
+    """Keeps at most one process of a module alive.
+
+    `reports` are the ends so far, oldest first. `call_in_flight` is for whoever speaks with the process to keep; what
+    it says when the process ends goes into the report.
+    """
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        spec: LaunchSpec,
+        policy: RestartPolicy | None = None,
+        *,
+        rationing: Rationing | None = None,
+        clock: Clock | None = None,
+        goodbye_seconds: float = _GOODBYE_SECONDS,
+        terminate_seconds: float = _TERMINATE_SECONDS,
+    ) -> None:
+        self.spec = spec
+        self.reports: list[ExitReport] = []
+        self.call_in_flight: str | None = None
+        self._launcher = launcher
+        self._policy = policy or RestartPolicy()
+        self._rationing = rationing
+        self._ration: RationedProcess | None = None
+        self._clock = clock or SystemClock()
+        self._goodbye_seconds = goodbye_seconds
+        self._terminate_seconds = terminate_seconds
+        self._state = RestartState()
+        self._process: ModuleProcess | None = None
+        self._starts = 0
+        self._starting = anyio.Lock()
+        self._start_scope: anyio.CancelScope | None = None
+        self._stopping = False
+        self._recorded: tuple[ExitReason, LimitHit | None, str] | None = None
+        self._exit_callbacks: list[Callable[[ExitReport], None]] = []
+        self._report_of: WeakKeyDictionary[ModuleProcess, ExitReport] = WeakKeyDictionary()
+        self._printed_bytes = 0
+        self._kept_bytes = 0
+
+    @property
+    def process(self) -> ModuleProcess | None:
+        """The living process, if there is one."""
+        return self._process
+
+    @property
+    def restarts(self) -> int:
+        """How often the module was started again after its first start."""
+        return max(0, self._starts - 1)
+
+    @property
+    def printed_bytes(self) -> int:
+        """How much the module has printed over all its lives, whether kept or not."""
+        return self._printed_bytes + (0 if self._process is None else self._process.output.total_bytes)
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much of what the current or latest process printed is, or was at its end, kept."""
+        return self._kept_bytes if self._process is None else self._process.output.kept_bytes
+
+    @property
+    def quarantined(self) -> bool:
+        """True once the module died too often to be started again."""
+        return self._state.quarantined
+
+    def on_exit(self, callback: Callable[[ExitReport], None]) -> None:
+        """Call back on the loop with the report of every end; the callback must not raise."""
+        self._exit_callbacks.append(callback)
+
+    async def start(self) -> ModuleProcess:
+        """Return the living process, or start one, after the pause that earlier deaths have earned.
+
+        Raises:
+            LaunchError: It could not be started, which counts as a death; or the supervisor was stopped.
+            QuarantinedError: It died too often to be tried again.
+        """
+        async with self._starting:
+            if self._process is not None:
+                if self._recorded is None:
+                    return self._process
+                await self._process.stop(0)
+            if not self._stopping:
+                with anyio.CancelScope() as self._start_scope:
+                    return await self._start()
+            raise LaunchError(self.spec.name, "start", "its supervisor was stopped")
+
+    def end(self, reason: ExitReason, limit: LimitHit | None = None, *, detail: str = "") -> None:
+        """Record why, then kill the process; of several reasons the first counts, and without a process none does."""
+        if self._process is not None:
+            if self._recorded is None:
+                self._recorded = (reason, limit, detail)
+            self._process.kill()
+
+    async def report(self, process: ModuleProcess, within: float = _HANG_UP_SECONDS) -> ExitReport:
+        """Return the report on a process of this module whose socket has closed.
+
+        Closing it is the last thing a process can do; one that lives on for longer than `within` seconds is ended for
+        it.
+        """
+        with anyio.move_on_after(within):
+            await process.wait()
+        if process is self._process:
+            self.end(ExitReason.PROTOCOL)
+            await process.stop(0)
+        if process not in self._report_of:  # it was gone before its end was asked for: that is told in the next turn
+            await anyio.lowlevel.checkpoint()
+        return self._report_of[process]
+
+    async def stop(self, goodbye: Callable[[], Awaitable[None]] | None = None) -> None:
+        """End the process for good: say goodbye, then SIGTERM, then SIGKILL, each when the one before did not do it."""
+        self._stopping = True
+        if self._start_scope is not None:
+            self._start_scope.cancel()
+        try:
+            with anyio.CancelScope(shield=True):
+                async with self._starting:  # a launch just cancelled ends its process itself, in bounded time
+                    process = self._process
+                if process is not None:
+                    await self._see_off(process, goodbye)
+        except BaseException:
+            # A task cancelled by asyncio's own means gets past the shield; the process does not get away.
+            self.end(ExitReason.KILLED_BY_HOST)
+            raise
+
+    async def _see_off(self, process: ModuleProcess, goodbye: Callable[[], Awaitable[None]] | None) -> None:
+        if goodbye is not None:
+            with anyio.move_on_after(self._goodbye_seconds):
+                await self._say(goodbye)
+                await process.wait()
+        if process.status is None:
+            self._recorded = self._recorded or (ExitReason.KILLED_BY_HOST, None, "")
+            await process.stop(self._terminate_seconds)
+
+    async def _say(self, goodbye: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await goodbye()
+        except Exception:
+            _logger.warning("%s: saying goodbye failed; it is ended without", self.spec.name, exc_info=True)
+
+    async def _start(self) -> ModuleProcess:
+        while True:
+            if self._state.quarantined:
+                raise QuarantinedError(
+                    self.spec.name,
+                    deaths=len(self._state.deaths),
+                    window_seconds=self._policy.window,
+                    report=self.reports[-1],
+                )
+            delay = self._state.delay(self._policy, self._clock.now())
+            if delay <= 0:
+                break
+            await self._clock.sleep(delay)
+        self._starts += 1
+        self._recorded = None
+        self.call_in_flight = None
+        try:
+            process = await self._launcher.launch(self.spec)
+        except LaunchError as error:
+            detail = f"{error.step}: {error.message}"
+            self._conclude(ExitReport(self.spec.name, ExitReason.START, 0.0, detail=detail), died=True)
+            raise
+        # Nothing is awaited between having the process and owning it.
+        self._process = process
+        process.on_exit(partial(self._ended, process))
+        if self._rationing is not None:
+            try:
+                self._ration = self._rationing.begin(process, self.spec.ration, self.end)
+            except OSError as error:
+                self.end(ExitReason.START, detail=f"limits: {error}")
+                process.rpc.close()
+                hints = ["memory_max is less than its process uses already; allow it more"] * (error.errno == EBUSY)
+                raise LaunchError(self.spec.name, "limits", str(error), errno=error.errno or 0, hints=hints) from error
+        return process
+
+    def _ended(self, process: ModuleProcess, status: ExitStatus) -> None:
+        reason, limit, detail = self._recorded or (None, None, "")
+        ration, self._ration = self._ration, None
+        if ration is not None:
+            overrun = ration.end(status)
+            if reason is None and overrun is not None:
+                reason, limit = overrun
+        left_out = process.output.left_out
+        tail = (*([left_out] if left_out else []), *process.output.tail(_STDERR_LINES, "stderr"))
+        report = ExitReport.of(
+            self.spec.name,
+            status,
+            recorded=reason,
+            limit=limit,
+            detail=detail,
+            call_in_flight=self.call_in_flight,
+            stderr_tail=tuple(line[:_STDERR_LINE_CHARACTERS] for line in tail),
+        )
+        self._printed_bytes += process.output.total_bytes
+        self._kept_bytes = process.output.kept_bytes
+        self._process = None
+        self._report_of[process] = report
+        self._conclude(report, died=not self._stopping and reason is not ExitReason.KILLED_BY_HOST)
+
+    def _conclude(self, report: ExitReport, *, died: bool) -> None:
+        self.reports.append(report)
+        if died:
+            self._state = self._state.after_death(self._policy, self._clock.now())
+        for callback in self._exit_callbacks:
+            callback(report)

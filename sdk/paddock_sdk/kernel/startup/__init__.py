@@ -1,0 +1,1 @@
+"""Bring a session's modules up: entry points, order, and what is called when all are there."""

@@ -1,0 +1,287 @@
+"""Remember what module code reached for and may not have got: files, programs, hosts.
+
+Inside a file system of its own a refusal looks like a file that is not there, so nothing tells the module, or anybody
+who reads its errors, that a grant is missing. Python's audit events say what was asked for; which of it was refused is
+found out later, when somebody wants to know. The notes are in a log that outlasts the process, so that its host finds
+there what it was not sent. This is advice and no defence: what a module does past the interpreter is not seen here, and
+what is remembered is bounded. Noting never raises, for any value and on any thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
+from paddock_sdk.worker.attempts.git_commands import changed_repository
+
+_MOST_TOLD: Final = 64
+_REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_PORTS: Final = {"http": 80, "https": 443}
+_INTERNET: Final = frozenset({2, 10})  # AF_INET and AF_INET6, of whatever type they come as
+_LOOK: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_PATH_WORDS: Final = ("path", "file", "dir", "folder", "cwd", "root")  # in the name of an argument that is one
+_MAX_ARGUMENTS: Final = 16
+_NO_PATH: Final = "\0"  # which no path begins with
+_FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+# Python never lets go of what it calls with audit events, so there is one of that for a process, and it looks here.
+_takers: Final[dict[str, Callable[..., None]]] = {}
+_looking: Final[list[int]] = []  # threads that open files here, to see whether they can be
+
+
+def _note(event: str, args: tuple[Any, ...]) -> None:
+    take = _takers.get(event)
+    if take is not None and not (_looking and threading.get_ident() in _looking):
+        try:
+            take(*args)
+        except Exception:  # noqa: S110 - what module code is about to do is worth more than a note of it
+            pass
+
+
+class Attempts:
+    """What the module of this process reached for, noted in `log`."""
+
+    def __init__(self, log: AttemptLog | None = None) -> None:
+        self._log = AttemptLog() if log is None else log
+        self._told = 0
+        self._own_code: tuple[str, ...] = ()
+        self._home = _NO_PATH
+
+    def install(self, own_code: Iterable[str] = ()) -> None:
+        """Take notes from here on, for the life of the process; the folders of its own code are of no interest."""
+        self._own_code = tuple(os.path.join(os.path.realpath(folder), "") for folder in own_code)
+        home = os.environ.get("HOME", "")
+        self._home = os.path.join(home, "") if os.path.isabs(home) else _NO_PATH
+        if not _takers:
+            sys.addaudithook(_note)
+            os.register_at_fork(after_in_child=self._log.go_on_as_fork)
+        _takers.update(self._made_takers())
+
+    def note_arguments(self, arguments: object, folder: str) -> None:
+        """Note the paths that a call is about, relative to `folder`: to look whether one is there is no event."""
+        if type(arguments) is not dict:
+            return
+        for name, value in list(arguments.items())[:_MAX_ARGUMENTS]:
+            if type(name) is str and type(value) is str and any(word in name.lower() for word in _PATH_WORDS):
+                self._note("read", os.path.join(folder, os.path.expanduser(value)))
+
+    def mark(self) -> int:
+        """Return a number for this moment, to ask for what comes after it."""
+        return self._log.last
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything was noted that nobody has asked for yet."""
+        return self.mark() > self._told
+
+    def news(self) -> list[list[str]]:
+        """Return what was noted since anybody asked last, as far as it is out of reach."""
+        return self.since(self._told)
+
+    def mark_passed_on(self) -> None:
+        """Note that the host was sent all that was asked for, and has to look for none of it in the log."""
+        self._log.mark_passed_on(self._told)
+
+    def since(self, mark: int) -> list[list[str]]:
+        """Return kinds and targets of what was reached for since `mark` and is out of reach, or may be, the latest.
+
+        What turns out to be within reach is taken out of the log.
+        """
+        noted = self._log.after(mark)
+        self._told = max(self._told, self.mark())
+        found: dict[tuple[Kind, str], None] = {}
+        judged: dict[tuple[Kind, str], bool] = {}
+        for number, kind, text in reversed(noted):
+            one = (kind, text)
+            if one not in judged:
+                if len(found) == _MOST_TOLD:
+                    continue
+                judged[one] = kind in ("run", "net") or _is_out_of_reach(kind, text)
+                if judged[one]:
+                    found[one] = None
+            if not judged[one]:
+                self._log.erase(number)
+        return [[kind, text] for kind, text in without_sockets(reversed(found))]
+
+    def _note(self, kind: Kind, target: Any) -> None:
+        text = _text_of(kind, target)
+        if text is None:
+            return
+        if kind in ("read", "write"):
+            if text.startswith(self._own_code):
+                return
+            # Looked at now: the module's own home goes with the process, and the user's may have such a file as well.
+            if kind == "read" and text.startswith(self._home) and not _is_out_of_reach(kind, text):
+                return
+        self._log.note(kind, text)
+
+    def _made_takers(self) -> dict[str, Callable[..., None]]:
+        note = self._note
+
+        def path(kind: Kind) -> Callable[..., None]:
+            def take(name: object, *rest: object) -> None:
+                # A name below an open folder, given by its descriptor, is not this process's own.
+                if type(name) is str and not any(type(one) is int and one >= 0 for one in rest[-1:]):
+                    note(kind, name)
+
+            return take
+
+        read, write = path("read"), path("write")
+
+        def on_open(name: object, mode: object, flags: int) -> None:
+            if type(name) is not str or name.endswith(".pyc"):
+                return
+            if mode is None and not name.startswith("/"):
+                return  # `os.open`, which does not say below which folder
+            if name.startswith("<") and name.endswith(">"):
+                return  # the compiler, which looks for the line that is wrong: `<unknown>` is the name in `ast.parse`
+            note("write" if flags & _FOR_WRITING else "read", name)
+
+        def on_two(source: object, target: object, *rest: object) -> None:
+            write(target, *rest[-1:])
+
+        def on_popen(program: object, args: object, folder: object = None, *rest: object) -> None:
+            if args == ["uname", "-p"]:
+                return  # `platform.platform()`, which vendors' clients call and which does without
+            note("run", program)
+            if folder is not None:
+                note("read", os.fspath(folder))  # type: ignore[call-overload]
+            on_command(args, folder)
+
+        def on_exec(program: object, args: object = None, *rest: object) -> None:
+            note("run", program)
+            on_command(args)
+
+        def on_system(command: object) -> None:
+            note("run", "sh")
+            on_command(command)
+
+        def on_command(command: object, folder: Any = None) -> None:
+            _looking.append(threading.get_ident())  # the module reached for nothing that is looked at here
+            try:
+                git = changed_repository(command, os.fspath(folder) if folder is not None else _current_folder())
+            finally:
+                _looking.remove(threading.get_ident())
+            if git is not None:
+                note("write", git)
+
+        def on_socket(sock: object, family: int, *rest: object) -> None:
+            if family in _INTERNET:
+                note("net", None)
+
+        def on_connect(sock: object, address: object) -> None:
+            if type(address) is tuple and len(address) >= 2:
+                note("net", address[:2])
+
+        def on_lookup(host: object, port: object = None, *rest: object) -> None:
+            note("net", (host, port))
+
+        return {
+            "open": on_open,
+            "os.listdir": lambda name: read(name),
+            "os.scandir": lambda name: read(name),
+            "os.chdir": lambda name: read(name),
+            "os.mkdir": lambda name, mode, folder: write(name, folder),
+            "os.remove": lambda name, folder: write(name, folder),
+            "os.rmdir": lambda name, folder: write(name, folder),
+            "os.truncate": lambda name, length: write(name),
+            "os.rename": on_two,
+            "os.link": on_two,
+            "os.symlink": on_two,
+            "subprocess.Popen": on_popen,
+            "os.exec": on_exec,
+            "os.posix_spawn": on_exec,
+            "os.system": on_system,
+            "socket.__new__": on_socket,
+            "socket.connect": on_connect,
+            "socket.sendto": on_connect,
+            "socket.getaddrinfo": on_lookup,
+            "socket.gethostbyname": on_lookup,
+        }
+
+
+def _is_out_of_reach(kind: str, path: str) -> bool:
+    _looking.append(threading.get_ident())
+    try:
+        mode = os.stat(path).st_mode
+        if kind == "write":
+            # Not by opening it: a program that watches the file would take it for changed.
+            return not os.access(path, os.W_OK) or _sees_what_it_may_not_read()
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            # What can be seen may still be refused, which only trying tells; nothing comes of it.
+            os.close(os.open(path, _LOOK))
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        return error.errno in _REFUSALS or error.errno in (errno.ENOTDIR, errno.ELOOP)
+    except ValueError:
+        return False  # no path at all
+    finally:
+        _looking.remove(threading.get_ident())
+    return False
+
+
+@functools.cache
+def _sees_what_it_may_not_read() -> bool:
+    """Whether this process is shut in by rules that permissions do not show, so that only its host can tell."""
+    try:
+        os.close(os.open("/", _LOOK))
+    except OSError:
+        return True
+    return False
+
+
+def _text_of(kind: str, target: Any) -> str | None:
+    """Return a target as it is told, None for one that is not."""
+    try:
+        text = _destination(target) if kind == "net" else _path(kind, target)
+    except Exception:  # an object of the module's own in the place of a path
+        return None
+    return text if text is not None and len(text) <= MAX_TEXT_BYTES and text.isprintable() else None
+
+
+def _path(kind: str, target: Any) -> str | None:
+    if type(target) is bytes:
+        target = os.fsdecode(target)
+    elif kind == "run" and isinstance(target, os.PathLike):
+        target = os.fspath(target)
+    if type(target) is not str or not target:
+        return None
+    if kind == "run" and "/" not in target:
+        return target
+    return os.path.normpath(target if target.startswith("/") else os.path.join(_current_folder(), target))
+
+
+def _current_folder() -> str:
+    """Return the folder that relative paths start at.
+
+    Raises:
+        OSError: it is gone, or lies too deep to be named.
+    """
+    try:
+        # Not `os.getcwd()`: below 4096 characters of path the C library finds each name of it by reading its folder.
+        return os.readlink("/proc/self/cwd")
+    except FileNotFoundError:  # no /proc
+        return os.getcwd()
+
+
+def _destination(target: Any) -> str | None:
+    if target is None:
+        return ""
+    host, port = target
+    if type(host) is bytes:
+        host = host.decode("ascii")
+    if type(host) is not str or not host:
+        return None
+    if type(port) in (str, bytes):
+        text = port if type(port) is str else port.decode("ascii")
+        port = int(text) if text.isdigit() else _PORTS.get(text)
+    written = f"[{host.partition('%')[0]}]" if ":" in host else host
+    return f"{written}:{port}" if type(port) is int and port > 0 else written

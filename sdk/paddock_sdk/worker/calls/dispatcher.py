@@ -1,0 +1,313 @@
+"""Run what the host asks for: each request on the object it names, each ending in one reply.
+
+Coroutines run as tasks of the module's loop, plain functions in place, generators item by item
+as their reader has room. Whatever a module raises becomes a failure of that one request; a tool
+that raises, or returns what is no result, has failed and says so in a `ToolResult`. What a tool
+that failed was refused meanwhile goes into its result; of other code the host is told in passing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from types import CoroutineType
+from typing import Any, Final
+
+from paddock_sdk.contract.boundary_errors import CannotCrossError
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.exception_text import safe_exception_str
+from paddock_sdk.kernel.execution import coordinator_for
+from paddock_sdk.protocol import Frame, RemoteProtocolError
+from paddock_sdk.protocol.describing import is_function
+from paddock_sdk.protocol.description import Flavour, encode_description
+from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker.attempts.noticing import Attempts
+from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
+from paddock_sdk.worker.calls.objects import Exported, ObjectTable
+from paddock_sdk.worker.crossing import barred
+from paddock_sdk.worker.driver import Driver, serving
+
+_MESSAGE_CHARACTERS: Final = 8000  # of what went wrong, which a model may get to read
+
+_TELLING_SECONDS: Final = 0.2  # from the end of a call to what is told of it, so that many calls are told of at once
+
+_NOTHING_TOLD: Final = contextlib.nullcontext()  # beside the arguments of a call
+
+_log = logging.getLogger(__name__)
+
+Runtime = Callable[[int, Any], Awaitable[Any]]
+
+
+class Dispatcher:
+    """Serve the requests that arrive on one driver."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        objects: ObjectTable,
+        coordinator: ModuleCoordinator,
+        runtime: Runtime,
+        attempts: Attempts,
+        contexts: DispatchContexts,
+    ) -> None:
+        self._driver = driver
+        self._contexts = contexts
+        self._attempts = attempts
+        self._is_telling = False
+        self._coordinator = coordinator
+        self._objects = objects
+        self._runtime = runtime
+
+    def on_request(self, request: Frame) -> None:
+        """Start serving a request; never raises."""
+        id = request.id
+        try:
+            value = self._driver.decode(request)
+            if request.target == 0:
+                self._start(id, self._call_runtime(id, request.method, value))
+                return
+            exported = self._objects.exported(request.target)
+            function, flavour = exported.methods[request.method]
+            args, kwargs, *told = value
+        except (RemoteProtocolError, IndexError, TypeError, ValueError) as exc:
+            self._driver.fail(id, RuntimeError(f"a request that cannot be served: {exc}"))
+            return
+        # As if it had been called from where this process made the request that it serves, if it serves one.
+        context = self._driver.context_of(request.parent)
+        if flavour is Flavour.ASYNC:
+            is_execute = exported.description.members[request.method].name == "execute"
+            if is_execute and exported.mount_point == "tools":
+                self._start(id, self._run_tool(id, exported, function, args, kwargs, told), context)
+                return
+            if is_execute and exported.mount_point == "orchestrator":
+                kwargs = {**self._turn(function), **kwargs}
+            self._start(id, self._run(id, exported, function, args, kwargs), context)
+        elif flavour is Flavour.STREAM:
+            self._start(id, self._run_stream(id, exported, function, args, kwargs), context)
+        else:
+            context.run(self._run_in_place, id, exported, function, args, kwargs)
+
+    def _turn(self, execute: Callable[..., Any]) -> dict[str, Any]:
+        """Return what an orchestrator is given beside the prompt: the live objects of this process's session."""
+        coordinator = self._coordinator
+        return {
+            "context": coordinator.get("context"),
+            "providers": coordinator.get("providers"),
+            "tools": coordinator.get("tools"),
+            "hooks": coordinator.hooks,
+            **coordinator_for(execute, coordinator),
+        }
+
+    def _start(self, id: int, work: Any, context: contextvars.Context | None = None) -> None:
+        self._driver.start_serving(id, work, context)
+
+    async def _call_runtime(self, id: int, method: int, value: Any) -> None:
+        serving.set(id)
+        try:
+            self._driver.reply(id, await self._runtime(method, value))
+        except BaseException as exc:
+            self._driver.fail(id, exc)
+        finally:
+            self._driver.disown(id)
+            self._tell_later()
+
+    async def _run(
+        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
+        serving.set(id)
+        try:
+            result = function(*args, **kwargs)
+            # Behind a decorator a coroutine function may be a plain one.
+            if type(result) is CoroutineType or inspect.isawaitable(result):
+                result = await result
+            self._say_changes(exported)
+            self._driver.reply(id, result)
+        except BaseException as exc:  # a module may raise SystemExit as well; it ends the call, not the process
+            self.tell_attempts()
+            self._driver.fail(id, exc)
+        finally:
+            self._driver.disown(id)
+            self._tell_later()
+
+    async def _run_tool(
+        self,
+        id: int,
+        exported: Exported,
+        function: Callable[..., Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
+        told: list[Any],
+    ) -> None:
+        serving.set(id)
+        mark, began = self._attempts.mark(), time.monotonic()
+        try:
+            try:
+                with self._contexts.arrived(told) if told else _NOTHING_TOLD:
+                    result = await _outcome(function(*args, **kwargs))
+            except asyncio.CancelledError:
+                raise
+            except BaseException as exc:  # as in _run
+                result = _failure(exc, f"the tool raised {type(exc).__name__}")
+            self._say_changes(exported)
+            if _has_failed(result):
+                folder = self._coordinator.get_capability("session.working_dir")
+                self._attempts.note_arguments(args[0] if args else None, str(folder or ""))
+                denials = await self._denials(mark, began)
+                result = _with_denials(result, denials) if denials else result
+            self._reply_tool_result(id, result)
+        except BaseException as exc:  # cancelled, or not even a failure could be told
+            self._driver.fail(id, exc)
+        finally:
+            self._driver.disown(id)
+            self._tell_later()
+
+    def _reply_tool_result(self, id: int, result: Any) -> None:
+        try:
+            self._driver.reply(id, _as_result(result), live_objects=False)
+        except CannotCrossError as exc:
+            told = exc.path == "return value.output" and _own_text(result.output)
+            answer = result.model_copy(update={"output": told}) if told else _unsendable(exc)
+            self._driver.reply(id, answer, live_objects=False)
+        except Exception as exc:  # an object of the module's own may do anything when it is looked at
+            self._driver.reply(id, _unsendable(exc))
+
+    async def _run_stream(
+        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
+        serving.set(id)
+        try:
+            source = await _outcome(function(*args, **kwargs))
+            async with contextlib.aclosing(source) if hasattr(source, "aclose") else contextlib.nullcontext():
+                async for item in source:
+                    await self._driver.send_item(id, item)
+            self._say_changes(exported)
+            self._driver.reply(id, None)
+        except BaseException as exc:  # as in _run
+            self.tell_attempts()
+            self._driver.fail(id, exc)
+        finally:
+            self._driver.disown(id)
+            self._tell_later()
+
+    def _run_in_place(
+        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
+        serving.set(id)
+        try:
+            result = function(*args, **kwargs)
+            if inspect.isawaitable(result):
+                self._start(id, self._run(id, exported, lambda: result, [], {}))
+                return
+            self._say_changes(exported)
+            self._driver.reply(id, result)
+        except BaseException as exc:  # as in _run
+            self.tell_attempts()
+            self._driver.fail(id, exc)
+        self._tell_later()
+
+    # -- what module code was refused ------------------------------------------------------
+
+    async def _denials(self, mark: int, began: float) -> list[Any]:
+        """Ask the host what a call that has failed was refused; nothing at all that goes wrong here matters."""
+        try:
+            asked = [self._attempts.since(mark), time.monotonic() - began]
+            told = await self._driver.call(0, HostMethod.EXPLAIN, asked)
+            self._attempts.mark_passed_on()
+        except Exception:
+            return []
+        return told if isinstance(told, list) else []
+
+    def tell_attempts(self) -> None:
+        """Tell the host what the module reached for in vain, if anything; never raises."""
+        self._is_telling = False
+        try:
+            news = self._attempts.news() if self._attempts.has_news else []
+            if news:
+                self._driver.notify(HostMethod.ATTEMPTED, news)
+            if not self._driver.has_unsent:  # else the host looks for it in the log, should this process end now
+                self._attempts.mark_passed_on()
+        except Exception:
+            _log.debug("what the module reached for is not told", exc_info=True)
+
+    def _tell_later(self) -> None:
+        if not self._is_telling and self._attempts.has_news:
+            self._is_telling = True
+            asyncio.get_running_loop().call_later(_TELLING_SECONDS, self.tell_attempts)
+
+    def _say_changes(self, called: Exported) -> None:
+        try:
+            for changed in self._objects.changed_by(called):
+                self._describe(changed)
+        except Exception:  # an object of the module's own is looked at; what was called for is done
+            _log.warning("others are not told how `%s` changed", called.description.type_name, exc_info=True)
+
+    def describe_anew(self) -> None:
+        """Tell the host what mounted objects say now that they did not say before."""
+        for changed in self._objects.changed_since():
+            self._describe(changed)
+
+    def _describe(self, exported: Exported) -> None:
+        description = encode_description(exported.description, self._driver.codec)
+        self._driver.notify(HostMethod.DESCRIBE, [exported.id, description], along=True)
+
+
+async def _outcome(returned: Any) -> Any:
+    """Return what module code comes to; behind a decorator a coroutine function may be a plain one, or the reverse."""
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+def _as_result(returned: Any) -> Any:
+    """Return a tool's answer as the contract's result."""
+    if not (hasattr(returned, "success") and hasattr(returned, "output")):
+        kind = type(returned).__name__
+        return _failure(TypeError(f"the tool returned `{kind}`; execute must return a ToolResult"))
+    if hasattr(returned, "model_dump"):
+        return returned
+    # A class of the module's own, in the contract's shape.
+    return _result(success=bool(returned.success), output=returned.output, error=getattr(returned, "error", None))
+
+
+def _has_failed(returned: Any) -> bool:
+    try:
+        return not returned.success
+    except Exception:  # it is no result at all, which is said where it is sent
+        return False
+
+
+def _with_denials(result: Any, denials: list[Any]) -> Any:
+    """Return a failed result that says as well what was refused; one that takes no more facts stays as it is."""
+    try:
+        error = result.error
+        if error is None or isinstance(error, dict):
+            result.error = {**(error or {}), "denials": denials}
+    except Exception:
+        _log.debug("a result does not take what was refused", exc_info=True)
+    return result
+
+
+def _own_text(output: object) -> str:
+    """Return what an object says of itself, which is what a model would have got; nothing if its class says nothing."""
+    kind = type(output)
+    says = kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__
+    return str(output) if says and barred(output) is None and not is_function(output) else ""
+
+
+def _unsendable(error: BaseException) -> Any:
+    return _failure(error, "the tool's result cannot be sent")
+
+
+def _failure(error: BaseException, what: str = "") -> Any:
+    said = safe_exception_str(error)
+    message = f"{what}: {said}" if what else said
+    return _result(success=False, error={"type": type(error).__name__, "message": message[:_MESSAGE_CHARACTERS]})
+
+
+def _result(**fields: Any) -> Any:
+    from paddock_sdk.contract.models import ToolResult  # pydantic: only where a result has to be made here
+
+    return ToolResult(**fields)

@@ -1,0 +1,164 @@
+"""Wait, with everything a worker needs already imported, and fork one worker's init for every request.
+
+When nobody asks for a moment, the next one is forked ahead, as far as it is the same for all. One process per host,
+started with an empty environment. It must have one thread whenever it forks, which is checked each time, and it holds
+nothing of the host but the control socket. What goes wrong for one request is reported over that request's lifeline
+and forgotten; the end of the control socket ends the process. Never reaps: the kernel does, and each init answers for
+its own tree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import os
+import pkgutil
+import select
+import signal
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from paddock_sandbox import namespaces, prctl
+from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.mounts import SHARED_FOLDERS
+from paddock_sandbox.profile import Mount, SandboxProfile
+from paddock_sdk.worker import birth, init
+from paddock_sdk.worker.init_socket import report, report_failure, unpack
+
+_FDS = 4  # rpc, stdout, stderr, lifeline
+_QUIET_MS = 10  # a worker that has just been started has the processor to itself
+
+
+def serve(
+    control_fd: int,
+    preload: Iterable[str],
+    host: int,
+    shared: Iterable[Sequence[Any]],
+    cgroups: dict[str, Any] | None,
+) -> NoReturn:
+    """Import what is to be shared, then fork an init for each request until the host closes the control socket.
+
+    `shared` are the mounts that all workers' roots have in common, `cgroups` where groups for them can be made.
+    """
+    prctl.set_parent_death_signal(signal.SIGKILL)
+    if os.getppid() != host:
+        os._exit(0)
+    control = socket.socket(fileno=control_fd)
+    for name in _expanded(preload):
+        importlib.import_module(name)
+    # A first loop run resolves what asyncio does lazily, once for all workers instead of once in each.
+    asyncio.run(asyncio.sleep(0))
+    init.prepare_process()
+    # Said explicitly, it makes the kernel reap the inits by itself.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # Objects that exist now are never visited by a worker's collector, so their pages stay shared.
+    gc.disable()
+    gc.collect()
+    gc.freeze()
+    groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
+    nursery = _Nursery([Mount(*mount) for mount in shared], groups)
+    quiet = select.poll()
+    quiet.register(control, select.POLLIN)
+    while True:
+        if not quiet.poll(_QUIET_MS):
+            nursery.refill()
+        received = _receive(control)
+        if received is None:
+            nursery.close()
+            os._exit(0)
+        request, fds = received
+        try:
+            _fork_init(nursery, control, request, fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+
+class _Nursery:
+    """Where the next worker grows before it is asked for."""
+
+    def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
+        self.groups = groups
+        # What lies in the private folder has to be made after it.
+        self._shared = tuple(mount for mount in shared if not _is_below_any(mount.target, SHARED_FOLDERS))
+        self._next: birth.Unborn | None = None
+        self._is_wanted = False
+
+    def take(self, profile: SandboxProfile) -> birth.Unborn:
+        """Return an unborn whose root has some of these mounts already, and none that anything else is to lie over.
+
+        Raises:
+            OSError: None could be made.
+        """
+        if not _can_be_first(self._shared, profile):
+            return birth.Unborn((), self.groups)
+        self._is_wanted = True
+        ready, self._next = self._next, None
+        if ready is not None and ready.has_ended:
+            ready.abandon()
+            ready = None
+        return ready or birth.Unborn(self._shared, self.groups)
+
+    def refill(self) -> None:
+        """Have one ready, if any was ever asked for."""
+        if self._is_wanted and self._next is None:
+            try:
+                self._next = birth.Unborn(self._shared, self.groups)
+            except OSError:
+                self._is_wanted = False  # whoever asks is told why
+
+    def close(self) -> None:
+        """End the one that nobody asked for."""
+        if self._next is not None:
+            self._next.abandon()
+
+
+def _can_be_first(first: Sequence[Mount], profile: SandboxProfile) -> bool:
+    """Return whether the root comes to the same when `first` of its mounts are made before all else in it."""
+    mounts = set(profile.mounts)
+    others = mounts.difference(first)
+    covers = [profile.scratch, *SHARED_FOLDERS, *(mount.target for mount in others)]
+    return len(mounts) == len(others) + len(first) and not any(_is_below_any(mount.target, covers) for mount in first)
+
+
+def _is_below_any(path: str, folders: Iterable[str]) -> bool:
+    return any(path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
+    rpc, stdout, stderr, lifeline = fds
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        report(lifeline, {"failed": {"step": "template has one thread", "errno": 0, "detail": f"it has {threads}"}})
+        return
+    try:
+        profile = SandboxProfile.from_dict(request["profile"])
+        if profile.level == "ns":
+            nursery.take(profile).become(request, profile, fds)
+        else:
+            request = birth.with_group(request, nursery.groups, lifeline)
+            if namespaces.fork_plainly() == 0:
+                control.detach()
+                init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        report_failure(lifeline, "namespaces", error)
+
+
+def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """Return the next request with its descriptors, or None once the host is gone."""
+    data, fds = birth.receive(control, _FDS)
+    return (unpack(data), fds) if data else None
+
+
+def _expanded(names: Iterable[str]) -> Iterator[str]:
+    """Yield the names, with `package.*` replaced by every module directly in that package."""
+    for name in names:
+        if not name.endswith(".*"):
+            yield name
+            continue
+        package = importlib.import_module(name.removesuffix(".*"))
+        yield package.__name__
+        for module in pkgutil.iter_modules(package.__path__, prefix=package.__name__ + "."):
+            yield module.name

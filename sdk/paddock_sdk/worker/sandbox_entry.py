@@ -1,0 +1,231 @@
+"""Bring a worker from its fork to its entry: the last trusted steps before a module's code can run in it.
+
+Everything here happens in the worker, in order, and each step has a name. One that fails is reported over the lifeline
+and ends the process; the entry is reached only when all of them held.
+"""
+
+from __future__ import annotations
+
+# What `signal` wraps. Between two forks every page touched is copied, and the wrapper's enums touch a hundred of them.
+import _signal  # type: ignore[import-not-found]  # typeshed leaves it out
+import asyncio
+import atexit
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from paddock_sandbox import lockdown, network, self_check, socket_memory
+from paddock_sandbox.descriptors import close_all_but
+from paddock_sandbox.profile import SandboxProfile
+from paddock_sdk.worker.attempts import attempt_log
+from paddock_sdk.worker.init_socket import (
+    FAILED_BEFORE_ENTRY,
+    PARTICULARS_LENGTH,
+    hand_over,
+    report_failure,
+    say_ready,
+    unpack,
+)
+
+
+def warm_up() -> None:
+    """Touch, while there is time, the memory that every worker touches: it is shared until then, and copied at once."""
+    asyncio.run(asyncio.sleep(0))
+
+
+def cross(
+    entry: str,
+    profile: SandboxProfile,
+    *,
+    init: int,
+    rpc: int,
+    stdout: int,
+    stderr: int,
+    lifeline: int,
+    counts_memory: bool,
+    missing: Sequence[str] = (),
+) -> NoReturn:
+    """Take every step up to the entry, `module:function`, say `ready`, run it and end the process.
+
+    `init` is the parent; `counts_memory` says that a control group limits the worker's memory; `missing` is what the
+    file system it made lacks. What only this worker may know, its
+    environment above all, is the first thing to come over `rpc`: a template that had seen it would hand it on, in
+    memory it no longer uses, to every worker it forks later.
+    """
+    step = "particulars"
+    try:
+        particulars, log = _read_particulars(rpc)
+        steps: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("attempt log", lambda: attempt_log.share(log)),
+            ("new session", os.setsid),
+            ("signals", _take_signals),
+            ("standard streams", lambda: _take_standard_streams(stdout, stderr)),
+            ("close descriptors", lambda: close_all_but(0, 1, 2, rpc, lifeline)),
+            ("environment", lambda: _take_environment(particulars["environ"])),
+            # While there are capabilities to make it with. The host has all of its sockets before any code of the
+            # module runs, and the worker none: the self-check would find them.
+            ("network", lambda: _make_network(profile, lifeline)),
+            ("inquiry", lambda: _hand_over_inquiry(profile, lifeline, counts_memory=counts_memory)),
+        )
+        for name, take in steps:
+            step = name
+            take()
+        # A pidfd goes on meaning its process when the number is used again, and lets the host act should the init be
+        # stopped or killed; so the host has both before any code of the module runs.
+        step = "pidfds"
+        hand_over(lifeline, "pidfds", [os.pidfd_open(init), os.pidfd_open(os.getpid())])
+        step = "lockdown"
+        locked = lockdown.apply(profile, parent=init, counts_memory=counts_memory)
+        step = "self-check"
+        # Without isolation there is nothing to try, and an act that succeeds may leave its mark on the init.
+        known = (0, 1, 2, rpc, lifeline)
+        verdicts = (
+            {} if profile.level == "none" else self_check.run(parent=init, descriptors=known, network=profile.network)
+        )
+        step = "home"
+        _link_home(particulars["home_links"], particulars["environ"])
+        step = "working directory"
+        working_dir = _enter(particulars["working_dir"], particulars["environ"])
+        step = "runtime"
+        serve = _load(entry)
+        gc.enable()
+        step = "ready"
+        ready = {
+            "lockdown": locked.as_dict(),
+            "verdicts": verdicts,
+            "missing": missing,
+            "working_dir": working_dir,
+        }
+        say_ready(lifeline, ready)
+    except BaseException as error:  # whatever it is, the entry must not run
+        report_failure(lifeline, step, error)
+        os._exit(FAILED_BEFORE_ENTRY)
+    code = 1
+    try:
+        code = _run_entry(serve, rpc, particulars["name"])
+    finally:
+        # The frames below belong to the init and the template; nothing may return or raise into them.
+        os._exit(code)
+
+
+def _read_particulars(rpc: int) -> tuple[dict[str, Any], int]:
+    """Return what only this worker may know, and the descriptor that came with it: of the log of attempts."""
+    line = socket.socket(fileno=rpc)
+    try:
+        length, (log,), _, _ = socket.recv_fds(line, PARTICULARS_LENGTH.size, 1)
+    finally:
+        line.detach()
+    length += _read_exactly(rpc, PARTICULARS_LENGTH.size - len(length))
+    particulars: dict[str, Any] = unpack(_read_exactly(rpc, *PARTICULARS_LENGTH.unpack(length)))
+    return particulars, log
+
+
+def _read_exactly(fd: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        read = os.read(fd, size - len(data))
+        if not read:
+            raise EOFError("the host is gone")
+        data += read
+    return data
+
+
+def _take_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+
+
+def _take_standard_streams(stdout: int, stderr: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for source, standard in ((null, 0), (stdout, 1), (stderr, 2)):
+        os.dup2(source, standard)
+
+
+def _take_environment(environ: dict[str, str]) -> None:
+    for name, value in environ.items():
+        os.environ[name] = value
+    if "TZ" in environ:
+        time.tzset()
+
+
+def _make_network(profile: SandboxProfile, lifeline: int) -> None:
+    if profile.network is not None and profile.has_own_network:
+        sockets = network.open_network(profile.network)
+        hand_over(lifeline, "network", [each.detach() for each in sockets])
+
+
+def _hand_over_inquiry(profile: SandboxProfile, lifeline: int, *, counts_memory: bool) -> None:
+    """Give the host what answers for the sockets of a network namespace of one's own, where nothing counts them."""
+    if profile.level in ("ns", "bwrap") and not counts_memory:
+        try:
+            inquiry = socket_memory.open_inquiry()
+        except OSError:
+            return  # a kernel without; the host takes each socket for full
+        hand_over(lifeline, "inquiry", [inquiry.detach()])
+
+
+def _link_home(links: dict[str, str], environ: dict[str, str]) -> None:
+    """Have the home lead to what is granted of the user's own, where nothing is in the way of that."""
+    home = environ.get("HOME", "")
+    for name, target in links.items() if os.path.isabs(home) else ():
+        place = os.path.join(home, name)
+        try:
+            os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+            os.symlink(target, place)
+        except OSError:
+            continue  # it is there: the user's home itself, or what the module left where its home is kept
+
+
+def _enter(working_dir: str, environ: dict[str, str]) -> str:
+    """Change to the folder the host chose, or home should it be gone; return which it is."""
+    for folder in (working_dir, environ.get("HOME", "/")):
+        try:
+            os.chdir(folder)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        return folder
+    os.chdir("/")
+    return "/"
+
+
+def _load(entry: str) -> Callable[[socket.socket, str], None]:
+    module, _, function = entry.partition(":")
+    loaded: Callable[[socket.socket, str], None] = getattr(importlib.import_module(module), function)
+    return loaded
+
+
+def _run_entry(entry: Callable[[socket.socket, str], None], rpc: int, name: str) -> int:
+    """Run the entry, then what a Python program does at its end, short of taking the interpreter apart."""
+    code = 0
+    try:
+        entry(socket.socket(fileno=rpc), name)
+    except SystemExit as error:
+        code = _exit_code(error.code)
+    except BaseException:  # this is the top of the process
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    # As an interpreter does: wait for threads that are not daemons, then run what was registered for the end.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # a closed or broken stream loses its last bytes, not the exit code
+    return code
+
+
+def _exit_code(status: object) -> int:
+    if status is None:
+        return 0
+    if isinstance(status, int):
+        return status & 0xFF
+    print(status, file=sys.stderr)  # noqa: T201 - what Python does with `sys.exit("text")`
+    return 1

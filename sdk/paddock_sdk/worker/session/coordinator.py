@@ -1,0 +1,147 @@
+"""The coordinator a module is mounted with: the kernel's own, its state a mirror of the host's.
+
+Reads are local and as fresh as the last frame that came in. Changes take effect here and are
+told to the host; what the host decides (hook results, contributions, approvals) is asked of it.
+Nothing a module finds here has a member that the contract's coordinator has not.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from paddock_sdk.contract.boundary_errors import CannotCrossError
+from paddock_sdk.kernel.cancellation import CancellationToken
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.hook_result import as_hook_result
+from paddock_sdk.kernel.hooks import HookRegistry
+from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker.driver import Driver
+from paddock_sdk.worker.session.cancellation import RemoteCancellationToken
+from paddock_sdk.worker.session.hooks import RemoteHookRegistry
+
+if TYPE_CHECKING:
+    from paddock_sdk.contract.models import HookResult
+
+
+_NOT_OFFERED: Final = object()
+_NOTHING_TO_DO: Final = frozenset({"continue", "modify", "deny"})
+
+
+class RemoteCoordinator(ModuleCoordinator):
+    """One session, from inside a module's process."""
+
+    _driver: Driver
+    _approval: _RemoteApproval
+    _display: _RemoteDisplay
+    _loader: Any
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._approval = _RemoteApproval(driver)
+        self._display = _RemoteDisplay(driver)
+        super().__init__(
+            SimpleNamespace(session_id="", parent_id=None, config={}),
+            approval_system=self._approval,
+            display_system=self._display,
+        )
+
+    def _make_hooks(self) -> HookRegistry:
+        return RemoteHookRegistry(self._driver)
+
+    def _make_cancellation(self) -> CancellationToken:
+        return RemoteCancellationToken(self._driver)
+
+    @property
+    def loader(self) -> Any:
+        """What loads modules into this process: what the module has put here, else one for its own environment."""
+        if self._loader is None:
+            # Here, because modules rarely load others, and the rules of all kinds are much to import.
+            from paddock_sdk.in_process.module_loader import ModuleLoader
+
+            self._loader = ModuleLoader(self)
+        return self._loader
+
+    @loader.setter
+    def loader(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Attach an attribute; one that cannot be shared leaves what was there before."""
+        before = vars(self).get(name, _NOT_OFFERED)
+        try:
+            super().__setattr__(name, value)
+        except CannotCrossError:
+            if before is _NOT_OFFERED:
+                vars(self).pop(name, None)
+            else:
+                vars(self)[name] = before
+            raise
+
+    def show_systems(self, *, approval: bool, display: bool) -> None:
+        """Show those of the application's systems that there are; what a module has put in their place stays."""
+        if self.approval_system is None or self.approval_system is self._approval:
+            self.approval_system = self._approval if approval else None
+        if self.display_system is None or self.display_system is self._display:
+            self.display_system = self._display if display else None
+
+    def register_capability(self, name: str, value: Any) -> None:
+        """Offer an object under a name; one that the host refuses leaves what was offered before."""
+        before = self._capabilities.get(name, _NOT_OFFERED)
+        try:
+            super().register_capability(name, value)
+        except BaseException:
+            if self._capabilities.get(name) is value:  # else another's has come in meanwhile
+                if before is _NOT_OFFERED:
+                    del self._capabilities[name]
+                else:
+                    self._capabilities[name] = before
+            raise
+        self._capabilities[name] = value  # the last word at the host, whatever has come in meanwhile
+
+    async def process_hook_result(self, result: HookResult, event: str, hook_name: str = "unknown") -> HookResult:
+        """Have the host act on a hook's result, and return what is left to act on."""
+        if isinstance(result, dict):
+            raise AttributeError("'dict' object has no attribute 'action'")
+        if result.action in _NOTHING_TO_DO and not result.user_message:
+            return result  # most results, after most events: nothing for the host to act on
+        asked = [as_hook_result(result), event, hook_name]
+        processed: HookResult = await self._driver.call(0, HostMethod.PROCESS_HOOK_RESULT, asked)
+        return processed
+
+    async def collect_contributions(self, channel: str) -> list[Any]:
+        """Return the contributions of every module, in order of registration."""
+        collected: list[Any] = await self._driver.call(0, HostMethod.COLLECT_CONTRIBUTIONS, [channel])
+        return collected
+
+    async def cleanup(self) -> None:
+        """Do nothing here: the host runs every module's functions, in one order, when the session ends."""
+
+    def reset_turn(self) -> None:
+        """Start counting injections anew, at the host as well."""
+        super().reset_turn()
+        self._driver.notify(HostMethod.RESET_TURN, [])
+
+
+class _RemoteApproval:
+    """The host's approval system."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        reply: str = await self._driver.call(
+            0, HostMethod.REQUEST_APPROVAL, [str(prompt), list(options), float(timeout), default]
+        )
+        return reply
+
+
+class _RemoteDisplay:
+    """The host's display system."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def show_message(self, message: str, level: str, source: str = "hook") -> None:
+        shown = level if level in ("info", "warning", "error") else "info"
+        self._driver.notify(HostMethod.SHOW_MESSAGE, [str(message), shown, str(source)])

@@ -1,0 +1,207 @@
+"""Apply the host's changes of shared state to this process's coordinator, in the order they come.
+
+A change is applied before any later frame is looked at, also inside a synchronous call. Nothing
+applied here is reported back. What another module offers and nobody can read is left out.
+
+The host's order decides what stays of changes of `session_state` that cross. Each change of the host says how many of
+this process's own it had taken in; the others come after it in the host's order, so they are made again on top of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final
+
+from paddock_sdk.protocol import Frame, LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.body import EncodeError, unpack_prefix
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from paddock_sdk.protocol.shared_state import Change, SharedState, touch
+from paddock_sdk.worker.calls.objects import ObjectTable
+from paddock_sdk.worker.crossing import explained
+from paddock_sdk.worker.driver import Driver
+from paddock_sdk.worker.session.cancellation import RemoteCancellationToken
+from paddock_sdk.worker.session.coordinator import RemoteCoordinator
+from paddock_sdk.worker.session.hooks import RemoteHookRegistry
+from paddock_sdk.worker.session.reporter import Reporter
+
+_NUMBERS: Final = 1 << 32  # that a frame's header can hold
+_log = logging.getLogger(__name__)
+
+
+class Mirror:
+    """The state of the session in this process."""
+
+    def __init__(
+        self, coordinator: RemoteCoordinator, driver: Driver, objects: ObjectTable, reporter: Reporter
+    ) -> None:
+        self._coordinator = coordinator
+        self._driver = driver
+        self._objects = objects
+        self._reporter = reporter
+        self._state = SharedState(driver.codec, on_kept=self._on_kept)
+        self._attributes = SharedState(driver.codec)
+        self._sent = _SentChanges()
+        self._contributors: dict[int, object] = {}  # others', in the coordinator's channels
+        self._is_telling = False
+
+    def on_mirror(self, change: Frame) -> None:
+        """Apply one change."""
+        section = change.method
+        if section == MirrorSection.DATA:
+            self._objects.update(change.target, *self._driver.decode(change))
+            return
+        if section == MirrorSection.DESCRIPTION:
+            self._objects.redescribe(change.target, bytes(change.body))
+            return
+        self._coordinator.observer = None
+        try:
+            if section in (MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE):
+                self._apply_named(section, change)
+            else:
+                value = self._driver.decode(change)
+                if section == MirrorSection.STATE:
+                    self._apply_state(value, change.target)
+                else:
+                    self._apply(section, value)
+        finally:
+            self._coordinator.observer = self._reporter
+
+    def _apply_named(self, section: int, change: Frame) -> None:
+        name, rest = unpack_prefix(change.body)
+        coordinator = self._coordinator
+        try:
+            value = self._driver.decode_body(rest, change.handles)
+        except RemoteProtocolError as exc:
+            # The host passes on what modules offer without reading it, so this is the first to see what it is.
+            _log.warning("what another module offers as %r cannot be read: %s", name, exc)
+            (coordinator._capabilities if section == MirrorSection.CAPABILITY else vars(coordinator)).pop(name, None)
+            return
+        if section == MirrorSection.CAPABILITY:
+            coordinator.register_capability(name, value)
+        else:
+            setattr(coordinator, name, value)
+            self._reporter.note_shared(name, value)
+            self._attributes.apply([[[name], [value]]])
+
+    def _apply(self, section: int, value: Any) -> None:
+        coordinator = self._coordinator
+        hooks, token = coordinator.hooks, coordinator.cancellation
+        match section, value:
+            case MirrorSection.HEARD, [event, is_heard] if isinstance(hooks, RemoteHookRegistry):
+                hooks.hear(event, is_heard)
+            case MirrorSection.CANCELLATION, [state, running] if isinstance(token, RemoteCancellationToken):
+                token.mirror(state, running)
+            case MirrorSection.MOUNTED, [point, name, obj]:
+                self._reporter.stand(point, name, obj)
+            case MirrorSection.UNMOUNTED, [point, name]:
+                self._reporter.stand(point, name, None)
+            case MirrorSection.ATTRIBUTE_DELETED, [name]:
+                vars(coordinator).pop(name, None)
+                self._reporter.shared.discard(name)
+                self._attributes.apply([[[name], []]])
+            case MirrorSection.CONTRIBUTOR, [channel, name, callback, number]:
+                coordinator.register_contributor(channel, name, callback)
+                self._contributors[number] = coordinator.channels[channel][-1]
+            case MirrorSection.CONTRIBUTOR_WITHDRAWN, [channel, number]:
+                withdrawn = self._contributors.pop(number, None)
+                contributors = coordinator.channels.get(channel, [])
+                contributors[:] = [known for known in contributors if known is not withdrawn]
+            case MirrorSection.SESSION, {"session_id": str(), "config": dict()}:
+                self._take_session(value)
+
+    def _apply_state(self, changes: list[Change], taken: int) -> None:
+        self._state.live = self._coordinator.session_state
+        keys = {path[0]: None for path, _ in changes}
+        # What module code changed here meanwhile would be taken for known otherwise, and never be sent.
+        self._tell_state(self._state.changes(among=keys))
+        own = self._sent.later_than(taken)
+        replaced = [change for change in own if any(touch(change, theirs) for theirs in changes)]
+        self._state.apply([*changes, *replaced])
+
+    def _take_session(self, said: dict[str, Any]) -> None:
+        coordinator = self._coordinator
+        # The dict stays the same one: modules keep it, and expect to see the application's changes in it.
+        known = coordinator.config
+        known.clear()
+        known.update(said["config"])
+        coordinator.show_systems(approval=said.pop("has_approval", True), display=said.pop("has_display", True))
+        session = said.pop("session", None) or SimpleNamespace()  # what stands for the application's own
+        vars(session).update(said, config=known, coordinator=coordinator)
+        coordinator.bind_session(session)
+
+    def tell_changes(self) -> None:
+        """Say what module code changed in place since the last frame; called before each frame leaves."""
+        if self._is_telling:
+            return
+        self._is_telling = True
+        try:
+            self._state.live = self._coordinator.session_state
+            changes = self._state.changes()
+            if changes:
+                self._tell_state(changes)
+            if self._reporter.shared:
+                self._tell_attributes()
+        except Exception:  # the frame that is about to leave may be an answer, which somebody waits for
+            _log.exception("changes of shared state could not be told")
+        finally:
+            self._is_telling = False
+
+    def _on_kept(self, key: object, value: object) -> None:
+        """Say, once, why a module's value under a key of the shared state is not seen by others."""
+        encode = partial(self._driver.codec.encode, live_objects=False)
+        try:
+            encode({key: value})
+        except EncodeError as exc:
+            if not (isinstance(key, str) and key.startswith("_")):
+                _log.warning("it stays in this module: %s", explained(exc, {key: value}, "session_state", encode))
+
+    def _tell_state(self, changes: list[Change]) -> None:
+        was_telling, self._is_telling = self._is_telling, True
+        try:
+            for change in changes:
+                if self._tell(HostMethod.PATCH_STATE, [change]):
+                    self._sent.add(change)
+        finally:
+            self._is_telling = was_telling
+
+    def _tell_attributes(self) -> None:
+        coordinator = self._coordinator
+        self._attributes.live = {
+            name: vars(coordinator)[name] for name in list(self._reporter.shared) if name in vars(coordinator)
+        }
+        for path, value in self._attributes.changes():
+            if value:
+                self._tell(HostMethod.SET_ATTRIBUTE, self._attributes.live[path[0]], head=path[0])
+
+    def _tell(self, method: HostMethod, value: Any, head: str | None = None) -> bool:
+        """Send a change; return whether it could be sent."""
+        try:
+            self._driver.notify(method, value, head=head)
+        except LocalProtocolError as exc:
+            # Raised here, it would fail whatever call happens to come next, which has nothing to do with it.
+            _log.warning("a change of shared state stays in this module: %s", exc)
+            return False
+        return True
+
+
+class _SentChanges:
+    """This process's changes of `session_state` that the host is not known to have taken in: the last at each path."""
+
+    def __init__(self) -> None:
+        self._number = 0  # of those that were sent
+        self._changes: dict[tuple[Any, ...], tuple[int, Change]] = {}  # in the order of their numbers
+
+    def add(self, change: Change) -> None:
+        """Remember a change that was sent."""
+        self._number += 1
+        path = tuple(change[0])
+        self._changes.pop(path, None)
+        self._changes[path] = self._number, change
+
+    def later_than(self, number: int) -> list[Change]:
+        """Return the changes after so many that the host has taken in, whose number has 32 bits, and forget those."""
+        for path in [path for path, (sent, _) in self._changes.items() if (number - sent) % _NUMBERS < _NUMBERS // 2]:
+            del self._changes[path]
+        return [change for _, change in self._changes.values()]

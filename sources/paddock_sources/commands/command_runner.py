@@ -1,0 +1,119 @@
+"""The seam through which programs are run that handle what strangers wrote: git, and the installer of packages.
+
+Who implements it shuts them in; nothing here knows how. All of it blocks: it is called in threads, and may be from
+several at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from paddock_sources.errors import SourceError
+
+MAX_STDOUT_BYTES = 64 << 20
+MAX_STDERR_BYTES = 64 << 10  # the end of it is kept
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReach:
+    """All that the commands of one session may touch besides the system's programs, which they may all run.
+
+    `name` is for messages (`git`). `reads` and `writes` are absolute paths that are there, files or folders; programs
+    below them may be run as well. `hosts` are `host:port`, the only ones they can connect to; a name leads to a private
+    address only if the user named the host (`is_users_word`), and else such an address is named literally. `environ` is
+    their whole environment, but for PATH, HOME and what it takes to reach the hosts. `written_bytes` bounds each file
+    they write.
+    """
+
+    name: str
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    written_bytes: int = 2 << 30
+    is_users_word: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a command ended: `code` is negative for a signal. `refused` are hosts that it tried to reach in vain."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    refused: tuple[str, ...] = ()
+
+
+class CommandError(SourceError):
+    """Raised when a command could not be run, or was ended before it was done; `problem` says why."""
+
+    def __init__(self, name: str, problem: str, *, hints: Iterable[str] = ()) -> None:
+        self.name = name
+        self.problem = problem
+        super().__init__(f"{name}: {problem}", hints=hints)
+
+
+class CommandMissingError(CommandError):
+    """Raised when there is no such program as `program`; one that is there and may not be run is not missing."""
+
+    def __init__(self, name: str, program: str, reason: str) -> None:
+        self.program = program
+        super().__init__(name, f"`{program}` cannot be started: {reason}", hints=[f"install `{program}`"])
+
+
+class CommandTimeoutError(CommandError):
+    """Raised when a command was ended because it took more than `seconds`."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(name, f"it was ended because it took more than {seconds:g} s")
+
+
+class CommandOutputError(CommandError):
+    """Raised when a command was ended because it printed more than it may."""
+
+
+class CommandSession(Protocol):
+    """A place where commands can be run, one at a time."""
+
+    @property
+    def level(self) -> str:
+        """How its commands are shut in, as isolation levels are called; `none` where they are not."""
+        ...
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes | Iterable[bytes] = b"",
+        on_stdout: Callable[[memoryview], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+        timeout: float = 60.0,
+        max_stdout_bytes: int = MAX_STDOUT_BYTES,
+    ) -> Finished:
+        """Run a command to its end.
+
+        `on_stdout` gets the output as it comes instead of having it collected, `on_stderr` each line of the other,
+        ended by a newline or a carriage return. What either raises ends the command, and is raised.
+
+        Raises:
+            CommandError: it could not be started or was ended; nothing of it is left running.
+        """
+        ...
+
+
+class CommandRunner(Protocol):
+    """Opens places where commands can be run."""
+
+    def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
+        """Return a place that is made when it is entered; leaving it ends whatever still runs in it.
+
+        Raises:
+            CommandError: no such place can be had; entering says so. Leaving does when something of it may still run:
+                what it was let write to is not to be used then.
+        """
+        ...

@@ -1,0 +1,352 @@
+"""The text of a lock file, read strictly and written in one way only.
+
+Whatever is not exactly of the form is an error with the line it stands on. What is written can be read again, or it is
+not written: in a stable order, a line for each thing that can change by itself, so that a difference is easy to read.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final
+
+from paddock_sources.bounded_toml import TomlError, read_toml
+from paddock_sources.errors import SourceUriError
+from paddock_sources.lock.locked_module import LockedDependency, LockedModule
+from paddock_sources.lock.source_key import normalised_source, package_key
+from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
+
+VERSION: Final = 1
+
+_HEADER: Final = (
+    "# Which code each source stands for. Written by `paddock`; keep it with your plan, and leave the editing to\n"
+    "# `paddock add`, `lock`, `update` and `remove`.\n"
+)
+_MAX_MODULES: Final = 1000
+_MAX_DEPENDENCIES: Final = 2000  # of one module
+_MAX_HASHES: Final = 2000  # of one distribution: a file for each platform and Python
+_MAX_TEXT: Final = 4200  # characters: a source, and what its normal form adds
+
+_Check = Callable[[str], bool]
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_TREE: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_HASH: Final = re.compile(r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}")
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9])?")
+_RELEASE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.!+_-]{0,126}[A-Za-z0-9])?")
+
+_MODULE_TEXTS: Final[Mapping[str, _Check]] = {
+    "source": bool,
+    "requested_ref": lambda text: not text.startswith("-"),
+    "requested_kind": lambda text: text in ("branch", "tag", "commit", "default"),
+    "commit": lambda text: bool(_COMMIT.fullmatch(text) or _RELEASE.fullmatch(text)),
+    "tree": lambda text: _TREE.fullmatch(text) is not None,
+    "subdirectory": lambda text: not text.startswith("/") and posixpath.normpath(text) == text and text[:2] != "..",
+    "permissions_digest": lambda text: _TREE.fullmatch(text) is not None,
+}
+_DEPENDENCY_TEXTS: Final[Mapping[str, _Check]] = {
+    "name": lambda text: _NAME.fullmatch(text) is not None,
+    "version": lambda text: _RELEASE.fullmatch(text) is not None,
+    "source": lambda text: text.startswith("git+"),
+    "commit": lambda text: _COMMIT.fullmatch(text) is not None,
+    "tree": lambda text: _TREE.fullmatch(text) is not None,
+}
+_MODULE_KEYS: Final = (*_MODULE_TEXTS, "committed_at", "hashes", "dependency")
+_DEPENDENCY_KEYS: Final = (*_DEPENDENCY_TEXTS, "hashes")
+
+_TABLE: Final = re.compile(r"\s*\[\[\s*module\s*(\.\s*dependency\s*)?\]\]")
+_KEY: Final = re.compile(r"\s*[\"']?(\w+)[\"']?\s*=", re.ASCII)
+
+
+class LockTextError(ValueError):
+    """Raised for a text that is no lock file: `problem` on `line`, where that is known."""
+
+    def __init__(self, problem: str, line: int | None = None, *hints: str) -> None:
+        self.problem = problem
+        self.line = line
+        self.hints = hints
+        super().__init__(problem)
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def parse_lock(text: str) -> tuple[LockedModule, ...]:
+    """Return the modules that a lock file has, in the order of their keys.
+
+    Raises:
+        LockTextError: it is none, or of another version.
+    """
+    try:
+        table = read_toml(text)
+    except TomlError as error:
+        raise LockTextError(f"it is {error.problem}", error.line, *_CONFLICT) from error
+    lines = _Lines(text)
+    version = table.pop("version", None)
+    if version != VERSION or isinstance(version, bool):
+        raise _other_version(version, lines.of("version"))
+    modules = table.pop("module", [])
+    if table:
+        key = min(table)
+        raise LockTextError(f"unknown key `{key[:80]}`", lines.of(key))
+    found: dict[str, LockedModule] = {}
+    for index, written in enumerate(_tables(modules, "module", _MAX_MODULES, lambda: lines.of("module"))):
+        module = _Reading(written, lambda *place, index=index: lines.of(index, *place)).module()
+        if module.source in found:
+            raise LockTextError(f"`{module.source}` is locked twice", lines.of(index, "source"), "keep one of the two")
+        found[module.source] = module
+    return tuple(found[source] for source in sorted(found))
+
+
+_CONFLICT: Final = ("if a merge left it so, remove the file and run `paddock lock`, which writes it anew",)
+
+
+def _other_version(version: object, line: int | None) -> LockTextError:
+    if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
+        return LockTextError(
+            f"it is of version {version}, and this Paddock knows version {VERSION}",
+            line,
+            "a newer Paddock wrote it: use that one, or remove the file and lock anew with `paddock lock`",
+        )
+    return LockTextError(f"it does not begin with `version = {VERSION}`", line, *_CONFLICT)
+
+
+def _tables(written: object, what: str, most: int, line_of: Callable[[], int | None]) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(written, list) or not all(isinstance(one, dict) for one in written):
+        raise LockTextError(f"`{what}` is not a list of tables, `[[{what}]]`", line_of())
+    if len(written) > most:
+        raise LockTextError(f"it has more than {most} of `{what}`", line_of())
+    return written
+
+
+class _Reading:
+    """One table that stands for a module or a dependency; `line_of` finds the lines of its parts."""
+
+    def __init__(self, written: Mapping[str, Any], line_of: Callable[..., int | None]) -> None:
+        self._written = written
+        self._line_of = line_of
+
+    def module(self) -> LockedModule:
+        self._check_keys(_MODULE_KEYS)
+        texts = {key: self._text(key, check) for key, check in _MODULE_TEXTS.items()}
+        module = LockedModule(
+            **texts,
+            hashes=self._hashes(),
+            committed_at=self._moment("committed_at"),
+            dependencies=tuple(self._dependencies()),
+        )
+        uri = self._uri(module.source)
+        self._check_key(module, uri)
+        self._check_pin(module, uri)
+        return module
+
+    def dependency(self) -> LockedDependency:
+        self._check_keys(_DEPENDENCY_KEYS)
+        texts = {key: self._text(key, check) for key, check in _DEPENDENCY_TEXTS.items()}
+        found = LockedDependency(**texts, hashes=self._hashes())
+        if not (found.name and found.version):
+            raise self._error("a dependency has a `name` and a `version`")
+        if found.source:
+            uri = self._uri(found.source)
+            if not isinstance(uri, GitUri) or not (found.commit and found.tree) or found.hashes:
+                raise self._error("a dependency from git has a `source`, a `commit` and a `tree`, and no hashes")
+        elif found.commit or found.tree or not found.hashes:
+            raise self._error("a dependency from an index has hashes, and neither `commit` nor `tree`")
+        return found
+
+    def _dependencies(self) -> Iterator[LockedDependency]:
+        written = self._written.get("dependency", [])
+        names: set[str] = set()
+        where = partial(self._line_of, "dependency")
+        for index, table in enumerate(_tables(written, "module.dependency", _MAX_DEPENDENCIES, where)):
+            reading = _Reading(table, lambda *place, index=index: self._line_of(index, *place))
+            found = reading.dependency()
+            name = package_key(found.name)
+            if name in names:
+                raise reading._error(f"dependency `{found.name}` stands twice", "name")
+            names.add(name)
+            yield found
+
+    def _check_keys(self, known: Iterable[str]) -> None:
+        for key in self._written:
+            if key not in known:
+                raise self._error(f"unknown key `{key[:80]}`", key)
+
+    def _text(self, key: str, check: _Check) -> str:
+        value = self._written.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self._error(f"`{key}` is not text", key)
+        if not value or len(value) > _MAX_TEXT or not value.isprintable() or not check(value):
+            raise self._error(f"`{key}` is not what a lock file has there", key)
+        return value
+
+    def _hashes(self) -> tuple[str, ...]:
+        value = self._written.get("hashes", [])
+        if not isinstance(value, list) or len(value) > _MAX_HASHES:
+            raise self._error("`hashes` is not a list of them", "hashes")
+        for one in value:
+            if not isinstance(one, str) or not _HASH.fullmatch(one):
+                raise self._error("`hashes` has something that is not `sha256:…`", "hashes")
+        if len(set(value)) != len(value):
+            raise self._error("`hashes` has one twice", "hashes")
+        return tuple(sorted(value))
+
+    def _moment(self, key: str) -> datetime | None:
+        value = self._written.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, datetime) or value.tzinfo is None:
+            raise self._error(f"`{key}` is no moment, as in 2026-01-31T12:00:00Z", key)
+        try:
+            return value.astimezone(UTC)
+        except OverflowError as error:
+            raise self._error(f"`{key}` is no moment that there was", key) from error
+
+    def _uri(self, source: str) -> SourceUri:
+        try:
+            return SourceUri.parse(source)
+        except SourceUriError as error:
+            raise self._error(f"`source` is not a module source: {error.problem}", "source") from error
+
+    def _check_key(self, module: LockedModule, uri: SourceUri) -> None:
+        """Refuse a source that is spelled in another way than Paddock does, which nothing would find."""
+        expected = _normal_folder(module.source) if isinstance(uri, FolderUri) else normalised_source(uri, Path("/"))
+        if module.source != expected:
+            below = "write `./` and the folder's place below this one, or its whole path"
+            hint = below if isinstance(uri, FolderUri) else f"write `{expected}`"
+            raise self._error("`source` is spelled in another way than Paddock does", "source", hint)
+        ref, inside = requested(uri)
+        if (module.requested_ref, module.subdirectory) != (ref, inside):
+            key = "requested_ref" if module.requested_ref != ref else "subdirectory"
+            raise self._error(f"`{key}` is not what `source` says", key)
+
+    def _check_pin(self, module: LockedModule, uri: SourceUri) -> None:
+        if isinstance(uri, GitUri) and not (_COMMIT.fullmatch(module.commit) and module.tree):
+            raise self._error("a repository is pinned by a `commit` of 40 or 64 hexadecimal digits, and a `tree`")
+        if isinstance(uri, BuiltinUri) and (module.commit or module.tree or module.hashes or not module.dependencies):
+            raise self._error("of what is shipped only its dependencies are locked", "source")
+        if isinstance(uri, FolderUri) and (module.commit or not module.tree):
+            raise self._error("a folder is pinned by its `tree` alone")
+
+    def _error(self, problem: str, key: str = "", *hints: str) -> LockTextError:
+        return LockTextError(problem, self._line_of(key) if key else self._line_of(), *hints)
+
+
+def _normal_folder(source: str) -> str:
+    """Return how a folder is spelled, without looking for it; one that is not below the file's own is absolute."""
+    if source.startswith("file:"):
+        return source if source.startswith("file:///") else f"file:///{source.removeprefix('file:').lstrip('/')}"
+    plain = posixpath.normpath(source)
+    if source.startswith("/"):
+        return f"/{plain.lstrip('/')}"
+    return plain if plain == "." else f"./{plain.removeprefix('../')}"
+
+
+def requested(uri: SourceUri) -> tuple[str, str]:
+    """Return the ref and the subdirectory that a source asks for, as a lock file has them beside it."""
+    match uri:
+        case GitUri():
+            return uri.ref, uri.subdirectory
+        case PackageUri():
+            return uri.version, ""
+    return "", ""
+
+
+class _Lines:
+    """On which line each part of a lock file stands; what is written in another way than ours has those around it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def of(self, *place: str | int) -> int | None:
+        """Return the line of a place, or of the innermost thing around it that was found."""
+        for end in range(len(place), 0, -1):
+            if place[:end] in self._found:
+                return self._found[place[:end]]
+        return None
+
+    @cached_property
+    def _found(self) -> Mapping[tuple[str | int, ...], int]:
+        found: dict[tuple[str | int, ...], int] = {}
+        place: tuple[str | int, ...] = ()
+        for number, line in enumerate(self._text.split("\n"), start=1):
+            table, key = _TABLE.match(line), _KEY.match(line)
+            if table is not None:
+                place = self._next(place, is_dependency=table[1] is not None)
+                found[place] = number
+            elif key is not None:
+                found.setdefault((*place, key[1]), number)
+        return found
+
+    @staticmethod
+    def _next(place: tuple[str | int, ...], *, is_dependency: bool) -> tuple[str | int, ...]:
+        module = int(place[0]) if place else -1
+        if not is_dependency:
+            return (module + 1,)
+        return (module, int(place[1]) + 1 if len(place) > 1 else 0)
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def lock_text(modules: Iterable[LockedModule]) -> str:
+    """Return the text that says the same.
+
+    Raises:
+        LockTextError: something in it has no place in a lock file.
+    """
+    ordered = tuple(_ordered(module) for module in sorted(modules, key=lambda module: module.source))
+    blocks = [f"{_HEADER}version = {VERSION}\n", *(_block(module) for module in ordered)]
+    text = "\n".join(blocks)
+    if parse_lock(text) != ordered:
+        raise LockTextError("what is to be locked cannot be written")
+    return text
+
+
+def _ordered(module: LockedModule) -> LockedModule:
+    dependencies = sorted(module.dependencies, key=lambda one: package_key(one.name))
+    moment = module.committed_at
+    try:
+        ref, inside = requested(SourceUri.parse(module.source))
+    except SourceUriError as error:
+        raise LockTextError(f"`{module.source}` is not a module source: {error.problem}") from error
+    return replace(
+        module,
+        requested_ref=ref,
+        subdirectory=inside,
+        hashes=tuple(sorted(module.hashes)),
+        dependencies=tuple(replace(one, hashes=tuple(sorted(one.hashes))) for one in dependencies),
+        committed_at=moment.astimezone(UTC).replace(microsecond=0) if moment is not None else None,
+    )
+
+
+def _block(module: LockedModule) -> str:
+    lines = ["[[module]]", *_texts(module, ("source", "requested_ref", "requested_kind", "commit"))]
+    if module.committed_at is not None:
+        lines.append(f"committed_at = {module.committed_at.replace(tzinfo=None).isoformat()}Z")
+    lines += _texts(module, ("tree", "subdirectory", "permissions_digest"))
+    lines += _list("hashes", module.hashes)
+    for dependency in module.dependencies:
+        lines += ["", "[[module.dependency]]", *_texts(dependency, ("name", "version", "source", "commit", "tree"))]
+        lines += _list("hashes", dependency.hashes)
+    return "\n".join(lines) + "\n"
+
+
+def _texts(value: LockedModule | LockedDependency, keys: Iterable[str]) -> list[str]:
+    return [f"{key} = {_quoted(getattr(value, key))}" for key in keys if getattr(value, key)]
+
+
+def _list(key: str, values: Sequence[str]) -> list[str]:
+    return [f"{key} = [", *(f"    {_quoted(value)}," for value in values), "]"] if values else []
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

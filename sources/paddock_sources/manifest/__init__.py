@@ -1,0 +1,1 @@
+"""What a module's folder says about the module, read as data."""

@@ -1,0 +1,155 @@
+"""What a module's manifest asks for: `permissions` under `[tool.paddock]` of its `pyproject.toml`, read as data.
+
+Whoever wrote the module wrote it; it neither grants nor limits anything. It is shown when a module is added, and
+compared when it is updated: families and grants that this version does not know are kept, so that nothing new is asked
+for unseen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from paddock_sources.errors import ManifestError
+from paddock_sources.manifest.paddock_table import read_paddock_table
+
+_MAX_FAMILIES: Final = 32
+_MAX_GRANTS: Final = 200  # of one family; nobody reads more before a yes
+_MAX_CHARACTERS: Final = 500  # of a grant
+
+# What the names of presets stand for in a plan. Kept here to tell what is asked for, not to grant it.
+PRESETS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = MappingProxyType(
+    {
+        "isolated": {},
+        "workspace-read": {"read": (".",)},
+        "workspace": {"read": (".",), "write": (".",)},
+        "shell": {"read": (".",), "write": (".",), "run": ("*",)},
+    }
+)
+_WHOLE_FAMILIES: Final = ("run", "call", "emit", "hooks")  # where `*` stands for everything
+_EVERYTHING: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """What is asked for, by family, in the order it is written; each grant as one line of text.
+
+    `written` is the value as it stands in the manifest, which is what a plan would say.
+    """
+
+    grants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    written: object = None
+
+    @classmethod
+    def read(cls, root: Path) -> PermissionRequest | None:
+        """Return what the manifest in the folder `root` asks for; None where it does not say.
+
+        Raises:
+            ManifestError: it cannot be read, or is not of a form that can be shown and compared.
+        """
+        table, path = read_paddock_table(root), root.resolve() / "pyproject.toml"
+        if "permissions" not in table:
+            return None
+        try:
+            return cls.of(table["permissions"])
+        except ValueError as error:
+            raise ManifestError(path, f"`tool.paddock.permissions`: {error}") from error
+
+    @classmethod
+    def of(cls, written: object) -> PermissionRequest:
+        """Return the request that a manifest writes so.
+
+        Raises:
+            ValueError: it is neither the name of a preset nor lists of grants by family.
+        """
+        if isinstance(written, str):
+            return cls({"preset": (_checked(written),)}, written)
+        if not isinstance(written, Mapping):
+            raise ValueError("it is neither the name of a preset nor a table")
+        if len(written) > _MAX_FAMILIES:
+            raise ValueError(f"it has more than {_MAX_FAMILIES} families")
+        grants = {_checked(family): tuple(_grants(family, values)) for family, values in written.items()}
+        return cls({family: values for family, values in grants.items() if values}, written)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is asked for, a line for each grant: `net api.example.org`."""
+        return tuple(f"{family} {grant}" for family, grants in self.grants.items() for grant in grants)
+
+    def expanded(self) -> Mapping[str, frozenset[str]]:
+        """Return what is asked for with a preset replaced by what it stands for."""
+        if "preset" not in self.grants:
+            return {family: frozenset(grants) for family, grants in self.grants.items()}
+        known = PRESETS.get(self.grants["preset"][0])
+        tables = known if known is not None else self.grants
+        return {family: frozenset(grants) for family, grants in tables.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionDifference:
+    """What one request has that another has not, as lines."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    @property
+    def asks_more(self) -> bool:
+        """Whether somebody has to be asked."""
+        return bool(self.added)
+
+
+def permissions_digest(request: PermissionRequest | None) -> str:
+    """Return what stands for a request in a lock file: the same for all that ask for the same."""
+    asked = {} if request is None else {family: sorted(grants) for family, grants in request.expanded().items()}
+    canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return f"sha256:{sha256(canonical.encode('ascii')).hexdigest()}"
+
+
+def difference(old: PermissionRequest | None, new: PermissionRequest | None) -> PermissionDifference:
+    """Return what `new` asks for and `old` did not, and the other way round.
+
+    What a `*` of the same family stood for already is nothing new; of all else only the same words are the same.
+    """
+    before = {} if old is None else old.expanded()
+    after = {} if new is None else new.expanded()
+    return PermissionDifference(tuple(_missing(after, before)), tuple(_missing(before, after)))
+
+
+def _missing(of: Mapping[str, frozenset[str]], among: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    for family in sorted(of):
+        there = among.get(family, frozenset())
+        if family in _WHOLE_FAMILIES and _EVERYTHING in there:
+            continue
+        for grant in sorted(of[family] - there):
+            yield f"{family} {grant}"
+
+
+def _grants(family: str, values: object) -> Iterator[str]:
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"`{family}` is not a list")
+    if len(values) > _MAX_GRANTS:
+        raise ValueError(f"`{family}` has more than {_MAX_GRANTS} grants")
+    yield from dict.fromkeys(_grant(family, value) for value in values)
+
+
+def _grant(family: str, value: object) -> str:
+    if isinstance(value, str):
+        return _checked(value)
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str) and set(value) <= {"name", "inject"}:
+        inject = value.get("inject")
+        if inject is None:
+            return _checked(value["name"])
+        if isinstance(inject, str):
+            return f"{_checked(value['name'])}, put in at {_checked(inject)}"
+    raise ValueError(f"`{family}` has something that is no grant")
+
+
+def _checked(text: str) -> str:
+    if not text.strip() or len(text) > _MAX_CHARACTERS:
+        raise ValueError("it has a text that is empty or too long")
+    return text

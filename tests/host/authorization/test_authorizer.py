@@ -1,0 +1,494 @@
+"""Modules are cleared together: by what is asked for, what the operator gives and accepts, and what policies let be."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from paddock.authorization.authorizer import Clearance, Clerk
+from paddock.authorization.consent import Answer, PlanReview
+from paddock.errors import ConsentRefusedError, PlanError, PolicyFileError, PolicyRefusedError, Refusal
+from paddock.plan.load import load_plan
+from paddock.plan.model import EntryPlace, ModuleEntry, MountPlan
+from paddock.plan.permissions import Permissions
+from paddock.policy.files.accepted_plans import AcceptedPlan
+from paddock.policy.files.grants import GrantsFile
+from paddock.policy.files.policy import Policy
+from paddock.policy.files.policy_file import PolicyFile
+from paddock.policy.secrets.store import SecretError
+from paddock_sandbox.profile import IsolationLevel
+from paddock_sources import Resolution
+
+_HEAD = "session: {orchestrator: loop-basic, context: context-simple}\n"
+_FIRST = 3  # the line of the plan's first tool
+_ASKING = "- {module: tool-x, permissions: {net: [example.org]}}"
+_SILENT = "- {module: tool-filesystem}"
+
+
+@dataclass
+class Person:
+    """Somebody who always gives the same answer; keeps what was shown."""
+
+    answer: Answer
+    seen: list[PlanReview] = field(default_factory=list)
+
+    async def ask(self, review: PlanReview) -> Answer:
+        self.seen.append(review)
+        return self.answer
+
+
+class Scene:
+    """A project, and an operator's own files."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self.work = self.root / "work"
+        self.config = self.root / "config/paddock"
+        for folder in (self.work, self.config):
+            folder.mkdir(parents=True)
+            folder.chmod(0o700)
+        self.environ: dict[str, str] = {"XDG_CONFIG_HOME": str(self.config.parent), "HOME": str(self.root)}
+        self.sources: dict[str, str] = {}
+        self.weaker: IsolationLevel | None = None
+
+    def plan(self, tools: str) -> MountPlan:
+        path = self.root / "plan.yaml"
+        path.write_text(f"{_HEAD}tools:\n{dedent(tools)}\n", encoding="utf-8")
+        return load_plan(path, environ={})
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.config / name
+        path.write_text(dedent(text), encoding="utf-8")
+        path.chmod(0o600)
+        return path
+
+    def accepted(self) -> tuple[AcceptedPlan, ...]:
+        return GrantsFile.of_user(self.environ).all()
+
+    def resolution(self, module: str) -> Resolution:
+        code = self.root / "code" / module
+        package = code / f"amplifier_module_{module.replace('-', '_')}"
+        package.mkdir(parents=True, exist_ok=True)
+        return Resolution(module, self.sources.get(module, str(code)), code, package.name, package, code, "tool")
+
+    async def clear(
+        self,
+        plan: MountPlan,
+        *,
+        consent: Person | None = None,
+        trust_plan: bool = False,
+        grants: Mapping[str, str] | None = None,
+        named: IsolationLevel | None = None,
+        policy: Policy | None = None,
+    ) -> Clearance:
+        async def weaker_level() -> IsolationLevel | None:
+            return self.weaker
+
+        clerk = await Clerk.at_work(self.work, self.environ, policy)
+        return await clerk.clear_plan(
+            plan,
+            {entry.path: self.resolution(entry.module) for entry in plan.entries()},
+            trust_plan=trust_plan,
+            grants=grants or {},
+            named=named,
+            consent=consent,
+            weaker_level=weaker_level,
+        )
+
+    async def clear_call(self, named: IsolationLevel | None = None, **keys: object) -> Clearance:
+        entry = ModuleEntry.read({"module": "tool-x", **keys}, EntryPlace("tool", "", self.work))
+        clerk = await Clerk.at_work(self.work, self.environ, None)
+        return await clerk.clear_call(entry, self.resolution("tool-x"), named)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def _tool(clearance: Clearance) -> Permissions:
+    return clearance.modules[-1].entry.permissions
+
+
+async def _refused(scene: Scene, tools: str, **how: Any) -> Refusal:
+    with pytest.raises(PolicyRefusedError) as refused:
+        await scene.clear(scene.plan(tools), **how)
+    (refusal,) = refused.value.refusals
+    assert refused.value.origin == str(scene.root / "plan.yaml")
+    return refusal
+
+
+# -- what is accepted ----------------------------------------------------------------------
+
+
+async def test_modules_are_cleared_in_the_order_of_the_plan_with_the_code_they_have(scene: Scene) -> None:
+    cleared = await scene.clear(scene.plan("- {module: tool-x}\n- {module: tool-y}"))
+    assert [module.entry.path for module in cleared.modules] == [
+        "session.orchestrator",
+        "session.context",
+        "tools[0]",
+        "tools[1]",
+    ]
+    assert [module.resolution.root.name for module in cleared.modules] == [
+        "loop-basic",
+        "context-simple",
+        "tool-x",
+        "tool-y",
+    ]
+    assert not cleared.trust.accepted and not cleared.accepts_weaker
+
+
+async def test_what_takes_an_accepted_plan_is_refused_with_its_line_and_the_fix(scene: Scene) -> None:
+    refusal = await _refused(scene, _ASKING)
+    assert (refusal.path, refusal.line, refusal.rule_line) == ("tools[0].permissions.net[0]", _FIRST, None)
+    assert "--trust-plan" in refusal.hint
+
+
+async def test_a_flag_accepts_a_plan_this_once_and_with_it_a_weaker_level(scene: Scene) -> None:
+    cleared = await scene.clear(scene.plan(_ASKING), trust_plan=True)
+    assert _tool(cleared).net == ("example.org",)
+    assert cleared.trust.accepted and cleared.accepts_weaker
+    assert cleared.trust.rule is not None and cleared.trust.rule.text == "--trust-plan"
+    assert scene.accepted() == ()
+    await _refused(scene, _ASKING)
+
+
+async def test_whoever_is_asked_and_accepts_is_asked_once(scene: Scene) -> None:
+    person = Person(Answer.ACCEPT)
+    cleared = await scene.clear(scene.plan(_ASKING), consent=person)
+    assert _tool(cleared).net == ("example.org",)
+    assert cleared.accepts_weaker and cleared.trust.rule is not None
+    assert cleared.trust.rule.place.file == str(scene.config / "grants.toml") and cleared.trust.rule.place.line
+    (review,) = person.seen
+    assert review.digest == scene.accepted()[0].digest
+    again = await scene.clear(scene.plan(_ASKING), consent=person)
+    assert _tool(again).net == ("example.org",) and len(person.seen) == 1
+
+
+async def test_what_fits_is_given_to_whoever_accepts_it_and_remembered(scene: Scene) -> None:
+    plan = scene.plan(_SILENT)
+    assert _tool(await scene.clear(plan)) == Permissions()
+    person = Person(Answer.ACCEPT)
+    for _ in range(2):
+        given = _tool(await scene.clear(plan, consent=person))
+        assert given.read and given.read == given.write
+    assert len(person.seen) == 1
+    assert [grant.place for grant in scene.accepted()[0].grants] == ["tools[0]"]
+    assert _tool(await scene.clear(plan)) == given
+
+
+async def test_a_plan_that_asks_for_nothing_more_and_lacks_nothing_is_no_question(scene: Scene) -> None:
+    person = Person(Answer.STOP)
+    await scene.clear(scene.plan("- {module: tool-x, permissions: {read: [.]}}"), consent=person)
+    assert not person.seen
+
+
+@pytest.mark.parametrize("tools", [_ASKING, _SILENT])
+async def test_whoever_wants_nothing_started_has_nothing_cleared_or_remembered(scene: Scene, tools: str) -> None:
+    with pytest.raises(ConsentRefusedError):
+        await scene.clear(scene.plan(tools), consent=Person(Answer.STOP))
+    assert scene.accepted() == ()
+
+
+async def test_a_plan_that_is_taken_as_it_is_gets_what_it_may_have_and_nothing_more(scene: Scene) -> None:
+    person = Person(Answer.AS_IT_IS)
+    cleared = await scene.clear(scene.plan(_SILENT), consent=person)
+    assert _tool(cleared) == Permissions() and not cleared.accepts_weaker
+    await _refused(scene, _ASKING, consent=person)
+    assert len(person.seen) == 2 and scene.accepted() == ()
+
+
+async def test_an_accepted_plan_that_was_edited_is_asked_about_again(scene: Scene) -> None:
+    person = Person(Answer.ACCEPT)
+    await scene.clear(scene.plan(_ASKING), consent=person)
+    edited = _ASKING.replace("example.org", "example.com")
+    refusal = await _refused(scene, edited)
+    assert refusal.rule.endswith("and edited since") and refusal.rule_line is not None
+    assert refusal.rule_file == str(scene.config / "grants.toml")
+    await scene.clear(scene.plan(edited), consent=person)
+    assert len(person.seen) == 2
+
+
+async def test_what_was_given_to_a_module_is_not_given_to_code_from_elsewhere(scene: Scene) -> None:
+    plan, person = scene.plan(_SILENT), Person(Answer.ACCEPT)
+    given = _tool(await scene.clear(plan, consent=person))
+    scene.sources["tool-filesystem"] = str(scene.root / "other")
+    assert _tool(await scene.clear(plan)) == Permissions()
+    assert _tool(await scene.clear(plan, consent=person)) == given  # asked again, and accepted again
+    assert len(person.seen) == 2
+
+
+async def test_whoever_is_asked_is_told_of_the_weaker_level_that_comes_with_it(scene: Scene) -> None:
+    scene.weaker, person = "landlock", Person(Answer.ACCEPT)
+    await scene.clear(scene.plan(_ASKING), consent=person)
+    assert person.seen[0].weaker_level == "landlock"
+
+
+async def test_an_acceptance_that_cannot_be_kept_is_for_this_time_and_said_to_be(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    (scene.config / "grants.toml.lock").mkdir()
+    cleared = await scene.clear(scene.plan(_ASKING), consent=Person(Answer.ACCEPT))
+    assert cleared.trust.accepted and _tool(cleared).net == ("example.org",)
+    assert "accepted for this time only: " in caplog.text and "grants.toml" in caplog.text
+    assert scene.accepted() == ()
+
+
+# -- flags ---------------------------------------------------------------------------------
+
+
+async def test_a_flag_gives_a_preset_to_every_module_of_a_name_and_to_no_other(scene: Scene) -> None:
+    plan = scene.plan("- {module: tool-x}\n- {module: tool-x, instance_id: second}\n- {module: tool-y}")
+    cleared = await scene.clear(plan, grants={"tool-x": "workspace-read", "second": "workspace"})
+    x, second, y = (module.entry.permissions for module in cleared.modules[2:])
+    assert (x.read, x.write) == ((".",), ())
+    assert (second.read, second.write) == ((".",), (".",))
+    assert y == Permissions()
+
+
+async def test_what_a_flag_gives_takes_no_accepted_plan(scene: Scene) -> None:
+    cleared = await scene.clear(scene.plan("- {module: tool-x}"), grants={"tool-x": "shell"})
+    assert _tool(cleared).run == ("*",) and not cleared.trust.accepted
+
+
+@pytest.mark.parametrize(
+    ("grants", "said"),
+    [
+        ({"tool-z": "shell"}, "did you mean `tool-x`?"),
+        ({"something-else": "shell"}, "its modules: loop-basic, context-simple, tool-x"),
+        ({"tool-x": "everything"}, "presets: isolated, workspace-read, workspace, shell"),
+    ],
+)
+async def test_a_flag_about_what_is_not_there_is_told(scene: Scene, grants: dict[str, str], said: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        await scene.clear(scene.plan("- {module: tool-x}"), grants=grants)
+    ((path, hint),) = [(problem.path, problem.hint) for problem in refused.value.problems]
+    assert path == "--grant" and said in hint
+
+
+async def test_the_flags_of_a_call_are_accepted_and_no_weaker_level_with_them(scene: Scene) -> None:
+    cleared = await scene.clear_call(permissions={"net": ["example.org"], "read": [str(scene.root)]})
+    assert _tool(cleared).net == ("example.org",)
+    assert cleared.trust.accepted and not cleared.accepts_weaker
+
+
+# -- policies ------------------------------------------------------------------------------
+
+
+async def test_no_acceptance_and_no_flag_lifts_what_a_policy_of_the_user_refuses(scene: Scene) -> None:
+    policy = scene.write("policy.toml", '[[module]]\nmatch = "*"\ngrants = {net = ["example.com"], write = []}\n')
+    hows: list[dict[str, Any]] = [{}, {"trust_plan": True}, {"consent": Person(Answer.ACCEPT)}, {"named": "none"}]
+    for how in hows:
+        with pytest.raises(PolicyRefusedError) as refused:
+            await scene.clear(scene.plan(_ASKING), **how)
+        by_policy = [one for one in refused.value.refusals if one.rule_file == str(policy)]
+        assert ("tools[0].permissions.net[0]", _FIRST, 3) in [(one.path, one.line, one.rule_line) for one in by_policy]
+    with pytest.raises(PolicyRefusedError):
+        await scene.clear(scene.plan("- {module: tool-x}"), grants={"tool-x": "workspace"})
+    with pytest.raises(PolicyRefusedError):
+        await scene.clear_call(permissions={"net": ["example.org"]})
+
+
+async def test_what_was_given_when_a_plan_was_accepted_is_held_to_a_policy_that_came_later(scene: Scene) -> None:
+    plan = scene.plan(_SILENT)
+    await scene.clear(plan, consent=Person(Answer.ACCEPT))
+    policy = scene.write("policy.toml", '[[module]]\nmatch = "*"\ngrants = {write = []}\n')
+    with pytest.raises(PolicyRefusedError) as refused:
+        await scene.clear(plan)
+    assert {(one.rule_file, one.rule_line) for one in refused.value.refusals} == {(str(policy), 3)}
+
+
+async def test_nothing_is_proposed_that_a_policy_would_refuse(scene: Scene) -> None:
+    scene.write("policy.toml", '[[module]]\nmatch = "*"\ngrants = "isolated"\n')
+    person = Person(Answer.ACCEPT)
+    assert _tool(await scene.clear(scene.plan(_SILENT), consent=person)) == Permissions()
+
+
+async def test_a_policy_that_is_given_only_narrows_those_that_are_written(scene: Scene) -> None:
+    rule = '[[module]]\nmatch = "*"\ngrants = {{{} = []}}\n'
+    await scene.clear(scene.plan(_ASKING), trust_plan=True, policy=Policy(()))
+    given = Policy((PolicyFile.parse(rule.format("net"), "given"),))
+    refusal = await _refused(scene, _ASKING, trust_plan=True, policy=given)
+    assert (refusal.rule_file, refusal.rule_line) == ("given", 3)
+    written = scene.write("policy.toml", rule.format("net"))
+    refusal = await _refused(scene, _ASKING, trust_plan=True, policy=Policy(()))
+    assert (refusal.rule_file, refusal.rule_line) == (str(written), 3)
+    scene.write("policy.toml", "not understood")
+    with pytest.raises(PolicyFileError):
+        await scene.clear(scene.plan(_ASKING), trust_plan=True, policy=Policy(()))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "git+https://git.example.com/org/tool-x@v1",
+        "git+https://GIT.Example.COM/org/tool-x",
+        "git+https://git.example.com/ORG/Tool-X",
+        "git+https://git.example.com/org/tool-x.git@v1",
+        "git+https://git.example.com/org/tool-x.git.git/.git",
+        "git+https://git.example.com:443/org/tool-x",
+        "git+https://git.example.com:8443/org/tool-x",
+        "git+https://user:word@git.example.com/org/tool-x",
+        "git+https://git.example.com./org/tool-x",
+        "git+https://git.example.com//org///tool-x/",
+        "git+https://git.example.com/org/%74ool-x",
+        "git+ssh://git@git.example.com/org/tool-x.git",
+        "git+http://git.example.com/org/tool-x",
+        "git+https://git.example.com/org/tool-x#subdirectory=module",
+    ],
+)
+async def test_a_rule_about_a_repository_holds_for_it_however_it_is_spelled(scene: Scene, source: str) -> None:
+    scene.sources["tool-x"] = source
+    await scene.clear(scene.plan(_ASKING), trust_plan=True)
+    policy = scene.write("policy.toml", '[[module]]\nmatch = "git+https://git.example.com/org/*"\ngrants.net = []\n')
+    refusal = await _refused(scene, _ASKING, trust_plan=True)
+    assert (refusal.rule_file, refusal.rule_line) == (str(policy), 3)
+    assert "word" not in f"{refusal.message} {refusal.hint} {refusal.rule}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "git+https://git.example.com/org/tool-x",
+        "git+https://git.example.org.example.com/org/tool-x",
+        "git+https://git.example.org@git.example.com/org/tool-x",
+        "git+https://git.example.com/git.example.org/tool-x",
+        "git+https://git.example.org:8443/org/tool-x",
+        "git+https://git.example.org\\@git.example.com/org/tool-x",
+    ],
+)
+async def test_a_repository_of_another_host_than_is_listed_is_refused_however_it_is_spelled(
+    scene: Scene, source: str
+) -> None:
+    scene.sources["tool-x"] = source
+    tools = "- {module: tool-x, permissions: {}}"
+    policy = scene.write("policy.toml", 'git_hosts = ["git.example.org"]\n')
+    refusal = await _refused(scene, tools, trust_plan=True)
+    assert (refusal.path, refusal.rule_file, refusal.rule_line) == ("tools[0]", str(policy), 1)
+    scene.sources["tool-x"] = "git+https://git.example.org/org/tool-x"
+    await scene.clear(scene.plan(tools))
+
+
+# -- secrets -------------------------------------------------------------------------------
+
+_USING = "- {module: tool-x, config: {key: '${KEY}'}, permissions: {secrets: [KEY, SPARE]}}"
+
+
+async def test_secrets_are_those_that_are_used_and_no_others(scene: Scene) -> None:
+    scene.environ |= {"KEY": "the key itself", "SPARE": "another one", "UNASKED": "a third"}
+    cleared = await scene.clear(scene.plan(_USING), trust_plan=True)
+    assert dict(cleared.secrets) == {"KEY": "the key itself"}
+    assert cleared.modules[-1].entry.config == {"key": "${KEY}"}  # what is kept and shown of it has no value
+    assert "the key itself" not in repr(cleared)
+    assert cleared.secrets.mask("it is the key itself") == "it is [secret KEY]"
+
+
+async def test_a_command_for_a_secret_is_run_once_all_else_is_decided(scene: Scene) -> None:
+    ran = scene.root / "ran"
+    scene.write("secrets.toml", f'[KEY]\ncommand = ["sh", "-c", "echo >> {ran}; echo the-key"]\n')
+    with pytest.raises(PolicyRefusedError):
+        await scene.clear(scene.plan(_USING))
+    with pytest.raises(PlanError):
+        await scene.clear(
+            scene.plan(f"{_USING}\n- {{module: tool-y, permissions: {{env: [A=b, A=c]}}}}"), trust_plan=True
+        )
+    with pytest.raises(ConsentRefusedError):
+        await scene.clear(scene.plan(_USING), consent=Person(Answer.STOP))
+    assert not ran.exists()
+    cleared = await scene.clear(scene.plan(f"{_USING}\n{_USING}"), trust_plan=True)
+    assert dict(cleared.secrets) == {"KEY": "the-key"}
+    assert ran.read_text() == "\n"
+
+
+async def test_a_secret_that_cannot_be_had_is_told_with_the_line_of_its_module(scene: Scene) -> None:
+    secrets = scene.write("secrets.toml", f'\n[KEY]\nfile = "{scene.root}/missing"\n')
+    with pytest.raises(SecretError) as refused:
+        await scene.clear(scene.plan(_USING), trust_plan=True)
+    (problem,) = refused.value.problems
+    assert (refused.value.origin, problem.path, problem.line) == (str(scene.root / "plan.yaml"), "tools[0]", _FIRST)
+    assert f"{secrets}:2" in problem.message and problem.hint
+
+
+async def test_a_secret_that_nobody_set_is_told_where_it_is_referred_to(scene: Scene) -> None:
+    with pytest.raises(PlanError) as refused:
+        await scene.clear(scene.plan(_USING), trust_plan=True)
+    (problem,) = refused.value.problems
+    assert (problem.path, problem.line) == ("tools[0].config.key", _FIRST)
+    assert "export KEY=…" in problem.hint
+
+
+async def test_a_value_that_is_too_short_to_be_hidden_is_told(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.environ["KEY"] = "abc"
+    with caplog.at_level(logging.WARNING):
+        await scene.clear(scene.plan(_USING), trust_plan=True)
+    assert "the value of secret `KEY` is too short to be hidden" in caplog.text and "abc" not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["policy.toml", "grants.toml", "secrets.toml"])
+async def test_a_file_of_the_operators_that_others_may_write_clears_nothing(scene: Scene, name: str) -> None:
+    plan = scene.plan("- {module: tool-x}")
+    scene.write(name, "")
+    await scene.clear(plan)
+    (scene.config / name).chmod(0o622)
+    with pytest.raises(PolicyFileError) as refused:
+        await scene.clear(plan)
+    assert refused.value.file == str(scene.config / name)
+    assert any("chmod go-w" in hint for hint in refused.value.hints)
+
+
+async def test_a_link_that_leads_elsewhere_makes_another_plan_of_the_one_that_was_accepted(scene: Scene) -> None:
+    for name in ("one", "other"):
+        (scene.root / name).mkdir()
+    link = scene.work / "link"
+    link.symlink_to(scene.root / "one")
+    asking = "- {module: tool-filesystem, permissions: {write: [./link]}}"
+    await scene.clear(scene.plan(asking), consent=Person(Answer.ACCEPT))
+    await scene.clear(scene.plan(asking))
+    link.unlink()
+    link.symlink_to(scene.root / "other")
+    with pytest.raises(PolicyRefusedError, match="edited since"):
+        await scene.clear(scene.plan(asking))
+
+
+# -- every public host
+
+
+_WEB = "- {module: tool-web, permissions: {net: [public]}}"
+
+
+async def test_one_asked_about_the_whole_web_is_told_what_else_the_plan_reads(scene: Scene) -> None:
+    scene.environ["KEY"] = "a value of some length"
+    person = Person(Answer.ACCEPT)
+    plan = scene.plan(
+        f"""\
+        {_WEB}
+        - {{module: tool-a, permissions: {{read: [.]}}}}
+        - {{module: tool-filesystem}}
+        - module: tool-b
+          permissions: {{secrets: [KEY, {{name: HIDDEN, inject: host}}], net: [a.example.org]}}
+        - {{module: tool-c, permissions: {{call: [context]}}}}
+        - {{module: tool-d, permissions: {{run: [env]}}}}"""
+    )
+    scene.environ["HIDDEN"] = "another value of some length"
+    await scene.clear(plan, consent=person)
+    (review,) = person.seen
+    (warning,) = review.warnings
+    assert warning.startswith(
+        "tool-web may connect to ANY public host, so what is read anywhere in this plan can leave: "
+    )
+    assert "files (tool-a, tool-filesystem); " in warning  # of which the second would be given it
+    assert "secrets and variables (tool-b); " in warning
+    assert "the conversation (loop-basic, context-simple, tool-c). " in warning
+    assert "tool-d" not in warning
+
+
+async def test_a_plan_whose_hosts_are_named_has_no_such_warning(scene: Scene) -> None:
+    person = Person(Answer.ACCEPT)
+    await scene.clear(scene.plan(f"{_ASKING}\n{_SILENT}"), consent=person)
+    assert person.seen[0].warnings == ()

@@ -1,0 +1,504 @@
+"""What fits a module that nothing was said about: what is usual for its like, and nothing that only might be of use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.authorization.suggestions.advice import Advice, advice_of
+from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.proposal import has_no_say, propose
+from paddock.authorization.suggestions.service_address import parse_address
+from paddock.authorization.suggestions.vendors import vendor_of
+from paddock.plan.model import EntryPlace, Kind, ModuleEntry
+from paddock.plan.permissions import Permissions
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.programs import Program
+
+from ..policy.entries import module_at, owner
+
+NOTHING: dict[str, Any] = {}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "logs" / "deep").mkdir(parents=True)
+    return folder
+
+
+def proposed(
+    kind: Kind,
+    module: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    folder: Path = Path("/"),
+    environ: Mapping[str, str] | None = None,
+    secrets: tuple[str, ...] = (),
+    advice: Advice | None = None,
+) -> Needs:
+    entry = ModuleEntry.read({"module": module, "config": dict(config or {})}, EntryPlace(kind, "x[0]", Path("/")))
+    environ = environ or {}
+    known = Circumstances(folder, owner(), environ, {*secrets, *environ})
+    return propose(entry, advice, known)
+
+
+def written(needs: Needs) -> str | dict[str, Any]:
+    return needs.permissions.as_written()
+
+
+# -- tools, hooks and the rest
+
+GIT = {"run": ["git"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "expected"),
+    [
+        ("tool", "tool-filesystem", "workspace"),
+        ("tool", "tool-apply-patch", "workspace"),
+        ("tool", "tool-bash", "shell"),
+        ("tool", "tool-pwsh", "shell"),
+        ("tool", "tool-exec", "shell"),
+        ("tool", "tool-search", "workspace-read"),
+        ("tool", "tool-grep", "workspace-read"),
+        ("tool", "tool-glob", "workspace-read"),
+        ("tool", "tool-skills", "workspace-read"),
+        ("tool", "tool-web", NOTHING),  # but what its own manifest asks for, see below
+        ("tool", "tool-web-search", NOTHING),
+        ("tool", "tool-todo", NOTHING),
+        ("tool", "tool-whatever", NOTHING),
+        ("tool", "tool-bashful", NOTHING),
+        ("hook", "hooks-logging", "workspace"),
+        ("hook", "hook-shell", "shell"),
+        ("hook", "hooks-approval", NOTHING),
+        ("hook", "hooks-redaction", NOTHING),
+        ("hook", "hooks-whatever", NOTHING),
+        ("context", "context-simple", NOTHING),
+        ("context", "context-persistent", NOTHING),
+        ("orchestrator", "loop-basic", NOTHING),
+        ("orchestrator", "loop-streaming", NOTHING),
+        ("provider", "provider-mock", NOTHING),
+        ("provider", "provider-whatever", NOTHING),
+    ],
+)
+def test_a_module_is_proposed_what_is_usual_for_its_like(
+    kind: Kind, module: str, expected: object, folder: Path
+) -> None:
+    assert written(proposed(kind, module, folder=folder)) == expected
+
+
+@pytest.mark.parametrize("module", ["tool-web", "tool-whatever", "hooks-whatever", "provider-whatever"])
+def test_what_nothing_fits_is_told_what_it_lacks_and_how_to_give_it(module: str, folder: Path) -> None:
+    kind: Any = {"tool": "tool", "hooks": "hook", "provider": "provider"}[module.partition("-")[0]]
+    needs = proposed(kind, module, folder=folder)
+    assert needs.lines == ()
+    assert any("permissions:" in one for one in needs.lacks)
+
+
+@pytest.mark.parametrize(
+    ("kind", "module"),
+    [("tool", "tool-todo"), ("hook", "hooks-approval"), ("context", "context-simple"), ("orchestrator", "loop-basic")],
+)
+def test_what_does_all_it_does_in_the_session_lacks_nothing(kind: Kind, module: str, folder: Path) -> None:
+    assert proposed(kind, module, folder=folder) == Needs()
+
+
+@pytest.mark.parametrize(
+    ("config", "expected", "said"),
+    [
+        ({"path": "logs/session.jsonl"}, {"write": ["./logs"]}, "/logs"),
+        ({"path": "./logs/deep/a.jsonl"}, {"write": ["./logs/deep"]}, "/logs/deep"),
+        ({"log_dir": "logs"}, {"write": ["./logs"]}, "/logs"),
+        ({"session_log_template": "logs/{session_id}/events.jsonl"}, {"write": ["./logs"]}, "/logs"),
+        ({"path": "session.jsonl"}, "workspace", "the working directory"),
+        ({"path": "not/there/yet.jsonl"}, "workspace", "the working directory"),
+        ({}, "workspace", "the working directory"),
+        ({"path": "../session.jsonl"}, {}, "outside the working directory"),
+        ({"path": "/var/log/session.jsonl"}, {}, "outside the working directory"),
+        ({"path": "~/session.jsonl"}, {}, "home folder of its own"),
+        ({"path": "leads/out.jsonl"}, {}, "outside the working directory"),
+        ({"path": 5}, "workspace", "the working directory"),
+    ],
+)
+def test_a_log_is_given_the_folder_it_is_written_into(
+    config: dict[str, Any], expected: object, said: str, folder: Path
+) -> None:
+    (folder / "leads").symlink_to("/var")
+    needs = proposed("hook", "hooks-logging", config, folder=folder)
+    assert written(needs) == expected
+    assert said in " ".join((*needs.lines, *needs.lacks))
+
+
+@pytest.mark.parametrize("shipped", [True, False])
+def test_an_audit_of_approvals_is_given_its_folder(shipped: bool, folder: Path, tmp_path: Path) -> None:
+    advice = advised(tmp_path / "module", "[tool.paddock]\npermissions = 'isolated'\n", shipped=shipped)
+    config = {"audit_path": "logs/approvals.jsonl"}
+    needs = proposed("hook", "hooks-approval", config, folder=folder, advice=advice)
+    assert written(needs) == {"write": ["./logs"]}
+    assert proposed("hook", "hooks-approval", folder=folder, advice=advice) == Needs()
+
+
+def test_a_program_is_proposed_where_there_is_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Program, "find", lambda name: None)
+    assert written(proposed("hook", "hooks-status-context", folder=folder)) == {"read": ["."], "run": ["git"]}
+
+    def find(name: str) -> None:
+        raise NotAcceptedError(f"there is no {name}")
+
+    monkeypatch.setattr(Program, "find", find)
+    assert written(proposed("hook", "hooks-status-context", folder=folder)) == "workspace-read"
+
+
+def test_the_words_name_the_folder_itself_and_warn_of_ones_home(folder: Path) -> None:
+    (line,) = proposed("tool", "tool-filesystem", folder=folder).lines
+    assert line == f"reads and writes the working directory, {folder}"
+    entry = ModuleEntry.read({"module": "tool-bash"}, EntryPlace("tool", "tools[0]", Path("/")))
+    (line,) = propose(entry, None, Circumstances(folder, owner(folder), {}, ())).lines
+    assert "all of your home folder" in line
+
+
+# -- providers
+
+
+def key_at(name: str, host: str) -> dict[str, Any]:
+    return {"net": [host], "secrets": [{"name": name, "inject": host}], "env": [f"{name}=${{{name}}}"]}
+
+
+@pytest.mark.parametrize(
+    ("module", "variable", "host"),
+    [
+        ("provider-openai", "OPENAI_API_KEY", "api.openai.com:443"),
+        ("provider-openai-v2", "OPENAI_API_KEY", "api.openai.com:443"),
+        ("provider-anthropic", "ANTHROPIC_API_KEY", "api.anthropic.com:443"),
+        ("provider-gemini", "GOOGLE_API_KEY", "generativelanguage.googleapis.com:443"),
+        ("provider-google", "GEMINI_API_KEY", "generativelanguage.googleapis.com:443"),
+        ("provider-openrouter", "OPENROUTER_API_KEY", "openrouter.ai:443"),
+        ("provider-mistral", "MISTRAL_API_KEY", "api.mistral.ai:443"),
+        ("provider-groq", "GROQ_API_KEY", "api.groq.com:443"),
+    ],
+)
+def test_a_known_vendors_provider_has_its_host_and_a_key_it_never_sees(module: str, variable: str, host: str) -> None:
+    needs = proposed("provider", module, secrets=(variable,))
+    assert written(needs) == key_at(variable, host)
+    assert Permissions.model_validate(written(needs)) == needs.permissions
+    assert needs.permissions.place_of_injection(needs.permissions.secrets[0]).text == host
+    told = " ".join(needs.lines)
+    assert host in told and variable in told and "never sees it" in told
+
+
+def test_a_key_that_is_not_set_is_not_proposed_and_missed() -> None:
+    needs = proposed("provider", "provider-openai")
+    assert written(needs) == {"net": ["api.openai.com:443"]}
+    assert any("OPENAI_API_KEY is not set" in one for one in needs.lacks)
+
+
+OPENAI = "provider-openai"
+LOCAL = "http://127.0.0.1:8080/v1"
+
+
+@pytest.mark.parametrize(
+    ("module", "config", "environ", "expected"),
+    [
+        # The address of the configuration goes before the vendor's.
+        (OPENAI, {"base_url": LOCAL}, {}, {"net": ["127.0.0.1:8080"]}),
+        (OPENAI, {"base_url": LOCAL}, {"OPENAI_API_KEY": "k"}, key_at("OPENAI_API_KEY", "127.0.0.1:8080")),
+        (OPENAI, {"base_url": "http://localhost:8080"}, {}, {"net": ["127.0.0.1:8080"]}),
+        (OPENAI, {"base_url": "https://eu.api.openai.com/v1"}, {"OPENAI_API_KEY": "k"},
+         key_at("OPENAI_API_KEY", "eu.api.openai.com:443")),
+        (OPENAI, {"base_url": None}, {}, {"net": ["api.openai.com:443"]}),
+        (OPENAI, {"base_url": ""}, {}, {"net": ["api.openai.com:443"]}),
+        # A key of the vendor's goes nowhere else.
+        (OPENAI, {"base_url": "https://evil.example/v1"}, {"OPENAI_API_KEY": "k"}, {"net": ["evil.example:443"]}),
+        (OPENAI, {"base_url": "https://api.openai.com.evil.example"}, {"OPENAI_API_KEY": "k"},
+         {"net": ["api.openai.com.evil.example:443"]}),
+        (OPENAI, {"base_url": "http://api.openai.com/v1"}, {"OPENAI_API_KEY": "k"}, {"net": ["api.openai.com:80"]}),
+        # Unless the plan refers to it.
+        (OPENAI, {"base_url": "https://gateway.example/v1", "api_key": "${GATEWAY_KEY}"}, {"GATEWAY_KEY": "k"},
+         {"net": ["gateway.example:443"], "secrets": [{"name": "GATEWAY_KEY", "inject": "gateway.example:443"}]}),
+        (OPENAI, {"api_key": "${OPENAI_API_KEY}"}, {"OPENAI_API_KEY": "k"},
+         {"net": ["api.openai.com:443"], "secrets": [{"name": "OPENAI_API_KEY", "inject": "api.openai.com:443"}]}),
+        (OPENAI, {"headers": {"Authorization": "Bearer ${T}"}}, {"T": "k"},
+         {"net": ["api.openai.com:443"], "secrets": [{"name": "T", "inject": "api.openai.com:443"}]}),
+        # What a module has to read, it is given.
+        (OPENAI, {"model": "${MODEL}", "api_key": "literal"}, {"MODEL": "m"},
+         {"net": ["api.openai.com:443"], "secrets": ["MODEL"]}),
+        (OPENAI, {"base_url": "${MY_URL}", "api_key": "x"}, {"MY_URL": "https://me.example:8443/v1"},
+         {"net": ["me.example:8443"], "secrets": ["MY_URL"]}),
+        # Variables of the vendor's.
+        (OPENAI, {"api_key": "x"}, {"OPENAI_BASE_URL": "https://me.example/v1"},
+         {"net": ["me.example:443"], "env": ["OPENAI_BASE_URL"]}),
+        (OPENAI, {"api_key": "x"}, {"OPENAI_ORG_ID": "o"}, {"net": ["api.openai.com:443"], "env": ["OPENAI_ORG_ID"]}),
+        ("provider-ollama", {}, {}, {"net": ["127.0.0.1:11434"]}),
+        ("provider-ollama", {"host": "http://localhost:11434"}, {}, {"net": ["127.0.0.1:11434"]}),
+        ("provider-ollama", {"host": "gpu.example"}, {}, {"net": ["gpu.example:11434"]}),
+        ("provider-ollama", {}, {"OLLAMA_HOST": "10.0.0.5:9999"}, {"net": ["10.0.0.5:9999"], "env": ["OLLAMA_HOST"]}),
+        ("provider-vllm", {"base_url": "http://192.168.128.5:8000/v1"}, {}, {"net": ["192.168.128.5:8000"]}),
+        ("provider-vllm", {"base_url": "http://[fd00::5]:8000/v1"}, {}, {"net": ["[fd00::5]:8000"]}),
+        ("provider-azure-openai", {"azure_endpoint": "https://me.openai.azure.com"},
+         {"AZURE_OPENAI_API_KEY": "k", "AZURE_OPENAI_API_VERSION": "v", "OPENAI_API_KEY": "not this one"},
+         {**key_at("AZURE_OPENAI_API_KEY", "me.openai.azure.com:443"),
+          "env": ["AZURE_OPENAI_API_KEY=${AZURE_OPENAI_API_KEY}", "AZURE_OPENAI_API_VERSION"]}),
+        ("provider-azure-openai", {}, {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com", "AZURE_OPENAI_KEY": "k"},
+         {**key_at("AZURE_OPENAI_KEY", "me.openai.azure.com:443"),
+          "env": ["AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_KEY=${AZURE_OPENAI_KEY}"]}),
+        ("provider-azure-openai", {}, {"AZURE_OPENAI_API_KEY": "k"}, {}),
+        ("provider-chat-completions", {"base_url": LOCAL}, {}, {"net": ["127.0.0.1:8080"]}),
+        ("provider-chat-completions", {}, {}, {}),
+        ("provider-whatever", {"api_base": "https://api.example.org", "api_key": "${K}"}, {"K": "k"},
+         {"net": ["api.example.org:443"], "secrets": [{"name": "K", "inject": "api.example.org:443"}]}),
+        ("provider-whatever", {"api_key": "${K}"}, {"K": "k"}, {"secrets": ["K"]}),
+        # Where machines are told their credentials, and what is no address.
+        (OPENAI, {"base_url": "http://169.254.169.254/latest", "api_key": "x"}, {}, {}),
+        (OPENAI, {"base_url": "http://[::ffff:169.254.169.254]/", "api_key": "x"}, {}, {}),
+        (OPENAI, {"base_url": "http://0.0.0.0:8000", "api_key": "x"}, {}, {}),
+        (OPENAI, {"base_url": "http://2130706433/", "api_key": "x"}, {}, {}),
+        (OPENAI, {"base_url": "https://user:pa55word@api.openai.com", "api_key": "x"}, {}, {}),
+        (OPENAI, {"base_url": "file:///etc/passwd", "api_key": "x"}, {}, {}),
+        (OPENAI, {"base_url": "${NOT_SET}", "api_key": "x"}, {}, {"secrets": ["NOT_SET"]}),
+        # Those that sign in by other means.
+        ("provider-openai-chatgpt", {}, {"OPENAI_API_KEY": "k"}, {}),
+        ("provider-github-copilot", {}, {"OPENAI_API_KEY": "k"}, {}),
+        ("provider-bedrock", {}, {"AWS_SECRET_ACCESS_KEY": "k"}, {}),
+    ],
+)  # fmt: skip
+def test_a_provider_is_proposed_its_service(
+    module: str, config: dict[str, Any], environ: dict[str, str], expected: object
+) -> None:
+    needs = proposed("provider", module, config, environ=environ)
+    assert written(needs) == expected
+    told = " ".join((*needs.lines, *needs.lacks))
+    assert "pa55word" not in told
+    if expected == {}:
+        assert needs.lacks
+
+
+def test_where_nothing_encrypts_what_is_sent_it_is_said() -> None:
+    far = proposed("provider", "provider-vllm", {"base_url": "http://10.0.0.5:8000", "api_key": "${K}"}, secrets=("K",))
+    assert "nothing encrypts" in far.lines[0] and "unencrypted" in far.lines[1]
+    near = proposed("provider", "provider-ollama")
+    assert "encrypt" not in " ".join(near.lines)
+
+
+def test_a_key_for_somewhere_else_is_missed_with_the_way_to_send_it_there() -> None:
+    needs = proposed("provider", OPENAI, {"base_url": "https://gateway.example"}, secrets=("OPENAI_API_KEY",))
+    assert any("OPENAI_API_KEY is for OpenAI" in one and "${OPENAI_API_KEY}" in one for one in needs.lacks)
+
+
+def test_a_reference_that_is_not_set_is_proposed_and_told() -> None:
+    needs = proposed("provider", OPENAI, {"api_key": "${GONE}"})
+    assert [secret.name for secret in needs.permissions.secrets] == ["GONE"]
+    assert any("GONE" in line and "not set" in line for line in needs.lines)
+
+
+def test_a_tool_is_proposed_the_service_that_its_configuration_names_as_a_url() -> None:
+    config = {"endpoint": "https://api.weather.example/v2", "api_key": "${WEATHER_KEY}", "host": "not-a-url"}
+    assert written(proposed("tool", "tool-weather", config, secrets=("WEATHER_KEY",))) == {
+        "net": ["api.weather.example:443"],
+        "secrets": [{"name": "WEATHER_KEY", "inject": "api.weather.example:443"}],
+    }
+
+
+def test_no_secret_is_looked_at_for_a_proposal() -> None:
+    class Names:
+        def __contains__(self, name: object) -> bool:
+            return name == "OPENAI_API_KEY"
+
+    entry = ModuleEntry.read({"module": OPENAI}, EntryPlace("provider", "providers[0]", Path("/")))
+    needs = propose(entry, None, Circumstances(Path("/"), owner(), {}, Names()))
+    assert written(needs) == key_at("OPENAI_API_KEY", "api.openai.com:443")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("provider-azure-openai", "Azure OpenAI"),
+        ("provider-openai", "OpenAI"),
+        ("provider_openai", "OpenAI"),
+        ("provider-myopenai", None),
+        ("provider-openai-codex", None),
+        ("provider-claude", None),
+    ],
+)
+def test_a_vendor_is_known_by_a_word_of_the_id(module: str, name: str | None) -> None:
+    vendor = vendor_of(module)
+    assert (vendor.name if vendor is not None else None) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "destination"),
+    [
+        ("https://a.example", "a.example:443"),
+        ("http://a.example", "a.example:80"),
+        ("wss://a.example/x", "a.example:443"),
+        ("HTTPS://A.Example.:8443/v1?x#y", "a.example:8443"),
+        ("a.example", "a.example:9"),
+        ("a.example:7", "a.example:7"),
+        ("a.example/v1", "a.example:9"),
+        ("[::1]", "[::1]:9"),
+        (" https://a.example ", "a.example:443"),
+        ("https://a.example\\@b.example", "a.example:443"),
+        ("https://", None),
+        ("https://a.example:0", None),
+        ("https://a.example:port", None),
+        ("https://a example", None),
+        ("ftp://a.example", None),
+        ("https://*.example", None),
+    ],
+)
+def test_an_address_is_read_as_clients_read_it(text: str, destination: str | None) -> None:
+    found = parse_address("base_url", text, port=9)
+    assert (found.destination.text if found.destination is not None else None) == destination
+    assert bool(found.problem) == (destination is None)
+
+
+# -- what a module says of itself
+
+
+def advised(root: Path, text: str, *, shipped: bool = False) -> Advice | None:
+    resolution = module_at(root)
+    (root / "pyproject.toml").write_text(text)
+    return advice_of(replace(resolution, source="builtin:tool-x") if shipped else resolution)
+
+
+ADVICE = """
+[tool.paddock.permissions]
+read = [".", "logs", "/etc", "../up", "~/x", "nowhere", "leads"]
+write = ["logs"]
+net = ["api.example.org", "*.example.org", "10.0.0.1"]
+secrets = ["AWS_SECRET_ACCESS_KEY", {name = "KEY", inject = "api.example.org"}]
+env = ["HOME", "TOKEN=s3cret"]
+run = ["sh", "*", "no-such-program-at-all"]
+call = ["*"]
+"""
+
+
+def test_of_what_a_module_asks_for_itself_only_the_harmless_is_proposed(folder: Path, tmp_path: Path) -> None:
+    (folder / "leads").symlink_to("/etc")
+    advice = advised(tmp_path / "module", ADVICE)
+    needs = proposed("tool", "tool-whatever", folder=folder, advice=advice)
+    assert written(needs) == {"read": [".", "logs"], "write": ["logs"], "net": ["api.example.org"], "run": ["sh"]}
+    assert all("its own manifest" in line for line in needs.lines)
+    told = "\n".join(needs.lacks)
+    for left in ("read /etc", "read ../up", "read ~/x", "read leads", "net *.example.org", "net 10.0.0.1", "run *",
+                 "secret AWS_SECRET_ACCESS_KEY", "secret KEY", "env HOME", "env TOKEN", "call *"):  # fmt: skip
+        assert left in told
+    assert "s3cret" not in told
+
+
+def test_what_is_known_of_its_like_goes_before_what_a_module_says_of_itself(folder: Path, tmp_path: Path) -> None:
+    advice = advised(tmp_path / "module", "[tool.paddock]\npermissions = 'shell'\n")
+    assert advice == Advice(Permissions(preset="shell"))
+    assert written(proposed("tool", "tool-filesystem", folder=folder, advice=advice)) == "workspace"
+
+
+def test_a_shipped_module_is_proposed_all_that_its_manifest_asks_for(folder: Path, tmp_path: Path) -> None:
+    text = """
+[tool.paddock.permissions]
+write = ["logs"]
+run = ["sh", "no-such-program-at-all"]
+call = ["spawn"]
+emit = ["task:agent_spawned"]
+"""
+    expected = {"write": ["logs"], "run": ["sh"], "call": ["spawn"], "emit": ["task:agent_spawned"]}
+    shipped, foreign = advised(tmp_path / "ours", text, shipped=True), advised(tmp_path / "theirs", text)
+    needs = proposed("tool", "tool-filesystem", {"key": "${K}"}, folder=folder, secrets=("K",), advice=shipped)
+    assert written(needs) == {**expected, "secrets": ["K"]}
+    assert "calls without being handed it: spawn" in needs.lines and len(needs.lines) == 5
+    assert any("spawn" in one for one in needs.lacks)
+    assert written(proposed("tool", "tool-whatever", folder=folder, advice=foreign)) == {
+        family: expected[family] for family in ("write", "run")
+    }
+
+
+def test_the_manifest_of_a_shipped_module_stands_for_what_its_id_suggests(folder: Path, tmp_path: Path) -> None:
+    nothing = advised(tmp_path / "nothing", "[tool.paddock]\npermissions = 'isolated'\n", shipped=True)
+    assert proposed("tool", "tool-filesystem", folder=folder, advice=nothing) == Needs()
+    preset = advised(tmp_path / "preset", "[tool.paddock]\npermissions = 'workspace'\n", shipped=True)
+    assert proposed("tool", "tool-web", folder=folder, advice=preset) == proposed("tool", "tool-fs", folder=folder)
+
+
+def test_the_configured_folder_of_a_log_comes_before_its_manifest(folder: Path, tmp_path: Path) -> None:
+    advice = advised(tmp_path / "module", "[tool.paddock.permissions]\nwrite = ['.']\n", shipped=True)
+    configured = proposed("hook", "hooks-logging", {"path": "logs/a.jsonl"}, folder=folder, advice=advice)
+    assert written(configured) == {"write": ["./logs"]}
+    assert written(proposed("hook", "hooks-logging", folder=folder, advice=advice)) == {"write": ["."]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[tool.paddock]\n",
+        "[tool.paddock]\npermissions = 'everything'",
+        "[tool.paddock]\npermissions = [1]",
+        "[tool.paddock.permissions]\nx = 1",
+        "[tool.paddock.permissions]\nnet = ['*']",
+        "tool = 5",
+        "not toml",
+        "a = " + "[" * 5000,
+    ],
+)
+def test_advice_that_is_none_is_no_advice(text: str, tmp_path: Path) -> None:
+    assert advised(tmp_path / "module", text) is None
+
+
+def test_a_manifest_that_leads_out_of_the_module_is_not_read(tmp_path: Path) -> None:
+    resolution = module_at(tmp_path / "module")
+    (tmp_path / "other.toml").write_text("[tool.paddock]\npermissions = 'shell'\n")
+    os.symlink(tmp_path / "other.toml", tmp_path / "module" / "pyproject.toml")
+    assert advice_of(resolution) is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [({}, True), ({"permissions": {}}, False), ({"permissions": "isolated"}, False), ({"config": {}}, True)],
+)
+def test_whoever_grants_nothing_on_purpose_has_had_their_say(keys: dict[str, Any], expected: bool) -> None:
+    entry = ModuleEntry.read({"module": "tool-bash", **keys}, EntryPlace("tool", "tools[0]", Path("/")))
+    assert has_no_say(entry) is expected
+
+
+@pytest.mark.parametrize(
+    ("config", "secrets", "expected"),
+    [
+        ({}, {"OPENAI_API_KEY": "k"}, key_at("OPENAI_API_KEY", "api.openai.com:443")),
+        ({}, {}, {"net": ["api.openai.com:443"]}),
+        ({"base_url": LOCAL}, {}, {"net": ["127.0.0.1:8080"]}),
+        ({"base_url": "https://gateway.example/v1"}, {"OPENAI_API_KEY": "k"}, {"net": ["gateway.example:443"]}),
+    ],
+)
+def test_a_shipped_provider_is_proposed_the_address_it_is_configured_for(
+    config: dict[str, Any], secrets: dict[str, str], expected: object
+) -> None:
+    asked = key_at("OPENAI_API_KEY", "api.openai.com:443")
+    advice = Advice(Permissions.model_validate(asked), is_shipped=True)
+    assert written(proposed("provider", OPENAI, config, advice=advice, environ=secrets)) == expected
+
+
+# -- every public host
+
+
+def test_public_is_proposed_where_a_shipped_manifest_asks_for_it() -> None:
+    advice = Advice(Permissions.model_validate({"net": ["public"]}), is_shipped=True)
+    needs = proposed("tool", "tool-web", {"search_url": "http://127.0.0.1:8888/search"}, advice=advice)
+    assert written(needs) == {"net": ["public", "127.0.0.1:8888"]}
+    assert "ANY public host" in needs.lines[0]
+
+
+def test_every_public_host_is_not_proposed_for_a_strangers_module() -> None:
+    advice = Advice(Permissions.model_validate({"net": ["public"]}))
+    needs = proposed("tool", "tool-web", advice=advice)
+    assert written(needs) == NOTHING
+    assert "net public, which its own manifest asks for" in needs.lacks
+
+
+def test_a_service_whose_name_is_the_word_for_every_host_is_never_proposed() -> None:
+    needs = proposed("tool", "tool-web", {"url": "https://public/search"})
+    assert written(needs) == NOTHING
+    assert any("a name that no grant can mean" in one for one in needs.lacks)

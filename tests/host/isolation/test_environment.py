@@ -1,0 +1,79 @@
+"""A worker's environment is language and time zone, its own folder, and what was granted by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.isolation.environment import environment_of
+from paddock.plan.permissions import Permissions, grants_of, preset_grants
+from paddock.policy.secrets.values import SecretValues
+
+HOST = {
+    "LANG": "de_DE.UTF-8",
+    "TZ": "UTC",
+    "HOME": "/home/me",
+    "PATH": "/opt/evil",
+    "API_KEY": "secret",
+    "EDITOR": "vi",
+}
+OWN = {
+    "LANG": "de_DE.UTF-8",
+    "TZ": "UTC",
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+    "HOME": "/scratch",
+    "TMPDIR": "/scratch",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+
+
+@pytest.mark.parametrize(
+    ("grants", "more"),
+    [
+        ([], {}),
+        (["EDITOR"], {"EDITOR": "vi"}),
+        (["NOT_SET"], {}),
+        (["EDITOR=ed", "EMPTY="], {"EDITOR": "ed", "EMPTY": ""}),
+        (["A=b=c"], {"A": "b=c"}),
+        (["PATH"], {"PATH": "/opt/evil"}),
+        (["HOME=/data"], {"HOME": "/data"}),
+    ],
+)
+def test_only_what_is_granted_is_added(grants: list[str], more: dict[str, str]) -> None:
+    assert environment_of(Permissions(env=tuple(grants)), HOST, "/scratch") == {**OWN, **more}
+
+
+def test_a_host_without_language_or_time_zone_passes_on_neither() -> None:
+    assert set(environment_of(Permissions(), {}, "/scratch")) == {"PATH", "HOME", "TMPDIR", "GIT_OPTIONAL_LOCKS"}
+
+
+def test_a_variable_is_set_to_the_value_of_a_secret_or_to_what_stands_for_it() -> None:
+    secrets = SecretValues({"KEY": "the-key", "HELD": "the-value", "OTHER": "x"})
+    permissions = Permissions.model_validate(
+        {
+            "env": ["KEY=${KEY}", "AUTH=Bearer ${HELD}", "NOT=${OTHER}"],
+            "secrets": ["KEY", {"name": "HELD", "inject": "a.example"}],
+        }
+    )
+    environ = environment_of(permissions, {"KEY": "from the host"}, "/scratch", secrets)
+    assert (environ["KEY"], environ["AUTH"], environ["NOT"]) == (
+        "the-key",
+        f"Bearer {secrets.placeholder('HELD')}",
+        "${OTHER}",
+    )
+    assert "the-value" not in str(environ)
+
+
+def test_each_preset_stands_for_its_table() -> None:
+    tables = {name: (grants.read, grants.write, grants.run) for name, grants in preset_grants().items()}
+    assert tables == {
+        "isolated": ((), (), ()),
+        "workspace-read": ((".",), (), ()),
+        "workspace": ((".",), (".",), ()),
+        "shell": ((".",), (".",), ("*",)),
+    }
+
+
+def test_grants_by_family_stand_for_themselves() -> None:
+    written = Permissions(read=("/data",))
+    assert grants_of(written) is written
+    assert grants_of(Permissions(preset="shell")) == preset_grants()["shell"]

@@ -1,0 +1,165 @@
+"""The strongest level that can be had, and nothing below the floor that nobody accepted."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from paddock.errors import (
+    IsolationRefusedError,
+    IsolationUnavailableError,
+    LevelFailure,
+    PolicyRefusedError,
+    render,
+)
+from paddock.isolation.levels import choose_level, guarantees_missing
+from paddock.policy.floor import Floor
+from paddock.policy.rule import Place, Rule
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+
+from ..policy.entries import entry
+
+FAILURES: dict[IsolationLevel, LevelFailure] = {
+    "ns": LevelFailure("clone", errno.EPERM, "Operation not permitted", "allow user namespaces"),
+    "bwrap": LevelFailure("bubblewrap", 0, "the program bwrap is not installed"),
+}
+
+
+def choose(wanted: str | None, reachable: set[IsolationLevel], *, trusted: bool = False) -> IsolationLevel:
+    return choose_level(entry(isolation=wanted), reachable=reachable, failures=FAILURES, trusted=trusted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reachable", "trusted", "chosen"),
+    [
+        (None, {"ns", "bwrap", "landlock"}, False, "ns"),
+        (None, {"bwrap", "landlock"}, False, "bwrap"),
+        (None, {"landlock"}, True, "landlock"),
+        ("ns", {"ns"}, False, "ns"),
+        ("bwrap", {"ns", "bwrap"}, False, "bwrap"),
+        ("landlock", {"ns", "landlock"}, True, "landlock"),
+        ("none", {"ns"}, True, "none"),
+        ("none", set(), True, "none"),
+    ],
+)
+def test_the_level_is_what_the_plan_says_or_the_strongest_there_is(
+    wanted: str | None, reachable: set[IsolationLevel], trusted: bool, chosen: str
+) -> None:
+    assert choose(wanted, reachable, trusted=trusted) == chosen
+
+
+@pytest.mark.parametrize("wanted", ["landlock", "none"])
+def test_less_than_the_floor_takes_somebody_who_accepts_it(wanted: str) -> None:
+    with pytest.raises(IsolationRefusedError) as caught:
+        choose(wanted, {"ns", "landlock", "none"})
+    assert caught.value.exit_code == 4
+    shown = render(caught.value)
+    assert shown.startswith(f"error: tools[0].isolation: isolation level `{wanted}` is weaker than `ns` and `bwrap`")
+    assert f"not given: {guarantees_missing(caught.value.level)[0]}" in shown  # type: ignore[arg-type]
+    assert "`--trust-plan`" in shown and f"`--isolation {wanted}`" in shown
+
+
+def test_a_level_that_is_not_there_is_refused_with_the_failed_step_and_the_fix() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose("ns", {"landlock"}, trusted=True)
+    assert caught.value.exit_code == 1
+    shown = render(caught.value)
+    assert shown.startswith("error: tools[0].isolation: isolation level `ns` cannot be had on this machine")
+    assert "ns: clone: Operation not permitted (EPERM)" in shown
+    assert "hint: allow user namespaces" in shown
+    assert "weaker" not in shown
+
+
+def test_where_only_a_weaker_level_is_there_the_refusal_says_how_to_accept_it() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose(None, {"landlock"})
+    shown = render(caught.value)
+    assert shown.startswith("error: tools[0]: neither isolation level `ns` nor `bwrap` can be had")
+    assert "bwrap: bubblewrap: the program bwrap is not installed" in shown
+    assert "`--isolation landlock`, or `--trust-plan`, accepts the weaker level `landlock`" in shown
+
+
+def test_no_isolation_is_never_chosen_for_anybody() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose(None, {"none"}, trusted=True)
+    assert "--isolation none" not in render(caught.value)
+
+
+def test_a_floor_that_is_higher_or_lower_than_ours_counts() -> None:
+    choice = choose_level(
+        entry(isolation="landlock"), reachable={"landlock"}, failures={}, trusted=False, floor=Floor(("ns", "landlock"))
+    )
+    assert choice == "landlock"
+    with pytest.raises(IsolationUnavailableError):
+        choose_level(entry(), reachable={"bwrap"}, failures=FAILURES, trusted=False, floor=Floor(("ns",)))
+
+
+def test_the_strongest_level_lacks_nothing_and_every_other_says_what_it_lacks() -> None:
+    assert [bool(guarantees_missing(level)) for level in ISOLATION_LEVELS] == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named", "chosen"),
+    [
+        (None, "landlock", "landlock"),
+        (None, "none", "none"),
+        ("landlock", "landlock", "landlock"),
+        ("ns", "none", "ns"),
+    ],
+)
+def test_a_level_that_the_operator_names_is_accepted_by_that(
+    wanted: str | None, named: IsolationLevel, chosen: str
+) -> None:
+    one = entry(isolation=wanted)
+    level = choose_level(one, reachable={"ns", "landlock"}, failures={}, trusted=False, named=named)
+    assert level == chosen
+
+
+@pytest.mark.parametrize(("wanted", "named"), [("none", "landlock"), ("landlock", "none"), ("landlock", "ns")])
+def test_naming_one_level_accepts_no_other(wanted: str, named: IsolationLevel) -> None:
+    with pytest.raises(IsolationRefusedError):
+        choose_level(entry(isolation=wanted), reachable={"ns", "landlock"}, failures={}, trusted=False, named=named)
+
+
+def test_a_named_level_that_is_not_there_has_no_place_in_the_plan() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=False, named="ns")
+    assert render(caught.value).startswith("error: isolation level `ns` cannot be had on this machine")
+
+
+def test_who_has_no_plan_is_not_told_to_trust_it() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose_level(entry(path=""), reachable={"landlock"}, failures=FAILURES, trusted=False)
+    shown = render(caught.value)
+    assert "`--isolation landlock` accepts" in shown and "--trust-plan" not in shown
+
+
+MINIMUM = Floor.at("bwrap", Rule(Place("/etc/paddock/policy.toml", 3), "minimum_isolation = bwrap"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named"), [("landlock", None), (None, "landlock"), (None, "none"), ("none", "none")]
+)
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_floor_that_a_policy_set_is_lowered_by_nobody(
+    wanted: str | None, named: IsolationLevel | None, trusted: bool
+) -> None:
+    one = entry(isolation=wanted)
+    reachable: set[IsolationLevel] = {"ns", "landlock", "none"}
+    assert choose_level(one, reachable=reachable, failures={}, trusted=True, named=named) != "ns"
+    with pytest.raises(PolicyRefusedError) as caught:
+        choose_level(one, reachable=reachable, failures={}, trusted=trusted, named=named, floor=MINIMUM)
+    assert "by /etc/paddock/policy.toml:3: minimum_isolation = bwrap" in render(caught.value)
+
+
+def test_where_only_less_than_a_policys_minimum_is_there_nobody_is_told_to_accept_it() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=True, floor=MINIMUM)
+    shown = render(caught.value)
+    assert "the minimum is set by /etc/paddock/policy.toml:3" in shown and "accepts" not in shown
+
+
+def test_a_floor_that_a_policy_lowered_is_chosen_without_leave() -> None:
+    floor = Floor.at("landlock", Rule(Place("policy.toml", 1), "minimum_isolation = landlock"))
+    assert choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=False, floor=floor) == "landlock"

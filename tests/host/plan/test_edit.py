@@ -1,0 +1,350 @@
+"""An entry that is put into a plan, or taken out: nothing else of the plan changes, or nothing is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paddock.errors import PlanError
+from paddock.plan.edit import PlanNotEditedError, grant_line, with_entry, with_permissions, without_entry
+from paddock.plan.formats.yaml_items import with_item, without_item
+from paddock.plan.load import load_plan
+from paddock.plan.permissions import Permissions
+from paddock.plan.writing import PlannedModule, plan_text
+
+SESSION = "session: {orchestrator: loop-basic, context: context-simple}\n"
+ENTRY = {"module": "tool-new", "source": "git+https://example.org/new@v1"}
+ADDED = "- module: tool-new\n    source: git+https://example.org/new@v1\n"
+
+
+def added(folder: Path, text: str, name: str = "plan.yaml", kind: Any = "tool") -> str:
+    path = folder / name
+    path.write_bytes(text.encode())
+    edit = with_entry(path, kind, ENTRY)
+    assert path.read_bytes() == text.encode()
+    plan = edit.write()
+    assert [entry.module for entry in plan.entries()].count("tool-new") == 1
+    return path.read_bytes().decode()
+
+
+LIST = f"{SESSION}tools:\n  - module: a\n"
+FLAT = f"{SESSION}tools:\n- module: a\n"
+LACKS = "    # it goes without much\n"
+COMMENTED = f"{SESSION}tools:\n  # first\n  - module: a # why\n{LACKS}"
+LITERAL = f"{LIST}    config:\n      text: |\n        # not a comment\n\n        - nor an item\n"
+KEEPING = f"{LIST}    config:\n      text: |+\n        line\n\n"
+ON_A_LINE = f"{SESSION}tools: [{{module: a}}, {{module: b}}"
+ALL_ON_A_LINE = "{session: {orchestrator: loop-basic, context: context-simple}"
+IN_FLOW = "{module: tool-new, source: 'git+https://example.org/new@v1'}"
+BEYOND = f"{LIST}    config: {{x: 🦊}} # über\n"
+
+# A plan's text, and what it is once the entry was added.
+YAML = {
+    "no section": (SESSION, f"{SESSION}\ntools:\n  {ADDED}"),
+    "no newline at the end": (SESSION.rstrip(), f"{SESSION}\ntools:\n  {ADDED}"),
+    "an empty list": (f"{SESSION}tools: [] # none\nx: 1\n", f"{SESSION}tools: # none\n  {ADDED}x: 1\n"),
+    "a list": (LIST, f"{LIST}  {ADDED}"),
+    "a list without indentation": (
+        f"{FLAT}\n# hooks\nhooks: []\n",
+        f"{FLAT}{ADDED.replace('    source', '  source')}\n# hooks\nhooks: []\n",
+    ),
+    "comments after it": (f"{COMMENTED}\n  # - module: b\n# end\n", f"{COMMENTED}  {ADDED}\n  # - module: b\n# end\n"),
+    "a text of several lines": (f"{LITERAL}\nx: 1\n", f"{LITERAL}  {ADDED}\nx: 1\n"),
+    "a text that keeps its blank lines": (f"{KEEPING}x: 1\n", f"{KEEPING}  {ADDED}x: 1\n"),
+    "an anchor": (
+        f"{SESSION}tools:\n  - &one\n    module: a\n",
+        f"{SESSION}tools:\n  - &one\n    module: a\n  {ADDED}",
+    ),
+    "a list on one line": (f"{ON_A_LINE}] # both\n", f"{ON_A_LINE}, {IN_FLOW}] # both\n"),
+    "all on one line": (f"{ALL_ON_A_LINE}}}\n", f"{ALL_ON_A_LINE}, tools: [{IN_FLOW}]}}\n"),
+    "the end of a document": (f"---\n{SESSION}...\n", f"---\n{SESSION}\ntools:\n  {ADDED}...\n"),
+    "a byte order mark": (f"\ufeff{SESSION}", f"\ufeff{SESSION}\ntools:\n  {ADDED}"),
+    "other ends of lines": (LIST.replace("\n", "\r\n"), f"{LIST}  {ADDED}".replace("\n", "\r\n")),
+    "letters beyond": (BEYOND, f"{BEYOND}  {ADDED}"),
+}
+
+
+@pytest.mark.parametrize("case", YAML)
+def test_a_yaml_plan_keeps_every_character(case: str, tmp_path: Path) -> None:
+    before, after = YAML[case]
+    assert added(tmp_path, before) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{SESSION}tools: &shared\n  - module: a\nmine: *shared\n",
+        f"shared: &shared\n  - module: a\n{SESSION}tools: *shared\n",
+        f"{SESSION}tools:\n  -\n    module: a\n",
+    ],
+)
+def test_where_the_place_is_not_certain_the_plan_is_left_alone_and_the_lines_are_told(
+    text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text)
+    assert len(load_plan(path, environ={}).tools) == 1
+    with pytest.raises(PlanNotEditedError) as caught:
+        with_entry(path, "tool", ENTRY)
+    assert "- module: tool-new" in caught.value.lines and "source:" in caught.value.lines[-1]
+    assert path.read_text() == text and os.listdir(tmp_path) == ["plan.yaml"]
+
+
+TOML = """\
+# my plan
+[session] # of mine
+orchestrator = "loop-basic"
+context = "context-simple"
+
+[[tools]]
+module = "a" # the first
+[tools.config]
+x = 1
+
+# what follows
+[other]
+y = 2
+"""
+
+
+def test_a_toml_plan_keeps_its_comments_and_its_order(tmp_path: Path) -> None:
+    text = added(tmp_path, TOML, "plan.toml")
+    assert [line for line in TOML.splitlines() if line not in text.splitlines()] == []
+    assert tomllib.loads(text)["tools"] == [{"module": "a", "config": {"x": 1}}, ENTRY]
+    assert tomllib.loads(text)["other"] == {"y": 2}
+
+
+@pytest.mark.parametrize("section", ["", "tools = []\n", "tools = [{module = 'a'}]\n"])
+def test_a_toml_plan_without_tables_of_tools_gets_one(section: str, tmp_path: Path) -> None:
+    text = added(tmp_path, f"{section}{TOML.partition('[[tools]]')[0]}", "plan.toml")
+    assert tomllib.loads(text)["tools"][-1] == ENTRY and "# of mine" in text
+
+
+@pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
+def test_a_json_plan_keeps_its_indentation(indent: Any, tmp_path: Path) -> None:
+    content = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [{"module": "a"}]}
+    text = added(tmp_path, json.dumps(content, indent=indent) + "\n", "plan.json")
+    assert text == json.dumps({**content, "tools": [{"module": "a"}, ENTRY]}, indent=indent) + "\n"
+
+
+@pytest.mark.parametrize(("kind", "section"), [("provider", "providers"), ("tool", "tools"), ("hook", "hooks")])
+def test_each_kind_has_its_section(kind: str, section: str, tmp_path: Path) -> None:
+    assert yaml.safe_load(added(tmp_path, SESSION, kind=kind))[section] == [ENTRY]
+
+
+@pytest.mark.parametrize("kind", ["orchestrator", "context"])
+def test_of_what_a_session_has_one_it_is_told_what_to_write_instead(kind: Any, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(SESSION)
+    with pytest.raises(PlanNotEditedError, match=f"has one {kind}") as caught:
+        with_entry(path, kind, ENTRY)
+    assert caught.value.lines[-1].startswith(f"{kind}: {{module: tool-new")
+    assert path.read_text() == SESSION
+
+
+def test_a_module_that_is_there_is_not_added_again(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(f"{SESSION}hooks:\n  - module: tool-new\n")
+    with pytest.raises(PlanNotEditedError, match=r"already, at .*plan\.yaml:3"):
+        with_entry(path, "tool", ENTRY)
+
+
+def test_what_is_no_plan_is_not_edited(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text("tools: []\n")
+    with pytest.raises(PlanError):
+        with_entry(path, "tool", ENTRY)
+
+
+def test_a_plan_that_changes_meanwhile_is_left_as_it_became(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(SESSION)
+    edit = with_entry(path, "tool", ENTRY)
+    path.write_text(f"{SESSION}# changed\n")
+    with pytest.raises(PlanNotEditedError, match="at this moment"):
+        edit.write()
+    assert path.read_text() == f"{SESSION}# changed\n" and os.listdir(tmp_path) == ["plan.yaml"]
+
+
+def test_a_plan_keeps_its_rights_and_the_link_that_leads_to_it(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    real = tmp_path / "kept" / "real.yaml"
+    real.write_text(SESSION)
+    real.chmod(0o640)
+    link = tmp_path / "plan.yaml"
+    link.symlink_to(real)
+    with_entry(link, "tool", ENTRY).write()
+    assert link.is_symlink() and stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert "tool-new" in real.read_text() and os.listdir(tmp_path / "kept") == ["real.yaml"]
+
+
+# -- taking out ----------------------------------------------------------------------------
+
+TWO = """\
+session: {orchestrator: loop-basic, context: context-simple}
+tools:
+  # about a
+  - module: a
+    config: {x: 1} # of a
+    # it goes without much
+
+  # - module: never
+  # about b
+  - module: b
+# end
+other: 1
+"""
+WITHOUT = {
+    (TWO, 0): TWO.replace("  # about a\n  - module: a\n    config: {x: 1} # of a\n    # it goes without much\n", ""),
+    (TWO, 1): TWO.replace("  # about b\n  - module: b\n", ""),
+    (f"{SESSION}tools: # mine\n  - module: a\nother: 1\n", 0): f"{SESSION}tools: [] # mine\nother: 1\n",
+    (f"{SESSION}tools:\n- module: a\n", 0): f"{SESSION}tools: []\n",
+    (f"{SESSION}tools: [{{module: a}}, {{module: b}}]\n", 0): f"{SESSION}tools: [{{module: b}}]\n",
+    (f"{SESSION}tools: [{{module: a}}, {{module: b}}]\n", 1): f"{SESSION}tools: [{{module: a}}]\n",
+    (f"{SESSION}tools: [{{module: a}}]\n", 0): f"{SESSION}tools: []\n",
+}
+
+
+@pytest.mark.parametrize(("text", "index"), WITHOUT)
+def test_of_a_yaml_plan_the_entry_goes_and_its_comment(text: str, index: int, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text)
+    without_entry(path, f"tools[{index}]").write()
+    assert path.read_text() == WITHOUT[text, index]
+
+
+def test_of_a_toml_and_a_json_plan_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(TOML)
+    without_entry(path, "tools[0]").write()
+    assert not load_plan(path, environ={}).tools and "# of mine" in path.read_text() and "y = 2" in path.read_text()
+    content = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [{"module": "a"}]}
+    other = tmp_path / "plan.json"
+    other.write_text(json.dumps(content))
+    without_entry(other, "tools[0]").write()
+    assert json.loads(other.read_text()) == {**content, "tools": []}
+
+
+def test_what_a_session_needs_is_not_taken_out(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(SESSION)
+    with pytest.raises(PlanNotEditedError, match="a session needs"):
+        without_entry(path, "session.context")
+
+
+_NAMES = st.sampled_from(["tools", "hooks", "more", "providers"])
+# Without what ends lines in YAML and nowhere else: where there is such a thing, no place is certain.
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x85\u2028\u2029"), max_size=12)
+_SCALARS = st.one_of(st.integers(), st.booleans(), st.none(), _TEXTS)
+_CONTENT = st.dictionaries(_TEXTS, _SCALARS | st.lists(_SCALARS, max_size=3), max_size=3)
+_PLANS = st.dictionaries(_NAMES, st.lists(_CONTENT.map(lambda one: {"module": "a", **one}), max_size=3), max_size=4)
+
+
+@settings(deadline=None)
+@given(_PLANS.filter(bool), st.booleans() | st.none(), st.integers(0, 2))
+def test_whatever_a_text_says_one_of_the_proposals_is_right(plan: dict[str, Any], flow: Any, index: int) -> None:
+    text = yaml.safe_dump(plan, default_flow_style=flow, allow_unicode=True)
+    expected = {**plan, "tools": [*plan.get("tools", []), ENTRY]}
+    assert any(yaml.safe_load(proposed) == expected for proposed in with_item(text, "tools", ENTRY))
+    if index < len(plan.get("tools", [])):
+        left = {**plan, "tools": [one for at, one in enumerate(plan["tools"]) if at != index]}
+        assert any(yaml.safe_load(proposed) == left for proposed in without_item(text, "tools", index))
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("plan.yaml", "permissions: {net: ['a.example:443'], secrets: [K]}"),
+        ("plan.toml", 'permissions = {net = ["a.example:443"], secrets = ["K"]}'),
+        ("plan.json", '"permissions": {"net": ["a.example:443"], "secrets": ["K"]}'),
+    ],
+)
+def test_the_line_that_would_grant_is_as_the_plan_is_written(name: str, line: str) -> None:
+    permissions = Permissions.model_validate({"net": ["a.example:443"], "secrets": ["K"]})
+    assert grant_line(Path(name), permissions) == line
+
+
+# -- what an entry is granted ------------------------------------------------------------------
+
+GRANTED = "permissions: {read: [., /data]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (LIST, f"{LIST}    {GRANTED}\n"),
+        (f"{LIST}    permissions: workspace # enough\nx: 1\n", f"{LIST}    {GRANTED} # enough\nx: 1\n"),
+        (f"{LIST}    permissions:\n      read:\n      - .\nx: 1\n", f"{LIST}    {GRANTED}\nx: 1\n"),
+        (f"{ON_A_LINE}]\n", f"{SESSION}tools: [{{module: a, {GRANTED}}}, {{module: b}}]\n"),
+        (f"{COMMENTED}# end\n", f"{COMMENTED.removesuffix(LACKS)}    {GRANTED}\n# end\n"),
+        (f"{LIST}  - module: b\n", f"{LIST}    {GRANTED}\n  - module: b\n"),
+        (f"{LITERAL}\nx: 1\n", f"{LITERAL}    {GRANTED}\n\nx: 1\n"),
+    ],
+    ids=["none before", "a preset", "a table", "on a line", "comments", "before another", "a text of several lines"],
+)
+def test_what_a_yaml_entry_is_granted_is_all_that_changes(text: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text, encoding="utf-8")
+    with_permissions(path, "tools[0]", Permissions.model_validate({"read": (".", "/data")})).write()
+    assert path.read_text(encoding="utf-8") == expected
+
+
+def test_a_comment_of_init_that_a_grant_makes_untrue_goes(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    modules = [
+        PlannedModule("orchestrator", "loop-basic"),
+        PlannedModule("context", "context-simple"),
+        PlannedModule("tool", "a", permissions=Permissions.model_validate({"preset": "workspace"}), purpose="edits"),
+        PlannedModule("tool", "b", lacks=("the network",), purpose="fetches"),
+        PlannedModule("tool", "c"),
+    ]
+    path.write_text(plan_text(modules), encoding="utf-8")
+    for place in ("tools[0]", "tools[1]", "tools[2]"):
+        with_permissions(path, place, Permissions.model_validate({"read": (".", "/data")})).write()
+    assert path.read_text(encoding="utf-8").partition("tools:\n")[2] == (
+        f"  # edits\n  - module: a\n    {GRANTED}\n  # fetches\n  - module: b\n    {GRANTED}\n"
+        f"  - module: c\n    {GRANTED}\n"
+    )
+    assert path.read_text(encoding="utf-8").count("# no permissions") == 2  # of those that were granted nothing more
+
+
+def test_an_edit_is_undone_unless_the_plan_changed_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(LIST, encoding="utf-8")
+    edit = with_permissions(path, "tools[0]", Permissions.model_validate({"preset": "workspace"}))
+    assert edit.write().digest == load_plan(path, environ={}).digest
+    edit.undo()
+    assert path.read_text(encoding="utf-8") == LIST
+    with pytest.raises(PlanNotEditedError):
+        edit.undo()
+
+
+def test_what_a_toml_or_json_entry_is_granted_is_written(tmp_path: Path) -> None:
+    permissions = Permissions.model_validate({"read": ["."], "secrets": [{"name": "KEY", "inject": "host"}]})
+    toml = tmp_path / "plan.toml"
+    toml.write_text('session = {orchestrator = "a", context = "b"} # both\n[[tools]]\nmodule = "x" # one\n')
+    with_permissions(toml, "tools[0]", permissions).write()
+    assert tomllib.loads(toml.read_text())["tools"][0]["permissions"] == permissions.as_written()
+    assert "# both" in toml.read_text() and "# one" in toml.read_text()
+    text = {"session": {"orchestrator": "a", "context": "b"}, "tools": [{"module": "x"}]}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(text, indent=2))
+    with_permissions(plan, "tools[0]", Permissions.model_validate({"preset": "workspace"})).write()
+    assert json.loads(plan.read_text())["tools"][0] == {"module": "x", "permissions": "workspace"}
+
+
+def test_an_entry_that_is_no_item_of_a_list_is_told_what_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(LIST)
+    with pytest.raises(PlanNotEditedError) as error:
+        with_permissions(path, "session.context", Permissions.model_validate({"preset": "workspace"}))
+    assert "permissions: workspace" in error.value.lines and path.read_text() == LIST

@@ -1,0 +1,121 @@
+"""What each kind may do, as a table, and how a plan's grants widen it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.errors import CallRefusedError
+from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.policy.authority import Authority
+from paddock_sdk.contract import events
+
+KINDS = ("tool", "hook", "provider", "context", "orchestrator")
+
+# The contract's events each kind may emit, by the part before the colon; "*" is all of them.
+EMITS = {
+    "tool": {"artifact"},
+    "hook": {"approval", "artifact", "policy"},
+    "provider": {"llm", "provider", "content_block", "thinking"},
+    "context": {"context"},
+    "orchestrator": {"*"},
+}
+
+
+def authority(kind: str, **permissions: Any) -> Authority:
+    entry = {"module": f"{kind}-x", "permissions": permissions}
+    return Authority(ModuleEntry.read(entry, EntryPlace(kind, f"{kind}s[0]", Path("/"))))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("event", events.ALL_EVENTS)
+def test_an_event_of_the_contract_is_emitted_only_by_the_kinds_it_belongs_to(kind: str, event: str) -> None:
+    allowed = EMITS[kind]
+    assert authority(kind).may_emit(event) == ("*" in allowed or event.partition(":")[0] in allowed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("event", ["weather:changed", "tool:pre-flight", "x", "", "TOOL:PRE"])
+def test_an_event_of_a_modules_own_making_is_free_for_everyone(kind: str, event: str) -> None:
+    assert authority(kind).may_emit(event)
+
+
+@pytest.mark.parametrize(
+    ("grant", "event", "allowed"),
+    [
+        ("tool:pre", "tool:pre", True),
+        ("tool:*", "tool:post", True),
+        ("*", "session:end", True),
+        ("tool:pre", "tool:post", False),
+        ("tool", "tool:pre", False),
+    ],
+)
+def test_an_emit_grant_widens_what_a_module_may_emit(grant: str, event: str, allowed: bool) -> None:
+    assert authority("tool", emit=[grant]).may_emit(event) is allowed
+
+
+def test_names_without_end_take_no_memory_without_end() -> None:
+    of_tool = authority("tool")
+    for number in range(10_000):
+        assert of_tool.may_emit(f"made:up:{number}")
+    assert len(of_tool._may_emit) <= 2 * len(events.ALL_EVENTS)
+    assert not of_tool.may_emit("tool:pre")
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "point", "name", "allowed"),
+    [
+        ("orchestrator", [], "tools", "bash", True),
+        ("orchestrator", [], "context", None, True),
+        ("tool", [], "tools", "bash", False),
+        ("tool", [], "context", None, False),
+        ("hook", [], "providers", "mock", False),
+        ("context", [], "providers", "mock", False),
+        ("provider", [], "context", None, False),
+        ("tool", ["context"], "context", None, True),
+        ("tool", ["context"], "providers", "mock", False),
+        ("tool", ["tools"], "tools", "bash", True),
+        ("tool", ["tools:bash"], "tools", "bash", True),
+        ("tool", ["tools:bash"], "tools", "grep", False),
+        ("hook", ["providers"], "providers", "mock", True),
+        ("tool", ["*"], "orchestrator", None, True),
+    ],
+)
+def test_what_is_mounted_is_called_by_orchestrators_and_by_who_has_the_grant(
+    kind: str, call: list[str], point: str, name: str | None, allowed: bool
+) -> None:
+    assert authority(kind, call=call).may_call(point, name) is allowed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_handler_is_registered_by_hooks_and_by_who_has_the_grant_which_a_refusal_names(kind: str) -> None:
+    if kind == "hook":
+        authority(kind).check_handler("tool:pre")
+        return
+    with pytest.raises(CallRefusedError) as refused:
+        authority(kind).check_handler("tool:pre")
+    assert refused.value.denial.grant == 'permissions: {hooks: ["tool:pre"]}'
+    assert refused.value.denial.target == "tool:pre"
+    authority(kind, hooks=["tool:*"]).check_handler("tool:pre")
+
+
+@pytest.mark.parametrize("name", ["session.spawn", "session.working_dir", "host.anything"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_hosts_own_capability_names_are_not_a_modules_to_take(kind: str, name: str) -> None:
+    authority(kind).check_capability(f"my.{name}")
+    if kind == "orchestrator":
+        authority(kind).check_capability(name)
+        return
+    with pytest.raises(CallRefusedError, match=name):
+        authority(kind).check_capability(name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hook_results_are_acted_on_for_hooks_and_orchestrators(kind: str) -> None:
+    if kind in ("hook", "orchestrator"):
+        authority(kind).check_hook_results()
+        return
+    with pytest.raises(CallRefusedError):
+        authority(kind).check_hook_results()

@@ -1,0 +1,191 @@
+"""A grant is within a cap only if all that it stands for is."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase, translate
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.plan.net_rule import Destination, NetRule
+from paddock.plan.permissions import Permissions, SecretGrant
+from paddock.policy.grant_caps import SecretCap
+from paddock.policy.subsumes import (
+    covers_call,
+    covers_env,
+    covers_net,
+    covers_path,
+    covers_secret,
+    covers_text,
+    roots_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("caps", "granted", "within"),
+    [
+        (["*"], "git", True),
+        (["*"], "*", True),
+        (["git*"], "git", True),
+        (["git*"], "git-lfs", True),
+        (["git*"], "git*", True),
+        (["git*"], "git-*", True),
+        (["git", "bash"], "bash", True),
+        (["*:post"], "tool:post", True),
+        (["*:*"], "tool:*", True),
+        (["[", "x"], "[", True),
+        ([], "git", False),
+        (["git"], "*", False),
+        (["git*"], "*", False),
+        (["git"], "git*", False),
+        (["git*"], "gi*", False),
+        (["git?"], "git*", False),
+        (["git?"], "git[x]", False),
+        (["*a*"], "[ab]", False),
+        (["*a"], "*[a]", False),
+        (["tool:p*"], "tool:*", False),
+        (["Git"], "git", False),
+        (["git", "bash"], "git,bash", False),
+    ],
+)
+def test_a_name_or_pattern_is_within_a_pattern_that_stands_for_all_of_it(
+    caps: list[str], granted: str, within: bool
+) -> None:
+    assert covers_text(caps, granted) is within
+
+
+PATTERNS = st.text(st.sampled_from("ab:*?[]!-"), max_size=5)
+
+
+@given(PATTERNS, PATTERNS, st.data())
+def test_what_matches_a_pattern_within_a_cap_matches_the_cap(cap: str, granted: str, data: st.DataObject) -> None:
+    if cap != granted and covers_text([cap], granted):
+        name = data.draw(st.from_regex(translate(granted), fullmatch=True))
+        assert fnmatchcase(name, cap)
+
+
+@pytest.mark.parametrize(
+    ("caps", "granted", "within"),
+    [
+        (["*"], "spawn", True),
+        (["tools"], "tools:bash", True),
+        (["tools"], "tools", True),
+        (["tools:read_*"], "tools:read_file", True),
+        (["context", "providers"], "providers", True),
+        (["tools", "providers", "context", "spawn"], "*", False),
+        (["tools:bash"], "tools", False),
+        (["tools:*"], "tools", False),
+        (["context"], "tools:context", False),
+        ([], "context", False),
+    ],
+)
+def test_a_call_grant_is_within_one_of_more(caps: list[str], granted: str, within: bool) -> None:
+    assert covers_call(caps, granted) is within
+
+
+@pytest.mark.parametrize(
+    ("caps", "granted", "within"),
+    [
+        (["LANG"], "LANG", True),
+        (["MODE"], "MODE=fast", True),
+        (["MODE=fast"], "MODE=fast", True),
+        (["LC_*"], "LC_ALL", True),
+        (["*"], "ANY=thing", True),
+        (["MODE=fast"], "MODE=slow", False),
+        (["MODE=fast"], "MODE", False),
+        (["MODE=fast"], "MODE=fast=er", False),
+        (["LANG"], "LANGUAGE", False),
+        (["lang"], "LANG", False),
+        ([], "LANG", False),
+    ],
+)
+def test_a_variable_is_within_its_name_or_its_value(caps: list[str], granted: str, within: bool) -> None:
+    assert covers_env(caps, granted) is within
+
+
+@pytest.mark.parametrize(
+    ("caps", "granted", "within"),
+    [
+        (["api.example.org"], "API.example.org.:443", True),
+        (["*.example.org"], "api.example.org", True),
+        (["10.0.0.0/8:80"], "10.1.0.0/16:80", True),
+        (["localhost:8080"], "127.0.0.1:8080", True),
+        (["127.0.0.0/8:8080"], "[::ffff:127.0.0.1]:8080", True),
+        (["api.example.org"], "api.example.org:80", False),
+        (["*.example.org"], "example.org", False),
+        (["*.api.example.org"], "*.example.org", False),
+        (["example.org"], "badexample.org", False),
+        (["10.0.0.0/9", "10.128.0.0/9"], "10.0.0.0/8", False),
+        ([], "api.example.org", False),
+    ],
+)
+def test_a_net_grant_is_within_a_rule_that_covers_it(caps: list[str], granted: str, within: bool) -> None:
+    assert covers_net(caps, granted) is within
+    destination = NetRule.parse(granted).destination
+    if within and destination is not None:
+        assert any(NetRule.parse(cap).matches(Destination(destination.host, destination.port)) for cap in caps)
+
+
+NET = ["api.example.org", "*.example.org", "other.example:80"]
+
+
+@pytest.mark.parametrize(
+    ("cap", "grant", "net", "within"),
+    [
+        ({"name": "KEY"}, {"name": "KEY"}, [], True),
+        ({"name": "KEY"}, {"name": "KEY", "inject": "host"}, NET[:1], True),
+        ({"name": "K*"}, {"name": "KEY"}, [], True),
+        ({"name": "KEY", "inject": "host"}, {"name": "KEY", "inject": "host"}, NET[:1], True),
+        ({"name": "KEY", "inject": "api.example.org"}, {"name": "KEY", "inject": "host"}, NET[:1], True),
+        ({"name": "KEY"}, {"name": "OTHER"}, [], False),
+        ({"name": "KEY", "inject": "api.example.org"}, {"name": "KEY", "inject": "api.example.org"}, NET, True),
+        ({"name": "KEY", "inject": "host"}, {"name": "KEY", "inject": "other.example:80"}, NET, True),
+        ({"name": "KEY", "inject": "*.example.org"}, {"name": "KEY", "inject": "a.example.org"}, NET, True),
+        ({"name": "KEY", "inject": "api.example.org"}, {"name": "KEY", "inject": "other.example:80"}, NET, False),
+        ({"name": "KEY", "inject": "other.example"}, {"name": "KEY", "inject": "other.example:80"}, NET, False),
+        ({"name": "KEY", "inject": "other.example"}, {"name": "KEY", "inject": "other.example"}, NET, False),
+        ({"name": "KEY", "inject": "host"}, {"name": "KEY"}, NET[:1], False),
+        ({"name": "KEY", "inject": "api.example.org"}, {"name": "KEY", "inject": "host"}, NET[2:], False),
+        ({"name": "KEY", "inject": "api.example.org"}, {"name": "KEY", "inject": "host"}, NET, False),
+    ],
+)
+def test_a_secret_that_only_the_host_may_use_is_not_granted_in_the_open(
+    cap: dict[str, str], grant: dict[str, str], net: list[str], within: bool
+) -> None:
+    permissions = Permissions.model_validate({"net": net})
+    secret = SecretGrant.model_validate(grant)
+    assert covers_secret([SecretCap.model_validate(cap)], secret, permissions) is within
+
+
+def test_a_cap_on_paths_is_below_its_folder_and_nowhere_else(tmp_path: Path) -> None:
+    work, home = tmp_path / "project", tmp_path / "home"
+    work.mkdir()
+    home.mkdir()
+    roots = roots_of([".", "~/data", "/srv"], work, home)
+    assert roots == (work, home / "data", Path("/srv"))
+    assert covers_path(roots, work / "a" / "b") and covers_path(roots, work) and covers_path(roots, home / "data" / "x")
+    assert not covers_path(roots, tmp_path) and not covers_path(roots, Path(f"{work}-evil"))
+    assert not covers_path([], work)
+
+
+def test_a_cap_follows_links_of_the_machine_and_none_of_the_project(tmp_path: Path) -> None:
+    work, secret = tmp_path / "real" / "project", tmp_path / "secret"
+    work.mkdir(parents=True)
+    secret.mkdir()
+    (work / "out").symlink_to(secret)
+    (work / "sub").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    for spelled in (
+        "out",
+        "./sub/../out",
+        str(work / "out"),
+        str(tmp_path / "link" / "project" / "out"),
+        "~/project/out",
+    ):
+        assert roots_of([spelled], work, tmp_path / "link") == (work / "out",), spelled
+    (tmp_path / "elsewhere").symlink_to("secret")
+    assert roots_of([str(tmp_path / "elsewhere")], work, tmp_path) == (secret,)
+    (tmp_path / "circle").symlink_to("circle")
+    assert roots_of([str(tmp_path / "circle")], work, tmp_path) == (tmp_path / "circle",)

@@ -1,0 +1,297 @@
+"""What a module was refused: kept once, counted, bounded, and told to nobody it is not meant for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.audit import AuditLog
+from paddock.errors import Denial
+from paddock.isolation.denials.attempt import Attempt
+from paddock.isolation.denials.log import Denials
+from paddock_sdk.protocol.methods import HostMethod
+
+from .conftest import Hosted
+
+_EXISTS = "there is such a file"
+
+
+class Judging:
+    """Knows which files exist, and takes as long over it as a test wants."""
+
+    def __init__(self, *exist: str, wait: Callable[[], object] = lambda: None) -> None:
+        self.exist = exist
+        self.wait = wait
+        self.judged: list[Attempt] = []
+
+    def tell(self, attempt: Attempt) -> Denial | None:
+        return self._denial(attempt, "not granted")
+
+    def judge(self, attempt: Attempt) -> Denial | None:
+        self.wait()
+        self.judged.append(attempt)
+        if attempt.target == "/defect":
+            raise ZeroDivisionError
+        return self._denial(attempt, _EXISTS) if attempt.target in self.exist else None
+
+    def _denial(self, attempt: Attempt, reason: str) -> Denial:
+        return Denial(attempt.kind, attempt.target, "tool-x", "files", f"line for {attempt.target}", reason)
+
+
+def test_the_same_refusal_is_counted_and_another_is_kept_up_to_a_bound() -> None:
+    denials = Denials()
+    noted = [denials.note(Denial("read", f"/{number % 150}", "tool-x"), float(number)) for number in range(300)]
+    assert len(denials.all) == 100
+    assert {denial.times for denial in denials.all} == {2}
+    assert noted.count(None) == 100
+
+
+def test_those_since_a_time_are_those_that_were_refused_then_first_or_again() -> None:
+    denials = Denials()
+    for target, now in (("/a", 1.0), ("/b", 2.0), ("/c", 3.0), ("/a", 4.0)):
+        denials.note(Denial("read", target, "tool-x"), now)
+    assert [denial.target for denial in denials.since(3.0)] == ["/a", "/c"]
+
+
+def test_what_the_host_saw_as_well_counts_as_seen_by_the_host() -> None:
+    denials = Denials()
+    reported = Denial("connect to", "a:1", "tool-x", "egress", seen_by="module")
+    for denial, seen_by in ((reported, "module"), (replace(reported, seen_by="host"), "host"), (reported, "host")):
+        noted = denials.note(denial, 0.0)
+        assert noted is not None and noted.seen_by == seen_by
+
+
+def test_texts_of_any_length_are_cut_and_a_line_is_whole_or_none() -> None:
+    denials = Denials()
+    denials.note(Denial("read", "x" * 10_000, "tool-x", grant="g" * 10_000, reason="r" * 10_000), 0.0)
+    (denial,) = denials.all
+    assert len(denial.target) < 600 and len(denial.reason) < 600 and denial.grant == ""
+
+
+def test_a_denial_has_the_same_facts_everywhere() -> None:
+    denial = Denial("read", "/x", "tool-x", "files", 'permissions: {read: ["/x"]}', "no grant covers it")
+    assert denial.as_dict() == {
+        "operation": "read",
+        "target": "/x",
+        "caller": "tool-x",
+        "layer": "files",
+        "grant": 'permissions: {read: ["/x"]}',
+        "reason": "no grant covers it",
+        "times": 1,
+    }
+    assert denial.describe() == "module `tool-x` may not read `/x`: no grant covers it"
+
+
+async def test_refusals_are_audited_the_first_time_and_then_ever_less_often(hosted: Hosted, tmp_path: Path) -> None:
+    hosted.audit = AuditLog("s", path=tmp_path / "audit.jsonl")
+    _, worker = await hosted.start("tool", "tool-x")
+    for _ in range(120):
+        worker.request(0, HostMethod.EMIT, ["tool:pre", {}])
+    await worker.round_trip()
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert [(line["event"], line["module"], line["times"]) for line in lines if line["event"] == "denial"] == [
+        ("denial", "tool-x", times) for times in (1, 10, 100)
+    ]
+
+
+@pytest.mark.parametrize("grant", ["", 'permissions: {emit: ["tool:pre"]}'])
+async def test_the_log_says_what_everybody_is_told(
+    hosted: Hosted, grant: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "paddock.isolation.denials.log")
+    module, _ = await hosted.start("tool", "tool-x")
+    denial = Denial("emit", "tool:pre", "tool-x", grant=grant)
+    module.deny(denial)
+    assert [record.getMessage() for record in caplog.records if "may not" in record.getMessage()] == [
+        f"tool {denial.describe()}; {denial.hint}"
+    ]
+
+
+@pytest.mark.parametrize("name", ['x"], run: ["*', "two words", "new\nline", "", "x" * 190])
+async def test_no_name_that_a_module_makes_up_stands_for_another_grant(hosted: Hosted, name: str) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    with pytest.raises(PermissionError):
+        await worker.ask(0, HostMethod.REGISTER, [name, 0, None, worker.function(7)])
+    (denial,) = module.denials
+    assert denial.grant in ("", f"permissions: {{hooks: [{json.dumps(name)}]}}")
+    assert '", run' not in denial.grant
+
+
+# -- attempts ----------------------------------------------------------------------------------
+
+
+async def test_a_worker_is_told_what_was_not_granted_and_people_what_exists(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    judging = module.explainer = Judging("/there")
+    asked = [["read", "/there"], ["read", "/missing"]]
+    told = await worker.ask(0, HostMethod.EXPLAIN, [asked, 1.0])
+    assert [(denial["target"], denial["reason"]) for denial in told] == [
+        ("/there", "not granted"),
+        ("/missing", "not granted"),
+    ]
+    await module.attempts.settled()
+    assert [(denial.target, denial.reason) for denial in module.denials] == [("/there", _EXISTS)]
+    assert judging.judged == [Attempt("read", "/there"), Attempt("read", "/missing")]
+
+
+async def test_what_was_found_out_by_looking_is_never_told_to_the_worker(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    module.explainer = Judging("/there")
+    await worker.ask(0, HostMethod.EXPLAIN, [[["read", "/there"]], 1.0])
+    await module.attempts.settled()
+    assert await worker.ask(0, HostMethod.EXPLAIN, [[], 60.0]) == []
+    again = await worker.ask(0, HostMethod.EXPLAIN, [[["read", "/there"]], 60.0])
+    assert [denial["reason"] for denial in again] == ["not granted"]
+    assert [denial["times"] for denial in again] == [1]
+
+
+async def test_a_worker_is_answered_before_anybody_looks(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    looking = threading.Event()
+    module.explainer = Judging("/there", wait=lambda: looking.wait(5))
+    try:
+        assert len(await worker.ask(0, HostMethod.EXPLAIN, [[["read", "/there"]], 1.0])) == 1
+        assert module.denials == ()
+    finally:
+        looking.set()
+    await module.attempts.settled()
+    assert len(module.denials) == 1
+
+
+async def test_what_the_host_refused_meanwhile_is_told_without_what_it_found_out(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    line = 'permissions: {net: ["db.example:443"]}'
+    inside = 'permissions: {net: ["10.0.0.7:443"]}'
+    for denial in (
+        Denial("connect to", "db.example:443", "tool-x", "egress", line, "no rule names it"),
+        Denial("connect to", "inner.example:443", "tool-x", "egress", inside, "it leads to 10.0.0.7"),
+        Denial("read", "/there", "tool-x", "files", "line", _EXISTS),
+    ):
+        module.deny(denial)
+    told = await worker.ask(0, HostMethod.EXPLAIN, [[], 60.0])
+    assert [(denial["target"], denial["grant"], denial["reason"]) for denial in told] == [
+        ("db.example:443", line, ""),
+        ("inner.example:443", "", ""),
+    ]
+
+
+async def test_a_refusal_from_before_the_call_is_not_told_of_it(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    module.deny(Denial("emit", "tool:pre", "tool-x"))
+    await asyncio.sleep(0.02)
+    assert await worker.ask(0, HostMethod.EXPLAIN, [[], 0.0]) == []
+    assert len(await worker.ask(0, HostMethod.EXPLAIN, [[], 60.0])) == 1
+
+
+async def test_attempts_that_are_told_in_passing_are_for_people_alone(hosted: Hosted) -> None:
+    module, worker = await hosted.start("provider", "provider-x")
+    module.explainer = Judging("/there")
+    worker.notify(HostMethod.ATTEMPTED, [["read", "/there"], ["read", "/missing"], ["read", "/there"]])
+    await worker.round_trip()
+    await module.attempts.settled()
+    assert [(denial.target, denial.times) for denial in module.denials] == [("/there", 1)]
+
+
+async def test_an_attempt_that_cannot_be_explained_costs_the_others_nothing(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    module.explainer = Judging("/there")
+    worker.notify(HostMethod.ATTEMPTED, [["read", "/defect"], ["read", "/there"]])
+    await worker.round_trip()
+    await module.attempts.settled()
+    assert len(module.denials) == 1
+
+
+async def test_only_so_many_attempts_are_looked_at(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    judging = module.explainer = Judging()
+    module.rates.attempts.per_second = 0.0
+    for number in range(40):
+        worker.notify(HostMethod.ATTEMPTED, [["read", f"/{number}/{index}"] for index in range(64)])
+    await worker.round_trip()
+    await module.attempts.settled()
+    assert len(judging.judged) <= module.rates.attempts.at_once
+    assert module.denials_left_out == 40 * 64 - len(judging.judged)
+
+
+async def test_what_is_left_out_is_counted_and_said(
+    hosted: Hosted, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "paddock.isolation.denials.log")
+    hosted.audit = AuditLog("s", path=tmp_path / "audit.jsonl")
+    module, _ = await hosted.start("tool", "tool-x")
+    for number in range(115):
+        module.deny(Denial("read", f"/{number}", "tool-x"))
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert [line["count"] for line in lines if line["event"] == "denials.left_out"] == [1, 10]
+    assert (len(module.denials), module.denials_left_out) == (100, 15)
+    assert "so far 10 denials are left out" in caplog.text
+
+
+async def test_without_anybody_to_explain_a_worker_is_told_nothing(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    assert await worker.ask(0, HostMethod.EXPLAIN, [[["read", "/there"]], 1.0]) == []
+    assert module.denials == ()
+
+
+_BAD_ATTEMPTS: list[Any] = [
+    "text",
+    [["read"]],
+    [["look", "/x"]],
+    [["read", 5]],
+    [["read", "x" * 5000]],
+    [["read", "/x"]] * 65,
+]
+
+
+@pytest.mark.parametrize("attempts", _BAD_ATTEMPTS, ids=range(len(_BAD_ATTEMPTS)))
+@pytest.mark.parametrize("method", [HostMethod.EXPLAIN, HostMethod.ATTEMPTED])
+async def test_an_account_of_attempts_that_is_none_ends_the_worker(
+    hosted: Hosted, method: HostMethod, attempts: Any
+) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    if method == HostMethod.EXPLAIN:
+        worker.request(0, method, [attempts, 1.0])
+    else:
+        worker.notify(method, attempts)
+    await worker.cut_off()
+    assert module.reports[-1].reason == "protocol"
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1, None])
+async def test_a_time_that_is_none_ends_the_worker(hosted: Hosted, seconds: Any) -> None:
+    _, worker = await hosted.start("tool", "tool-x")
+    worker.request(0, HostMethod.EXPLAIN, [[], seconds])
+    await worker.cut_off()
+
+
+async def test_resetting_the_turn_is_for_hooks_and_orchestrators(hosted: Hosted) -> None:
+    hosted.coordinator._current_turn_injections = 7
+    module, worker = await hosted.start("tool", "tool-x")
+    worker.notify(HostMethod.RESET_TURN, [])
+    await worker.round_trip()
+    assert hosted.coordinator._current_turn_injections == 7
+    assert len(module.denials) == 1
+    _, loop = await hosted.start("orchestrator", "loop-x")
+    loop.notify(HostMethod.RESET_TURN, [])
+    await loop.round_trip()
+    assert hosted.coordinator._current_turn_injections == 0
+
+
+async def test_an_orchestrator_may_add_a_name_of_the_sessions_and_not_replace_one(hosted: Hosted) -> None:
+    hosted.coordinator.register_capability("session.working_dir", "/here")
+    module, loop = await hosted.start("orchestrator", "loop-x")
+    await loop.ask(0, HostMethod.REGISTER_CAPABILITY, "steers", head="session.steer")
+    await loop.ask(0, HostMethod.REGISTER_CAPABILITY, "steers again", head="session.steer")
+    with pytest.raises(PermissionError, match=r"session\.working_dir"):
+        await loop.ask(0, HostMethod.REGISTER_CAPABILITY, "/elsewhere", head="session.working_dir")
+    assert hosted.coordinator.get_capability("session.steer") == "steers again"
+    assert hosted.coordinator.get_capability("session.working_dir") == "/here"
+    assert [denial.target for denial in module.denials] == ["session.working_dir"]

@@ -1,0 +1,49 @@
+"""Whose question it is that an emitter has the person asked, and what is kept until it does."""
+
+from __future__ import annotations
+
+import weakref
+
+from paddock.session.requester import Asker, OpenQuestions, collecting_questions, note_question
+
+GUARD, OTHER = Asker("hook", "hooks-guard"), Asker("hook", "hooks-other")
+
+
+class _Text(str):
+    """A text that tells when it is gone."""
+
+
+class _Emitter:
+    """A life of a module that emits events."""
+
+
+def answered(questions: OpenQuestions, emitter: object, *answers: tuple[Asker, str | None]) -> None:
+    with collecting_questions() as asked:
+        for asker, prompt in answers:
+            note_question(asker, prompt)
+    questions.note(emitter, answers[0][1], asked)
+
+
+def test_a_question_is_its_hooks_once_for_each_time_it_was_answered_with() -> None:
+    questions, emitter = OpenQuestions(), _Emitter()
+    answered(questions, emitter, (GUARD, "May it?"), (OTHER, "Really?"))
+    answered(questions, emitter, (OTHER, None))
+    with collecting_questions() as asked:
+        note_question(GUARD, ["no question"])
+    assert asked == []
+    assert questions.take(emitter, "Really?") is None, "the registry went by the first"
+    assert questions.take(_Emitter(), "May it?") is None, "another emitter was not answered"
+    assert [questions.take(emitter, "May it?") for _ in range(2)] == [GUARD, None]
+    assert questions.take(emitter, None) == OTHER
+
+
+def test_no_question_is_held_however_many_answer_with_one_nor_an_emitter_that_is_gone() -> None:
+    questions, emitter = OpenQuestions(), _Emitter()
+    prompt = _Text("May it?")
+    text, life = weakref.ref(prompt), weakref.ref(emitter)
+    answered(questions, emitter, (GUARD, prompt))
+    del prompt
+    assert text() is None
+    questions.forget(emitter)
+    del emitter
+    assert life() is None

@@ -1,0 +1,542 @@
+"""The host's own methods: what each does, refuses, drops, and ends a worker for."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from paddock.session.module import HostedModule
+from paddock.session.quota import _MAX_THINGS
+from paddock.session.requester import Asker, current_asker
+from paddock.token_bucket import Budget
+from paddock_sdk.contract.boundary_errors import OverLimitError, RefusedError
+from paddock_sdk.contract.models import HookResult
+from paddock_sdk.protocol import HandleSide, Kind
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+
+from ..rpc.scripted_worker import ASYNC, SYNC, until
+from .conftest import Hosted, changes, tool
+
+# -- capabilities and attributes ---------------------------------------------------------------
+
+
+async def test_a_capability_is_there_for_the_application_when_its_registration_returns(hosted: Hosted) -> None:
+    _, worker = await hosted.start("tool", "tool-x")
+    await worker.ask(0, HostMethod.REGISTER_CAPABILITY, worker.own(9, {"look": SYNC}), head="eyes")
+    pending = hosted.coordinator.get_capability("eyes").look()
+    worker.respond((await worker.request_from_host()).id, "seen")
+    assert await pending == "seen"
+
+
+async def test_a_capability_of_the_hosts_is_not_a_modules_to_replace(hosted: Hosted) -> None:
+    hosted.coordinator.register_capability("session.working_dir", "/here")
+    module, worker = await hosted.start("tool", "tool-x")
+    with pytest.raises(RefusedError, match=r"session\.working_dir"):
+        await worker.ask(0, HostMethod.REGISTER_CAPABILITY, "/elsewhere", head="session.working_dir")
+    assert hosted.coordinator.get_capability("session.working_dir") == "/here"
+    assert len(module.denials) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hooks",
+        "mount",
+        "session_state",
+        "_observer",
+        "_driver",
+        "_capabilities",
+        "__class__",
+        "loader",
+        "not a name",
+        "",
+    ],
+)
+async def test_an_attribute_that_is_not_a_modules_to_set_ends_the_worker(name: str, hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    _, other = await hosted.start("tool", "tool-other")
+    other.frames.clear()
+    worker.notify(HostMethod.SET_ATTRIBUTE, "mine now", head=name)
+    await worker.cut_off()
+    assert [report.reason.value for report in module.reports] == ["protocol"]
+    await other.round_trip()
+    assert other.heard(Kind.MIRROR) == []
+    assert getattr(hosted.coordinator, name, None) != "mine now"
+
+
+# -- contributions, cleanups, callbacks --------------------------------------------------------
+
+
+async def test_contributions_come_in_the_order_of_registration_whoever_registered(hosted: Hosted) -> None:
+    _, first = await hosted.start("tool", "tool-first")
+    _, second = await hosted.start("tool", "tool-second")
+    await first.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["colours", "a", first.function(7, SYNC)])
+    hosted.coordinator.register_contributor("colours", "b", lambda: "of the application")
+    await second.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["colours", "c", second.function(7)])
+    await second.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["colours", "d", "no function"])
+    await first.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["colours", "e", first.function(8)])
+    collecting = first.request(0, HostMethod.COLLECT_CONTRIBUTIONS, ["colours"])
+    first.respond((await first.request_from_host()).id, "red")
+    second.fail((await second.request_from_host()).id, ValueError("out of colours"))
+    first.respond((await first.request_from_host()).id, ["blue", "green"])
+    assert await first.answer(collecting) == ["red", "of the application", ["blue", "green"]]
+    assert await first.ask(0, HostMethod.COLLECT_CONTRIBUTIONS, ["no such channel"]) == []
+
+
+async def test_no_object_of_the_hosts_own_bookkeeping_reaches_a_module(hosted: Hosted) -> None:
+    """What a worker wraps its objects in is turned into stand-ins, or dropped, and never handed on as the host's."""
+    _, worker = await hosted.start("tool", "tool-x")
+    _, other = await hosted.start("tool", "tool-other")
+    other.frames.clear()
+    await worker.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["colours", "x", [worker.own(9, {"work": ASYNC})]])
+    await other.round_trip()
+    for frame in other.heard(Kind.MIRROR):
+        for entry in frame.handles:
+            assert "rebind" not in [member.name for member in other.description(entry).members]
+            assert entry.side == HandleSide.SENDER
+
+
+async def test_cleanups_run_latest_first_and_only_of_lives_that_are_not_over(hosted: Hosted) -> None:
+    order: list[str] = []
+    _, first = await hosted.start("tool", "tool-first")
+    _, second = await hosted.start("tool", "tool-second")
+    gone, dying = await hosted.start("tool", "tool-gone")
+    await first.ask(0, HostMethod.REGISTER_CLEANUP, [first.function(7)])
+    hosted.coordinator.register_cleanup(lambda: order.append("application"))
+    await dying.ask(0, HostMethod.REGISTER_CLEANUP, [dying.function(7)])
+    await second.ask(0, HostMethod.REGISTER_CLEANUP, [second.function(7, SYNC)])
+    await second.ask(0, HostMethod.REGISTER_CLEANUP, [second.function(8)])
+    gone.supervisor.die()  # type: ignore[attr-defined]
+    await until(lambda: not gone.is_running)
+    cleaning = asyncio.ensure_future(hosted.coordinator.cleanup())
+    for worker, name, id in ((second, "second", 8), (second, "second", 7), (first, "first", 7)):
+        request = await worker.request_from_host()
+        assert request.target == id
+        order.append(name)
+        worker.respond(request.id)
+    await cleaning
+    assert order == ["second", "second", "application", "first"]
+
+
+async def test_cancellation_callbacks_run_when_they_are_triggered(hosted: Hosted) -> None:
+    _, loop = await hosted.start("orchestrator", "loop-x")
+    await loop.ask(0, HostMethod.ON_CANCEL, [loop.function(7)])
+    triggering = loop.request(0, HostMethod.TRIGGER_CANCEL_CALLBACKS, [])
+    loop.respond((await loop.request_from_host()).id)
+    assert await loop.answer(triggering) is None
+
+
+@pytest.mark.parametrize("kind", ["tool", "provider", "context"])
+async def test_only_hooks_and_orchestrators_decide_on_a_turns_cancellation(kind: str, hosted: Hosted) -> None:
+    module, worker = await hosted.start(kind, "module-x")
+    _, loop = await hosted.start("orchestrator", "loop-x")
+    await loop.ask(0, HostMethod.ON_CANCEL, [loop.function(7)])
+    for urgency in ("graceful", "immediate"):
+        with pytest.raises(RefusedError):
+            await worker.ask(0, HostMethod.REQUEST_CANCEL, [urgency])
+    with pytest.raises(RefusedError):
+        await worker.ask(0, HostMethod.TRIGGER_CANCEL_CALLBACKS, [])
+    assert hosted.coordinator.cancellation.state == "none"
+    assert loop.heard(Kind.REQUEST) == []
+    assert await loop.ask(0, HostMethod.REQUEST_CANCEL, ["immediate"]) is True
+    with pytest.raises(RefusedError):
+        await worker.ask(0, HostMethod.REQUEST_CANCEL, ["reset"])
+    assert hosted.coordinator.cancellation.is_immediate
+    await loop.ask(0, HostMethod.REQUEST_CANCEL, ["reset"])
+    assert not hosted.coordinator.cancellation.is_cancelled
+    assert [denial.operation for denial in module.denials] == ["cancel", "trigger", "reset"]
+
+
+@pytest.mark.parametrize(("kind", "after"), [("hook", "immediate"), ("orchestrator", "none")])
+async def test_what_the_application_asks_for_is_withdrawn_by_the_orchestrator_and_not_by_a_hook(
+    kind: str, after: str, hosted: Hosted
+) -> None:
+    _, worker = await hosted.start(kind, "module-x")
+    hosted.coordinator.cancellation.request_immediate()
+    await worker.ask(0, HostMethod.REQUEST_CANCEL, ["reset"])
+    assert hosted.coordinator.cancellation.state == after
+
+
+@pytest.mark.parametrize("kind", ["hook", "orchestrator"])
+async def test_of_requests_that_hold_too_much_the_last_fails_an_orchestrator_and_ends_another(
+    kind: str, hosted: Hosted
+) -> None:
+    async def waits(event: str, data: object) -> None:
+        await asyncio.Event().wait()
+
+    module, worker = await hosted.start(kind, "module-x")
+    assert module.peer is not None
+    module.peer.open_bytes_max = 1 << 16
+    hosted.coordinator.hooks.register("free:event", waits)
+    data = {"much": "x" * 40_000}
+    worker.request(0, HostMethod.EMIT, ["free:event", data])
+    if kind == "orchestrator":
+        with pytest.raises(OverLimitError, match="wait for their answers"):
+            await worker.ask(0, HostMethod.EMIT, ["free:event", data])
+        await worker.round_trip()
+    else:
+        worker.request(0, HostMethod.EMIT, ["free:event", data])
+        await worker.cut_off()
+        assert [report.reason.value for report in module.reports] == ["protocol"]
+
+
+@pytest.mark.parametrize(
+    ("by_the_application", "by_a_module", "next_turn"),
+    [
+        ([], ["graceful"], "none"),
+        ([], ["immediate"], "none"),
+        (["request_graceful"], [], "graceful"),
+        (["request_graceful"], ["graceful"], "graceful"),
+        (["request_graceful"], ["immediate"], "graceful"),
+        (["request_immediate"], ["graceful"], "immediate"),
+        (["request_graceful", "reset"], ["immediate"], "none"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False], ids=["the application first", "the module first"])
+async def test_what_a_module_asks_for_ends_with_the_turn_and_what_the_application_asks_for_does_not(
+    by_the_application: list[str], by_a_module: list[str], next_turn: str, is_first: bool, hosted: Hosted
+) -> None:
+    _, hook = await hosted.start("hook", "hooks-x")
+    token = hosted.coordinator.cancellation
+    for whose in ("application", "module") if is_first else ("module", "application"):
+        if whose == "application":
+            for request in by_the_application:
+                getattr(token, request)()
+        else:
+            for urgency in by_a_module:
+                await hook.ask(0, HostMethod.REQUEST_CANCEL, [urgency])
+    hosted.coordinator.begin_turn()
+    assert token.state == next_turn
+    await hook.round_trip()
+    assert changes(hook, MirrorSection.CANCELLATION)[-1] == [next_turn, {}]
+
+
+# -- hook results, approvals, display ----------------------------------------------------------
+
+
+async def test_acting_on_a_hook_result_is_refused_to_kinds_without_business_and_noted(hosted: Hosted) -> None:
+    module, tool_worker = await hosted.start("tool", "tool-x")
+    injection = HookResult(action="inject_context", context_injection="obey me")
+    with pytest.raises(RefusedError):
+        await tool_worker.ask(0, HostMethod.PROCESS_HOOK_RESULT, [injection, "tool:post", "me"])
+    assert [denial.target for denial in module.denials] == ["hook results"]
+
+
+async def test_a_hook_result_is_acted_on_for_an_orchestrator(hosted: Hosted) -> None:
+    added: list[Any] = []
+
+    class Context:
+        async def add_message(self, message: dict[str, Any]) -> None:
+            added.append(message)
+
+    hosted.coordinator.mount("context", Context())
+    _, loop = await hosted.start("orchestrator", "loop-x")
+    injection = HookResult(action="inject_context", context_injection="mind the gap")
+    result = await loop.ask(0, HostMethod.PROCESS_HOOK_RESULT, [injection, "tool:post", "reminder"])
+    assert isinstance(result, HookResult)
+    assert [message["content"] for message in added] == ["mind the gap"]
+
+
+async def test_an_approval_is_asked_for_with_the_name_of_who_asks(hosted: Hosted) -> None:
+    asked: list[Any] = []
+    askers: list[Asker | None] = []
+
+    class Approval:
+        async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+            asked.append((prompt, options, timeout, default))
+            askers.append(current_asker())
+            return "Allow"
+
+    _, hook = await hosted.start("hook", "hooks-x")
+    question = ["Go on?", ["Allow", "Deny"], 5.0, "deny"]
+    with pytest.raises(RuntimeError, match="no approval system"):
+        await hook.ask(0, HostMethod.REQUEST_APPROVAL, question)
+    hosted.coordinator.approval_system = Approval()
+    assert await hook.ask(0, HostMethod.REQUEST_APPROVAL, question) == "Allow"
+    assert asked == [("hook hooks-x asks: Go on?", ["Allow", "Deny"], 5.0, "deny")]
+    result = HookResult(action="ask_user", approval_prompt="Go on?")
+    answer = await hook.ask(0, HostMethod.PROCESS_HOOK_RESULT, [result, "tool:pre", "guard"])
+    assert answer.action == "continue"
+    assert askers == [Asker("hook", "hooks-x"), Asker("hook", "hooks-x", "guard")]
+    assert current_asker() is None
+
+
+async def test_a_hooks_question_is_asked_in_the_hooks_name_once_for_each_time_it_had_it(hosted: Hosted) -> None:
+    askers: list[tuple[str, Asker | None]] = []
+
+    class Approval:
+        async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+            askers.append((prompt, current_asker()))
+            return "Allow"
+
+    async def has_it_asked(result: HookResult) -> None:
+        await loop.ask(0, HostMethod.PROCESS_HOOK_RESULT, [result, "tool:pre", "bash"])
+
+    hosted.coordinator.approval_system = Approval()
+    _, hook = await hosted.start("hook", "hooks-x")
+    _, loop = await hosted.start("orchestrator", "loop-x")
+    await hook.ask(0, HostMethod.REGISTER, ["tool:pre", 0, "guard", hook.function(5)])
+    for answer in (
+        HookResult(action="ask_user", approval_prompt="Go on?"),
+        {"action": "ask_user", "approval_prompt": "Go on?"},
+    ):
+        emitted = loop.request(0, HostMethod.EMIT, ["tool:pre", {}])
+        hook.respond((await hook.request_from_host()).id, answer)
+        question = await loop.answer(emitted)
+        await has_it_asked(question.model_copy(update={"approval_prompt": "Give it all away?"}))
+        await has_it_asked(question)
+        await has_it_asked(question)
+    passed_on = ("Go on?", Asker("orchestrator", "loop-x", "bash"))
+    made_up = ("Give it all away?", Asker("orchestrator", "loop-x", "bash"))
+    assert askers == 2 * [made_up, ("Go on?", Asker("hook", "hooks-x")), passed_on]
+
+
+async def test_a_message_is_shown_with_the_name_of_who_says_it(
+    hosted: Hosted, caplog: pytest.LogCaptureFixture
+) -> None:
+    shown: list[Any] = []
+    _, hook = await hosted.start("hook", "hooks-x")
+    with caplog.at_level("INFO"):
+        hook.notify(HostMethod.SHOW_MESSAGE, ["nobody looks", "info", "hook"])
+        await hook.round_trip()
+    assert "hooks-x: nobody looks" in caplog.text
+    hosted.coordinator.display_system = SimpleNamespace(show_message=lambda *message: shown.append(message))
+    hook.notify(HostMethod.SHOW_MESSAGE, ["look", "warning", "guard"])
+    await hook.round_trip()
+    assert shown == [("look", "warning", "hooks-x:guard")]
+
+
+async def test_a_new_turn_counts_injections_anew(hosted: Hosted) -> None:
+    _, loop = await hosted.start("orchestrator", "loop-x")
+    hosted.coordinator._current_turn_injections = 7
+    loop.notify(HostMethod.RESET_TURN, [])
+    await loop.round_trip()
+    assert hosted.coordinator._current_turn_injections == 0
+
+
+# -- nonsense ----------------------------------------------------------------------------------
+
+_NONSENSE: list[tuple[HostMethod, Any]] = [
+    (HostMethod.REGISTER, [1, 2, 3]),
+    (HostMethod.REGISTER, ["tool:pre", "first", None, 1]),
+    (HostMethod.UNREGISTER, ["x"]),
+    (HostMethod.UNREGISTER_NAME, [1]),
+    (HostMethod.LIST_HANDLERS, [1]),
+    (HostMethod.EMIT, ["x" * 201, {}]),
+    (HostMethod.EMIT, ["x"]),
+    (HostMethod.EMIT, ["x", {"number": float("nan")}]),
+    (HostMethod.EMIT, ["x", {b"bytes": 1}]),
+    (HostMethod.SET_DEFAULT_FIELDS, [1]),
+    (HostMethod.SET_DEFAULT_FIELDS, [{1: 1}]),
+    (HostMethod.MOUNT, [1, 2]),
+    (HostMethod.UNMOUNT, [None, None]),
+    (HostMethod.REGISTER_CONTRIBUTOR, ["x", 1, 2]),
+    (HostMethod.REGISTER_CLEANUP, ["x"]),
+    (HostMethod.ON_CANCEL, [None]),
+    (HostMethod.REQUEST_CANCEL, ["now"]),
+    (HostMethod.DELETE_ATTRIBUTE, [1]),  # a notification, which is not asked for
+    (HostMethod(1), None),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "value"), _NONSENSE, ids=[f"{method.name} {str(value)[:30]}" for method, value in _NONSENSE]
+)
+async def test_a_request_that_is_none_ends_the_worker_and_nobody_else(
+    method: HostMethod, value: Any, hosted: Hosted
+) -> None:
+    module, worker = await hosted.start("orchestrator", "loop-x")
+    _, other = await hosted.start("tool", "tool-x")
+    worker.request(0, method, value)
+    await worker.cut_off()
+    assert [report.reason.value for report in module.reports] == ["protocol"]
+    assert module.reports[0].detail
+    await other.round_trip()
+
+
+@pytest.mark.parametrize(
+    ("method", "value"),
+    [
+        (HostMethod.DELETE_ATTRIBUTE, [1]),
+        (HostMethod.TOOL_STARTED, ["x"]),
+        (HostMethod.TOOL_COMPLETED, [1]),
+        (HostMethod.SHOW_MESSAGE, [1, 2]),
+        (HostMethod.DESCRIBE, ["x", b""]),
+        (HostMethod.EMIT, ["x", {}]),  # a request, which is not told in passing
+    ],
+)
+async def test_a_notification_that_is_none_ends_the_worker(method: HostMethod, value: Any, hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    worker.notify(method, value)
+    await worker.cut_off()
+    assert [report.reason.value for report in module.reports] == ["protocol"]
+
+
+@pytest.mark.parametrize(
+    ("method", "value"),
+    [
+        (HostMethod.EMIT_AND_COLLECT, ["x", {}]),
+        (HostMethod.COLLECT_CONTRIBUTIONS, [1]),
+        (HostMethod.PROCESS_HOOK_RESULT, [{"action": "deny"}, "x", "y"]),
+        (HostMethod.REQUEST_APPROVAL, ["?", [], 1.0, "maybe"]),
+    ],
+)
+async def test_a_slow_request_that_is_none_fails(method: HostMethod, value: Any, hosted: Hosted) -> None:
+    _, worker = await hosted.start("orchestrator", "loop-x")
+    with pytest.raises(Exception, match="that is none"):
+        await worker.ask(0, method, value)
+
+
+async def test_a_module_that_lies_is_ended_and_the_others_go_on(hosted: Hosted) -> None:
+    _, honest = await hosted.start("tool", "tool-honest", tool("echo"))
+    _, liar = await hosted.start("tool", "tool-liar")
+    liar.request(0, 999, None)
+    await liar.cut_off()
+    pending = asyncio.ensure_future(hosted.coordinator.get("tools", "echo").execute({}))
+    honest.respond((await honest.request_from_host()).id, "still here")
+    assert await pending == "still here"
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1.0, 1e12])
+@pytest.mark.parametrize(
+    ("method", "args"),
+    [
+        (HostMethod.EMIT_AND_COLLECT, lambda timeout: ["news", {}, timeout]),
+        (HostMethod.REQUEST_APPROVAL, lambda timeout: ["Go on?", ["Allow"], timeout, "deny"]),
+    ],
+)
+async def test_a_wait_that_no_clock_can_measure_never_reaches_the_loops_timers(
+    timeout: float, method: HostMethod, args: Any, hosted: Hosted
+) -> None:
+    _, worker = await hosted.start("orchestrator", "loop-one")
+    with pytest.raises(Exception, match="that is none"):
+        await worker.ask(0, method, args(timeout))
+
+
+@pytest.mark.parametrize("name", ["provider.before_load", "provider.load_failure", "session.spawn", "host.anything"])
+async def test_no_tool_takes_a_name_at_which_the_session_or_its_callers_look_for_the_application(
+    name: str, hosted: Hosted
+) -> None:
+    module, worker = await hosted.start("tool", "tool-one")
+    body, _ = worker.codec.encode(name)
+    value, _ = worker.codec.encode(1)
+    id, frame = worker.connection.send_request(0, HostMethod.REGISTER_CAPABILITY, body + value)
+    worker.write(frame)
+    with pytest.raises(PermissionError):
+        await worker.answer(id)
+    assert hosted.coordinator.get_capability(name) is None
+    assert [denial.target for denial in module.denials] == [name]
+
+
+async def test_attributes_that_are_too_much_are_not_set_and_end_no_module(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-hoarder")
+    value, _ = worker.codec.encode(b"x" * 3_000_000)
+    for number in range(16):
+        name, _ = worker.codec.encode(f"hoard_{number}")
+        worker.write(worker.connection.send_notify(0, HostMethod.SET_ATTRIBUTE, name + value))
+    await worker.round_trip()
+    refused = [
+        f"the attribute hoard_{number}" for number in range(16) if not hasattr(hosted.coordinator, f"hoard_{number}")
+    ]
+    assert 10 < len(refused) < 16
+    assert [denial.target for denial in module.denials] == refused
+    assert "more left with the host" in module.denials[0].reason
+    assert [f"the attribute {name}" for (name,) in changes(worker, MirrorSection.ATTRIBUTE_DELETED)] == refused
+    assert not module.reports
+
+
+async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(hosted: Hosted) -> None:
+    module, worker = await hosted.start("hook", "hooks-hoarder")
+    for number in range(_MAX_THINGS - module.allowance.number_of("mount")):
+        worker.request(0, HostMethod.REGISTER_CONTRIBUTOR, ["channel", f"name{number}", None])
+    await worker.round_trip()
+    requests = {
+        HostMethod.REGISTER: ["event", 0, "name", worker.function(1)],
+        HostMethod.MOUNT: ["tools", "one more", worker.own(2)],
+        HostMethod.REGISTER_CONTRIBUTOR: ["channel", "one more", None],
+        HostMethod.REGISTER_CLEANUP: [worker.function(3)],
+        HostMethod.ON_CANCEL: [worker.function(4)],
+    }
+    for method, args in requests.items():
+        with pytest.raises(OverLimitError, match="the limit is 4096 things"):
+            await worker.ask(0, method, args)
+    worker.notify(HostMethod.PATCH_STATE, [[["one more"], [1]]])
+    worker.notify(HostMethod.TOOL_STARTED, ["id", "one more"])
+    await worker.round_trip()
+    assert "one more" not in hosted.coordinator.session_state
+    assert not hosted.coordinator.cancellation.running_tools
+    assert [(denial.operation, denial.target) for denial in module.denials] == [
+        ("leave", "session_state['one more']"),
+        ("run", "tools"),
+    ]
+    assert not module.reports
+
+
+# -- what the host does for one module ---------------------------------------------------------
+
+
+def _leave(budget: Budget, tokens: float) -> None:
+    budget.at_once, budget.per_second, budget._tokens = tokens, 1e-6, tokens
+
+
+async def _is_behind(module: HostedModule) -> None:
+    async with asyncio.timeout(60):
+        while not module.peer.admission.is_behind:
+            await asyncio.sleep(0.01)
+    assert module.is_running and not module.reports
+
+
+async def test_long_lists_are_charged_to_who_asks_for_them(hosted: Hosted) -> None:
+    for number in range(100):
+        hosted.coordinator.hooks.register(f"event {number}", lambda event, data: None, name="handler")
+    module, worker = await hosted.start("hook", "hooks-x")
+    _leave(module.rates.work, 5000)
+    for _ in range(5):
+        assert len(await worker.ask(0, HostMethod.LIST_HANDLERS, [None])) >= 100
+    for _ in range(50):
+        worker.request(0, HostMethod.LIST_HANDLERS, [None])
+    await _is_behind(module)
+
+
+async def test_small_changes_of_much_are_charged_to_who_left_it_and_makes_them(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    _, other = await hosted.start("tool", "tool-other")
+    worker.notify(HostMethod.PATCH_STATE, [[["key"], [{"count": 0, "much": [1] * 1000}]]])
+    await worker.round_trip()
+    _leave(module.rates.work, 20_000)
+    for number in range(10):
+        worker.notify(HostMethod.PATCH_STATE, [[["key", "count"], [number]]])
+    await worker.round_trip()
+    assert hosted.coordinator.session_state["key"]["count"] == 9
+    for number in range(100):
+        worker.notify(HostMethod.PATCH_STATE, [[["key", "count"], [number]]])
+    await _is_behind(module)
+    other.notify(HostMethod.PATCH_STATE, [[["key", "count"], ["the other's"]]])
+    await other.round_trip()
+    assert hosted.coordinator.session_state["key"]["count"] == "the other's"
+
+
+async def test_what_the_application_contributes_is_charged_to_who_collects_it(hosted: Hosted) -> None:
+    hosted.coordinator.register_contributor("channel", "much", lambda: [1] * 2000)
+    module, worker = await hosted.start("tool", "tool-x")
+    _leave(module.rates.work, 20_000)
+    for _ in range(5):
+        assert len(await worker.ask(0, HostMethod.COLLECT_CONTRIBUTIONS, ["channel"])) == 1
+    for _ in range(20):
+        worker.request(0, HostMethod.COLLECT_CONTRIBUTIONS, ["channel"])
+    await _is_behind(module)
+
+
+async def test_answers_to_the_application_cost_a_module_nothing(hosted: Hosted) -> None:
+    module, worker = await hosted.start("hook", "hooks-x")
+    await worker.ask(0, HostMethod.REGISTER, ["news", 0, None, worker.function(7)])
+    _leave(module.rates.work, 1000)
+    for _ in range(20):
+        emitting = asyncio.ensure_future(hosted.coordinator.hooks.emit("news", {}))
+        request = await worker.request_from_host()
+        worker.respond(request.id, HookResult(data={"much": [1] * 1000}))
+        await emitting
+    assert not module.peer.admission.is_behind and not module.reports

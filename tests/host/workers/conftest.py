@@ -1,0 +1,209 @@
+"""Real processes for tests: a small runtime, all launchers, and proof after each test that nothing was left behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from host.workers.levels import ONE_WAY_TO_EACH, TOKEN, Levels, Way
+from host.workers.waiting import PATIENCE
+from mounted import mounted
+from paddock.workers.exec_launcher import ExecLauncher
+from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.launcher import Launcher, LaunchSpec
+from paddock.workers.process import ModuleProcess
+from paddock.workers.runtime import WorkerRuntime
+from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.profile import IsolationLevel
+
+Launch = Callable[..., Awaitable[ModuleProcess]]
+Needs = Callable[[IsolationLevel], Awaitable[None]]
+
+_GONE_SECONDS = 60.0  # a tree that was told to end, and its control group, are gone long before
+
+
+def children_of_this_process() -> set[int]:
+    return _children_of("self")
+
+
+def descendants_of_this_process() -> set[int]:
+    found = unseen = children_of_this_process()
+    while unseen:
+        unseen = {child for pid in unseen for child in _children_of(pid)} - found
+        found = found | unseen
+    return found
+
+
+def _children_of(pid: int | str) -> set[int]:
+    children: set[int] = set()
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            children.update(map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split()))
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it ended meanwhile
+    return children
+
+
+def open_fds() -> set[str]:
+    gc.collect()
+    return set(os.listdir("/proc/self/fd"))
+
+
+def processes_of_these_tests() -> set[int]:
+    """Return every process that was started here, whosever child it has become."""
+    return {int(name) for name in os.listdir("/proc") if name.isdigit() and is_of_these_tests(name)}
+
+
+def is_of_these_tests(pid: str) -> bool:
+    try:
+        return TOKEN.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False  # it ended meanwhile
+
+
+def groups_of_these_tests(home: CgroupHome) -> set[str]:
+    """Return the folders of this process's control groups, but for those in which a session of other tests lives."""
+    folders = {
+        os.path.join(place.directory, name)
+        for place in home.places
+        for name in os.listdir(place.directory)
+        if name.startswith(home.owner.prefix)
+    }
+    return {folder for folder in folders if all(map(is_of_these_tests, members(folder)))}
+
+
+def members(folder: str) -> list[str]:
+    try:
+        return Path(folder, "cgroup.procs").read_text().split()
+    except OSError:
+        return []  # removed meanwhile
+
+
+def still_there(find: Callable[[], Iterable[object]]) -> Iterable[object]:
+    """Return what is still found when all should be gone."""
+    deadline = time.monotonic() + _GONE_SECONDS
+    while (found := find()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
+
+
+@pytest.fixture(scope="session")
+def levels(tmp_path_factory: pytest.TempPathFactory) -> Levels:
+    return Levels(tmp_path_factory.mktemp("covers"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    folder = tmp_path_factory.getbasetemp()
+    fds, children, mounts = open_fds(), children_of_this_process(), mounted(folder)
+    starts_workers = "levels" in request.fixturenames  # without it, nothing is started that could hide
+    home = request.getfixturevalue("levels").groups if starts_workers else CgroupHome()
+    groups = groups_of_these_tests(home)
+    yield
+    assert children_of_this_process() == children, "a child was not reaped"
+    assert open_fds() == fds, "a descriptor was not closed"
+    assert mounted(folder) == mounts, "something is still mounted"
+    if starts_workers:
+        assert not still_there(processes_of_these_tests), "a process lives on"
+        assert not still_there(lambda: groups_of_these_tests(home) - groups), "a control group was not removed"
+
+
+@pytest.fixture(scope="session")
+def runtime(levels: Levels) -> WorkerRuntime:
+    """A runtime whose template starts quickly and whose workers are those of these tests."""
+    return levels.runtime
+
+
+@pytest.fixture
+def spec(runtime: WorkerRuntime, tmp_path: Path) -> LaunchSpec:
+    return LaunchSpec(name="tool-x", working_dir=tmp_path, environ={}, runtime=runtime)
+
+
+def with_entry(spec: LaunchSpec, function: str, **changes: object) -> LaunchSpec:
+    """Return the spec with another function of the test worker as its entry."""
+    runtime = dataclasses.replace(spec.runtime, entry=f"paddock_test_worker:{function}")
+    return dataclasses.replace(spec, runtime=runtime, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def template_launcher() -> AsyncIterator[TemplateLauncher]:
+    launcher = TemplateLauncher()
+    yield launcher
+    await launcher.aclose()
+
+
+@pytest.fixture(params=[TemplateLauncher, ExecLauncher], ids=["template", "exec"])
+async def launcher(request: pytest.FixtureRequest) -> AsyncIterator[Launcher]:
+    launcher: Launcher = request.param()
+    yield launcher
+    await launcher.aclose()
+
+
+@pytest.fixture
+async def launch(launcher: Launcher, spec: LaunchSpec) -> AsyncIterator[Launch]:
+    """Launch a function of the test worker; whatever still lives after the test is ended."""
+    launched: list[ModuleProcess] = []
+
+    async def launch(function: str, **changes: object) -> ModuleProcess:
+        with anyio.fail_after(PATIENCE):
+            process = await launcher.launch(with_entry(spec, function, **changes))
+        launched.append(process)
+        return process
+
+    yield launch
+    for process in launched:
+        await process.stop(0)
+        process.rpc.close()
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """The private folder of a worker that has no root of its own."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def needs(levels: Levels, scratch: Path) -> Needs:
+    """Skip a test where a level is not to be had, with what a worker met that tried."""
+
+    async def needs(level: IsolationLevel) -> None:
+        if refusal := await levels.refusal(level, scratch):
+            pytest.skip(refusal)
+
+    return needs
+
+
+@pytest.fixture(params=ONE_WAY_TO_EACH, ids=str)
+async def way(request: pytest.FixtureRequest, needs: Needs) -> Way:
+    """A way to each level that can be had."""
+    way: Way = request.param
+    await needs(way.level)
+    return way
+
+
+@pytest.fixture
+async def start(levels: Levels, way: Way, scratch: Path) -> AsyncIterator[Launch]:
+    """Launch a function of the test worker at a level; whatever still lives after the test is ended."""
+    launched: list[ModuleProcess] = []
+    launcher = levels.launcher(way)
+
+    async def start(function: str = "waits", **parts: object) -> ModuleProcess:
+        with anyio.fail_after(PATIENCE):
+            process = await launcher.launch(levels.spec(way.level, scratch, function, **parts))  # type: ignore[arg-type]
+        launched.append(process)
+        return process
+
+    yield start
+    for process in launched:
+        await process.stop(0)
+        process.rpc.close()
+    await launcher.aclose()

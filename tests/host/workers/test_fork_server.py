@@ -1,0 +1,185 @@
+"""The template: one for all, replaceable, and never a single point of failure."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import psutil
+import pytest
+
+from host.workers.conftest import children_of_this_process, with_entry
+from host.workers.waiting import PATIENCE, answer, ended, gone, here
+from paddock.errors import LaunchError
+from paddock.workers.exec_launcher import ExecLauncher
+from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.launcher import LaunchSpec
+from paddock.workers.process import ModuleProcess
+from paddock.workers.runtime import WorkerRuntime
+
+_OTHERS: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def others() -> None:
+    """Know the children that other tests of this process keep open."""
+    _OTHERS.clear()
+    _OTHERS.update(children_of_this_process())
+
+
+def templates() -> list[psutil.Process]:
+    return [psutil.Process(pid) for pid in children_of_this_process() - _OTHERS]
+
+
+async def launch_and_close(launcher: TemplateLauncher, spec: LaunchSpec) -> None:
+    with anyio.fail_after(PATIENCE):
+        process = await launcher.launch(spec)
+    await here(process)
+    process.rpc.close()
+    assert (await ended(process)).code == 0
+
+
+async def test_nothing_is_started_before_the_first_launch(template_launcher: TemplateLauncher) -> None:
+    assert templates() == []
+
+
+async def test_all_launches_share_one_template(template_launcher: TemplateLauncher, spec: LaunchSpec) -> None:
+    processes: list[ModuleProcess] = []
+
+    async def launch() -> None:
+        processes.append(await template_launcher.launch(spec))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(launch)
+    assert len(templates()) == 1
+    assert len({process.pid for process in processes}) == 8
+    for process in processes:
+        await here(process)
+        process.rpc.close()
+        assert (await ended(process)).code == 0
+
+
+async def test_a_killed_template_is_replaced_by_the_next_launch_and_its_workers_live_on(
+    template_launcher: TemplateLauncher, spec: LaunchSpec
+) -> None:
+    with anyio.fail_after(PATIENCE):
+        survivor = await template_launcher.launch(spec)
+    await here(survivor)
+    (template,) = templates()
+    os.kill(template.pid, signal.SIGKILL)
+    await launch_and_close(template_launcher, spec)
+    assert survivor.status is None
+    survivor.rpc.close()
+    assert (await ended(survivor)).code == 0
+
+
+async def test_a_template_found_dead_and_reaped_is_replaced_too(
+    template_launcher: TemplateLauncher, spec: LaunchSpec
+) -> None:
+    await launch_and_close(template_launcher, spec)
+    (template,) = templates()
+    os.kill(template.pid, signal.SIGKILL)
+    with anyio.fail_after(PATIENCE):
+        while templates():
+            await anyio.lowlevel.checkpoint()
+    await launch_and_close(template_launcher, spec)
+
+
+async def test_a_template_that_cannot_import_what_it_should_is_an_error_with_its_last_words(
+    template_launcher: TemplateLauncher, spec: LaunchSpec
+) -> None:
+    runtime = dataclasses.replace(spec.runtime, preload=("asyncio", "no_such_module"))
+    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as refused:
+        await template_launcher.launch(dataclasses.replace(spec, runtime=runtime))
+    assert refused.value.step == "template"
+    assert "No module named 'no_such_module'" in refused.value.message
+
+
+@pytest.mark.parametrize("kind", [TemplateLauncher, ExecLauncher])
+async def test_an_interpreter_that_is_not_there_is_an_error_that_names_it(
+    kind: type[TemplateLauncher | ExecLauncher], spec: LaunchSpec, tmp_path: Path
+) -> None:
+    runtime = dataclasses.replace(spec.runtime, interpreter=tmp_path / "python")
+    launcher = kind()
+    with pytest.raises(LaunchError, match=str(tmp_path / "python")):
+        await launcher.launch(dataclasses.replace(spec, runtime=runtime))
+    await launcher.aclose()
+
+
+async def test_a_template_with_a_second_thread_refuses_to_fork(
+    template_launcher: TemplateLauncher, spec: LaunchSpec, tmp_path: Path
+) -> None:
+    (tmp_path / "threaded.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+    )
+    runtime = dataclasses.replace(
+        spec.runtime,
+        packages=(*spec.runtime.packages, ("threaded", tmp_path)),
+        preload=("asyncio", "threaded"),
+    )
+    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as refused:
+        await template_launcher.launch(dataclasses.replace(spec, runtime=runtime))
+    assert refused.value.step == "template has one thread"
+
+
+async def test_workers_of_different_runtimes_come_from_templates_of_their_own(
+    template_launcher: TemplateLauncher, spec: LaunchSpec
+) -> None:
+    await launch_and_close(template_launcher, spec)
+    runtime = dataclasses.replace(spec.runtime, preload=("asyncio",))
+    await launch_and_close(template_launcher, dataclasses.replace(spec, runtime=runtime))
+    assert len(templates()) == 2
+
+
+async def test_closing_the_launcher_ends_the_template_and_not_the_workers(spec: LaunchSpec) -> None:
+    launcher = TemplateLauncher()
+    with anyio.fail_after(PATIENCE):
+        process = await launcher.launch(spec)
+    await here(process)
+    await launcher.aclose()
+    assert templates() == []
+    process.rpc.close()
+    assert (await ended(process)).code == 0
+
+
+async def test_a_template_that_does_not_notice_its_closing_is_killed(spec: LaunchSpec) -> None:
+    launcher = TemplateLauncher()
+    await launch_and_close(launcher, spec)
+    (template,) = templates()
+    template.suspend()
+    pidfd = os.pidfd_open(template.pid)
+    try:
+        with anyio.fail_after(PATIENCE):
+            await launcher.aclose()
+        await gone(pidfd)
+    finally:
+        os.close(pidfd)
+
+
+async def test_two_workers_of_one_template_do_not_share_their_random_numbers(
+    template_launcher: TemplateLauncher, spec: LaunchSpec
+) -> None:
+    seen: set[bytes] = set()
+    for _ in range(2):
+        process = await template_launcher.launch(with_entry(spec, "sends_a_random_number"))
+        seen.add(await answer(process))
+        await ended(process)
+        process.rpc.close()
+    assert len(seen) == 2
+
+
+async def test_everything_the_installed_runtime_shares_is_imported_on_one_thread(
+    template_launcher: TemplateLauncher, spec: LaunchSpec, runtime: WorkerRuntime
+) -> None:
+    full = dataclasses.replace(runtime, preload=WorkerRuntime.locate().preload)
+    with anyio.fail_after(PATIENCE):
+        process = await template_launcher.launch(dataclasses.replace(spec, runtime=full))
+    await here(process)
+    process.rpc.close()
+    assert (await ended(process)).code == 0

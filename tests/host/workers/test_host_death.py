@@ -1,0 +1,85 @@
+"""A host that dies without a word takes everything it started along."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from host.workers.levels import EVERY_WAY, NONE, NS, Levels, Way
+from host.workers.waiting import PATIENCE, children_of, fifo, gone, nobody_holds
+
+_HOST = Path(__file__).with_name("doomed_host.py")
+_REPOSITORY = Path(__file__).parents[3]
+
+NONE_BY_EXEC = Way("none", "exec")
+
+
+def doomed_host(launcher: str, fifo: str, level: str, folder: str) -> subprocess.Popen[bytes]:
+    path = ":".join((*(str(_REPOSITORY / name) for name in ("host", "sdk", "sources", "tests")), *sys.path))
+    return subprocess.Popen(
+        [sys.executable, str(_HOST), launcher, fifo, level, folder],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"PYTHONPATH": path},
+    )
+
+
+@contextmanager
+def pidfd_of(pid: int) -> Iterator[int]:
+    fd = os.pidfd_open(pid)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("way", "number"),
+    [
+        *((way, signal.SIGKILL) for way in (*EVERY_WAY, NONE_BY_EXEC)),
+        *((way, number) for way in (NS, NONE) for number in (signal.SIGTERM, signal.SIGINT)),
+    ],
+    ids=str,
+    indirect=["way"],
+)
+async def test_a_host_that_is_killed_leaves_no_process(
+    levels: Levels, way: Way, number: signal.Signals, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    with ExitStack() as cleanup:
+        held = cleanup.enter_context(fifo(shared / "fifo"))
+        host = cleanup.enter_context(doomed_host(way.by, str(shared / "fifo"), way.level, str(tmp_path)))
+        cleanup.callback(host.kill)
+        assert host.stdout is not None
+        with anyio.fail_after(PATIENCE):
+            pids = json.loads(await anyio.to_thread.run_sync(host.stdout.readline))
+        everything = {*children_of(host.pid), *pids}
+        pidfds = [cleanup.enter_context(pidfd_of(pid)) for pid in everything]
+        host.send_signal(number)
+        for pidfd in pidfds:
+            await gone(pidfd)
+        await nobody_holds(held)
+        with anyio.fail_after(PATIENCE):
+            await anyio.to_thread.run_sync(host.wait)
+    # Nobody was left to remove their groups: the next host does.
+    with anyio.fail_after(PATIENCE):
+        while groups_of(levels, host.pid):
+            levels.groups.remove_stale()
+            await anyio.sleep(0.01)
+
+
+def groups_of(levels: Levels, host: int) -> list[str]:
+    """Return the control groups of another host."""
+    prefix = f"paddock-{host}-"
+    return [name for place in levels.groups.places for name in os.listdir(place.directory) if name.startswith(prefix)]

@@ -1,0 +1,440 @@
+"""At every level a worker starts, works, ends and is refused what its level promises, or says why it did not start."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from host.workers.altered import altered
+from host.workers.conftest import Launch, Needs, children_of_this_process
+from host.workers.levels import BWRAP, EVERY_WAY, LANDLOCK, LANDLOCK_BY_EXEC, NS, NS_BY_EXEC, Levels, Way
+from host.workers.waiting import PATIENCE, answer, ended, fifo, here, nobody_holds
+from paddock.errors import LaunchError
+from paddock.workers.process import ModuleProcess
+from paddock_sandbox import self_check
+from paddock_sandbox.profile import Mount, SandboxProfile
+from paddock_sandbox.rlimits import ResourceLimit
+
+STEPS = (
+    *("one thread", "resource limits", "capabilities", "no_new_privs", "Landlock"),
+    *("dumpable", "die with the parent", "seccomp"),
+)
+STEPS_OF_NONE = ("no_new_privs", "no core dumps", "die with the parent")
+
+
+def by(*ways: Way) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("way", ways, ids=str, indirect=True)
+
+
+only_shut_in = by(NS, BWRAP, LANDLOCK)
+
+
+async def outcomes(start: Launch, *acts: tuple[object, ...], **parts: Any) -> list[str]:
+    """Return what comes of acts in a worker."""
+    environ = (("ACTS", json.dumps(acts)), *parts.pop("environ", ()))
+    process = await start("tries", environ=environ, **parts)
+    told: list[str] = json.loads(await answer(process))
+    return told
+
+
+@by(*EVERY_WAY)
+async def test_a_worker_took_the_steps_of_its_level_before_its_entry(start: Launch, way: Way) -> None:
+    ready = (await start()).ready
+    assert ready.lockdown.level == way.level
+    assert ready.lockdown.steps == (STEPS_OF_NONE if way.level == "none" else STEPS)
+    assert (ready.lockdown.protections == ()) is (way.level == "none")
+
+
+@only_shut_in
+async def test_a_worker_that_is_granted_few_files_starts_whatever_its_user_has_on_its_way(start: Launch) -> None:
+    # The kernel holds all descriptors of a user that nobody has received yet against the limit of whoever sends more.
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        for _ in range(10):
+            socket.send_fds(sender, [b"x"], [sender.fileno()] * 10)
+        assert (await start(rlimits=(ResourceLimit("NOFILE", 24),))).init_pid > 0
+
+
+@only_shut_in
+async def test_a_worker_tried_to_get_out_and_was_refused(start: Launch, way: Way) -> None:
+    ready = (await start()).ready
+    assert len(ready.verdicts) > 25
+    assert self_check.breaches(SandboxProfile(way.level), ready.verdicts) == ()
+
+
+async def test_only_with_namespaces_a_worker_has_processes_of_its_own(start: Launch, way: Way) -> None:
+    # One that has ended before the host looks has no number any more.
+    process = await start("tries_and_waits", environ=(("ACTS", '[["pids"]]'),))
+    (pids,) = json.loads(await answer(process))
+    inside = tuple(map(int, pids.split()))
+    outside = process.pid, process.init_pid
+    if way.level in ("ns", "bwrap"):
+        assert inside == (2, 1)
+        assert 1 not in outside
+    else:
+        assert inside == outside
+
+
+@pytest.mark.parametrize("writable", [False, True], ids=["read", "write"])
+async def test_a_worker_has_what_was_granted_and_nothing_beside_it(
+    start: Launch, way: Way, tmp_path: Path, writable: bool
+) -> None:
+    for name in ("granted", "secret"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    granted, secret = str(tmp_path / "granted"), str(tmp_path / "secret")
+    told = await outcomes(
+        start,
+        ("read", f"{granted}/file"),
+        ("write", f"{granted}/new"),
+        ("read", f"{secret}/file"),
+        ("write", f"{secret}/new"),
+        ("list", f"{granted}/../secret"),
+        mounts=[Mount(granted, granted, writable)],
+    )
+    if way.level == "none":
+        assert told == ["granted", "ok", "secret", "ok", "file,new"]
+        return
+    read_only = "EACCES" if way.level == "landlock" else "EROFS"
+    absent = "EACCES" if way.level == "landlock" else "ENOENT"
+    assert told == ["granted", "ok" if writable else read_only, absent, absent, absent]
+    assert (tmp_path / "granted" / "new").exists() is writable
+    if writable:
+        owner = (tmp_path / "granted" / "new").stat()
+        assert (owner.st_uid, owner.st_gid) == (os.getuid(), os.getgid())
+
+
+async def test_a_worker_starts_in_a_private_folder_it_can_write_to(start: Launch, way: Way, scratch: Path) -> None:
+    home = {"ns": "/scratch", "bwrap": "/tmp"}.get(way.level, str(scratch))
+    told = await outcomes(start, ("folder",), ("write", f"{home}/file"), ("read", f"{home}/file"))
+    assert told == [home, "ok", "written"]
+
+
+@by(NS, BWRAP)
+async def test_the_private_folder_is_as_large_as_it_says(start: Launch, way: Way) -> None:
+    home = {"ns": "/scratch", "bwrap": "/tmp"}[way.level]
+    told = await outcomes(
+        start,
+        ("fill", f"{home}/a", 1 << 19),
+        ("fill", "/dev/shm/b", 1 << 20),
+        ("fill", f"{home}/c", 1),
+        tmp_bytes=1 << 20,
+    )
+    assert told == ["ok", "ENOSPC", "ENOSPC"]
+
+
+async def test_a_worker_has_exactly_the_environment_and_the_descriptors_it_was_given(
+    start: Launch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PADDOCK_TEST_SECRET", "hunter2")
+    with (tmp_path / "canary").open("w") as canary:
+        os.set_inheritable(canary.fileno(), True)
+        environment, descriptors = await outcomes(start, ("environment",), ("descriptors",))
+    assert {*json.loads(environment)} - {"LC_CTYPE"} == {"HOME", "ACTS"}
+    assert descriptors == "4"  # input, output, errors and the host's socket
+
+
+@only_shut_in
+async def test_a_worker_cannot_reach_the_host_or_its_network(start: Launch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        told = await outcomes(start, ("connect", port), ("signal", os.getpid(), 0), ("execute", "/bin/true"))
+    assert told[0] == "EACCES"
+    assert told[1] in ("EPERM", "ESRCH")
+    assert told[2] == "EPERM"
+
+
+@only_shut_in
+async def test_a_worker_can_neither_stop_nor_kill_its_init(start: Launch) -> None:
+    process = await start("tries_to_harm_its_init")
+    assert json.loads(await answer(process)) == ["EPERM", "EPERM"]
+    assert (await ended(process)).code == 0
+
+
+@by(*EVERY_WAY)
+async def test_a_worker_can_import_the_whole_runtime(start: Launch) -> None:
+    names = ("paddock_sdk.worker.main", "pydantic", "typing_extensions", "annotated_types", "amplifier_core.models")
+    assert await outcomes(start, *(("import", name) for name in names)) == ["ok"] * len(names)
+
+
+async def test_a_limit_of_the_profile_is_in_force_except_without_isolation(start: Launch, way: Way) -> None:
+    process = await start("tries", environ=(("ACTS", '[["files"]]'),), rlimits=(ResourceLimit("NOFILE", 40),))
+    (files,) = json.loads(await answer(process))
+    assert (files == "40") is (way.level != "none")
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "number"),
+    [
+        ("exits_with_3", 3, None),
+        ("segfaults", None, "SIGSEGV"),
+        ("aborts", None, "SIGABRT"),
+    ],
+)
+async def test_an_end_is_reported_as_it_was(start: Launch, function: str, code: int | None, number: str | None) -> None:
+    process = await start(function)
+    status = await ended(process)
+    assert (status.code, status.signal_name, status.left_behind) == (code, number, 0)
+    assert status.peak_memory_bytes and status.user_time is not None
+
+
+async def daemons_of(start: Launch, folder: Path) -> ModuleProcess:
+    """Return a worker that has hidden three processes, all of which hold a fifo in the folder open."""
+    process = await start(
+        "leaves_daemons",
+        environ=(("FIFO", str(folder / "fifo")),),
+        mounts=[Mount(str(folder), str(folder), writable=True)],
+    )
+    await here(process)
+    return process
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("end", ["stop", "abandon", "rpc"])
+async def test_a_whole_tree_dies_at_once(start: Launch, shared: Path, end: str) -> None:
+    with fifo(shared / "fifo") as held:
+        process = await daemons_of(start, shared)
+        with anyio.fail_after(PATIENCE):  # none of its processes ends by itself
+            if end == "stop":
+                await process.stop(0)
+            elif end == "abandon":
+                await process.abandon()
+            else:
+                process.rpc.close()  # it ends by itself, and leaves its daemons behind
+            await nobody_holds(held)
+        assert (await ended(process)).left_behind == 0
+
+
+@pytest.mark.parametrize("victim", ["worker", "init"])
+async def test_a_tree_whose_worker_or_init_is_killed_by_a_stranger_is_dead_too(
+    start: Launch, way: Way, shared: Path, victim: str
+) -> None:
+    if victim == "init" and way.level in ("landlock", "none"):
+        pytest.skip(f"{way.level}: without a namespace, what hid from a killed init lives on")
+    with fifo(shared / "fifo") as held:
+        process = await daemons_of(start, shared)
+        os.kill(process.pid if victim == "worker" else process.init_pid, 9)
+        await nobody_holds(held)
+        status = await ended(process)
+    assert status.signal_name == ("SIGKILL" if victim == "worker" else None)
+
+
+@by(NS, LANDLOCK)
+async def test_thirty_workers_can_be_started_at_once(start: Launch, way: Way) -> None:
+    processes: list[ModuleProcess] = []
+    before = children_of_this_process()  # what other tests of this process keep open
+
+    async def launch() -> None:
+        processes.append(await start())
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(30):
+                tasks.start_soon(launch)
+    assert len({process.pid for process in processes}) == 30
+    assert len(children_of_this_process() - before) == 1, "more than the template"
+    for process in processes:
+        await here(process)
+
+
+async def refused(levels: Levels, way: Way, scratch: Path, **parts: Any) -> LaunchError:
+    """Return why a launch failed; that it left nothing behind is seen after the test."""
+    launcher = levels.launcher(way)
+    try:
+        with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as failed:
+            await launcher.launch(levels.spec(way.level, scratch, **parts))
+    finally:
+        await launcher.aclose()
+    return failed.value
+
+
+async def refused_with(
+    levels: Levels, way: Way, scratch: Path, folder: Path, module: str, code: str, **parts: Any
+) -> LaunchError:
+    """Return why a launch failed whose worker runs the sandbox with a change at the end of one of its modules."""
+    runtime = altered(levels.runtime, folder, module, code)
+    seen = str(dict(runtime.packages)["paddock_sandbox"])
+    return await refused(levels, way, scratch, runtime=runtime, mounts=[Mount(seen, seen, mappable=True)], **parts)
+
+
+@only_shut_in
+@pytest.mark.parametrize("kind", ["missing", "a link"])
+async def test_a_granted_path_that_is_not_what_it_was_is_named(
+    levels: Levels, way: Way, scratch: Path, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "granted"
+    if kind == "a link":
+        if way.level == "bwrap":
+            pytest.skip(f"{way.level}: bubblewrap follows links")
+        path.symlink_to("/etc")
+    error = await refused(levels, way, scratch, mounts=[Mount(str(path), str(path))])
+    assert str(path) in error.message
+    if way.level != "bwrap":
+        assert error.step == ("Landlock" if way.level == "landlock" else f"open {path}")
+        assert error.errno == (2 if kind == "missing" else 40)
+
+
+@by(NS, NS_BY_EXEC)
+async def test_more_paths_than_can_be_handed_over_are_refused(levels: Levels, way: Way, scratch: Path) -> None:
+    error = await refused(levels, way, scratch, mounts=[Mount("/etc", f"/x/{n}") for n in range(300)])
+    assert error.step == "namespaces"
+    assert "no more than 246 paths can be made visible" in error.message
+
+
+@by(NS)
+async def test_a_granted_path_that_cannot_be_mounted_where_it_should_is_named(
+    levels: Levels, way: Way, scratch: Path
+) -> None:
+    error = await refused(levels, way, scratch, mounts=[Mount("/etc", "/etc/passwd")])
+    assert error.step == "mount /etc/passwd"
+
+
+# How the sandbox's code is changed, and the step that is then to fail; EXDEV is what nothing else fails with.
+_BROKEN = {
+    "capabilities": ("capabilities", "drop_all"),
+    "no_new_privs": ("prctl", "give_up_new_privileges"),
+    "Landlock": ("landlock", "restrict"),
+    "dumpable": ("prctl", "set_dumpable"),
+    "die with the parent": ("lockdown", "_die_with"),
+    "seccomp": ("seccomp", "install"),
+    "one thread": ("lockdown", "_require_one_thread"),
+    "resource limits": ("rlimits", "apply"),
+    "close descriptors": ("descriptors", "close_all_but"),
+    "self-check": ("self_check", "run"),
+}
+_BROKEN_ROOT = {
+    "new root": "__init__",
+    "mount /scratch": "attach_scratch",
+    "attach": "attach",
+    "pivot_root": "enter",
+}
+
+
+@pytest.mark.parametrize(
+    ("way", "step"),
+    [*((NS, step) for step in _BROKEN), (NS_BY_EXEC, "seccomp"), (LANDLOCK_BY_EXEC, "Landlock")],
+    ids=str,
+    indirect=["way"],
+)
+async def test_a_step_that_fails_is_named_and_the_entry_is_not_reached(
+    levels: Levels, way: Way, scratch: Path, tmp_path: Path, step: str
+) -> None:
+    place, function = _BROKEN[step]
+    # What is done on the way to the worker is left as it is.
+    code = f"""
+def {function}(*arguments, **named):
+    import sys
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name not in ("cross", "_be_init"):
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_name == "_be_init":
+        return _real_{function}(*arguments, **named)
+    raise OSError(18, "injected")
+"""
+    code = f"_real_{function} = {function}\n{code}"
+    error = await refused_with(levels, way, scratch, tmp_path, place, code)
+    assert (error.step, error.errno) == (step, 18)
+    assert "injected" in error.message
+
+
+@pytest.mark.parametrize("step", _BROKEN_ROOT)
+@by(NS)
+async def test_a_part_of_the_root_that_cannot_be_made_is_named(
+    levels: Levels, way: Way, scratch: Path, tmp_path: Path, step: str
+) -> None:
+    code = f"""
+def _refuse(*arguments):
+    raise MountError({step!r}, OSError(18, "injected"))
+NewRoot.{_BROKEN_ROOT[step]} = _refuse
+"""
+    error = await refused_with(levels, way, scratch, tmp_path, "mounts", code)
+    assert (error.step, error.errno) == (step, 18)
+
+
+# What a lockdown that does not hold looks like: each part of it says that all is well, and does nothing.
+_HOLLOW = {
+    "seccomp": ("seccomp", "install", {"memfd", "socket inet", "socket unix"}),
+    "Landlock": ("landlock", "restrict", set()),
+    "capabilities": ("capabilities", "drop_all", {"more privileges"}),
+    "descriptors": ("descriptors", "close_all_but", {"other descriptors"}),
+}
+
+
+@pytest.mark.parametrize("part", _HOLLOW)
+@by(NS, BWRAP, LANDLOCK)
+async def test_a_lockdown_that_does_not_hold_is_no_lockdown(
+    levels: Levels, way: Way, scratch: Path, tmp_path: Path, part: str
+) -> None:
+    place, function, breached = _HOLLOW[part]
+    if part == "Landlock":
+        # Behind a root of one's own, this layer is the second one, and a refusal of it cannot be told from the first's.
+        if way.level != "landlock":
+            pytest.skip(f"{way.level}: the mounts refuse it all by themselves")
+        breached = {"read the kernel's settings", "list devices"}
+    if part == "capabilities" and way.level in ("landlock", "bwrap") and os.geteuid() != 0:
+        pytest.skip(f"{way.level}: user {os.geteuid()} has none there")
+    code = f"""
+def {function}(*arguments):
+    return frozenset()
+"""
+    error = await refused_with(levels, way, scratch, tmp_path, place, code)
+    assert error.step == "self-check"
+    assert f"not as isolation {way.level} promises: " in error.message
+    assert breached <= {*error.message.partition("promises: ")[2].split(", ")}
+
+
+@only_shut_in
+async def test_a_worker_that_says_it_is_at_another_level_is_not_believed(
+    levels: Levels, way: Way, scratch: Path, tmp_path: Path
+) -> None:
+    code = """
+_real = apply
+def apply(profile, **how):
+    report = _real(profile, **how)
+    return LockdownReport("none", report.steps, report.protections)
+"""
+    error = await refused_with(levels, way, scratch, tmp_path, "lockdown", code)
+    assert error.step == "self-check"
+    assert "its level, which is none" in error.message
+
+
+@only_shut_in
+async def test_a_worker_that_did_not_try_everything_is_not_believed(
+    levels: Levels, way: Way, scratch: Path, tmp_path: Path
+) -> None:
+    code = """
+_real = run
+def run(**named):
+    verdicts = _real(**named)
+    del verdicts["ptrace"]
+    return verdicts
+"""
+    error = await refused_with(levels, way, scratch, tmp_path, "self_check", code)
+    assert (error.step, error.message.rpartition(": ")[2]) == ("self-check", "ptrace")
+
+
+@only_shut_in
+async def test_an_entry_that_cannot_be_imported_is_a_step_too(levels: Levels, way: Way, scratch: Path) -> None:
+    error = await refused(levels, way, scratch, function="there_is_no_such_function")
+    assert error.step == "runtime"
+    assert "there_is_no_such_function" in error.message
+
+
+async def test_a_level_that_is_not_to_be_had_says_why(levels: Levels, needs: Needs, scratch: Path) -> None:
+    missing = [refusal for way in (NS, BWRAP, LANDLOCK) if (refusal := await levels.refusal(way.level, scratch))]
+    for refusal in missing:
+        level, step, reason = refusal.split(": ", 2)
+        assert level and step and reason

@@ -1,0 +1,159 @@
+"""A launch that is given up, at whatever moment, leaves neither a process nor a descriptor."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from host.workers.conftest import children_of_this_process, descendants_of_this_process, open_fds
+from host.workers.levels import BWRAP, NS, NS_BY_EXEC, Levels, Way
+from host.workers.waiting import PATIENCE, ended, here
+from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.init_socket import Lifeline
+from paddock.workers.launcher import Launcher, LaunchSpec
+from paddock.workers.process import ModuleProcess
+
+
+async def only_these_live(pids: set[int]) -> None:
+    """Return once nothing else is under this process; a dying process is seen for a moment longer."""
+    with anyio.fail_after(PATIENCE):
+        while not descendants_of_this_process() <= pids:
+            await anyio.sleep(0.005)  # what it waits for needs the processor
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["cancel scope", "task.cancel"])
+@pytest.mark.parametrize("turns", [0, 1, 2, 4, 10, 100, 1000])
+async def test_a_launch_cancelled_after_some_turns_of_the_loop_leaves_nothing(
+    launcher: Launcher, spec: LaunchSpec, turns: int, native: bool
+) -> None:
+    # A first launch has the template started, which is to stay.
+    first = await launcher.launch(spec)
+    fds, known = open_fds(), descendants_of_this_process()
+    scope = anyio.CancelScope()
+    launched: list[ModuleProcess] = []
+
+    async def launch() -> None:
+        with scope:
+            launched.append(await launcher.launch(spec))
+
+    task = asyncio.get_running_loop().create_task(launch())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if native:
+        task.cancel()
+    else:
+        scope.cancel()
+    with anyio.fail_after(PATIENCE):
+        await asyncio.wait([task])
+    for process in launched:  # it was quicker than the cancellation
+        await process.stop(0)
+        process.rpc.close()
+    await only_these_live(known)
+    assert descendants_of_this_process() == known, "somebody else was ended along"
+    await first.stop(0)
+    first.rpc.close()
+    # Where the cancellation could not be held off, the loop lets go of a process when that has ended.
+    with anyio.fail_after(PATIENCE):
+        while len(open_fds()) > len(fds):
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("cancellations", [1, 2])  # the first can be held off, the second cannot
+@pytest.mark.parametrize("way", [NS, NS_BY_EXEC, BWRAP], ids=str, indirect=True)
+async def test_a_launch_into_isolation_that_is_given_up_part_of_the_way_leaves_nothing(
+    levels: Levels, way: Way, scratch: Path, cancellations: int
+) -> None:
+    launcher = levels.launcher(way)
+    for _ in range(2):  # the first one may have a template started
+        began = time.monotonic()
+        process = await launcher.launch(levels.spec(way.level, scratch))
+        took = time.monotonic() - began
+        await process.stop(0)
+        process.rpc.close()
+    fds = open_fds()
+    for part in range(12):
+        launching = asyncio.get_running_loop().create_task(launcher.launch(levels.spec(way.level, scratch)))
+        with anyio.move_on_after(took * part / 10):
+            await asyncio.wait([launching])
+        for _ in range(cancellations):
+            launching.cancel()
+            await asyncio.sleep(0)
+        with anyio.fail_after(PATIENCE):
+            await asyncio.wait([launching])
+        if not launching.cancelled():  # it was quicker than the cancellation
+            await launching.result().stop(0)
+            launching.result().rpc.close()
+    # An exec'd interpreter is reaped a moment after its worker.
+    with anyio.fail_after(PATIENCE):
+        while len(open_fds()) > len(fds):
+            await asyncio.sleep(0.01)
+    await launcher.aclose()  # that nothing else is left is seen after the test
+
+
+@pytest.mark.parametrize("moment", ["ready", "exited"])
+async def test_a_launch_cancelled_as_its_worker_speaks_leaves_nothing(
+    launcher: Launcher, spec: LaunchSpec, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Lifeline._read
+    scope = anyio.CancelScope()
+    first = await launcher.launch(spec)
+    known = descendants_of_this_process()
+
+    def hear(lifeline: Lifeline) -> None:
+        heard(lifeline)
+        if getattr(lifeline, moment) is not None:
+            scope.cancel()
+
+    monkeypatch.setattr(Lifeline, "_read", hear)
+    with anyio.fail_after(PATIENCE), scope:
+        process = await launcher.launch(spec)
+        await process.stop(0)
+        process.rpc.close()
+    await only_these_live(known)
+    monkeypatch.undo()
+    await first.stop(0)
+    first.rpc.close()
+
+
+async def test_the_first_launch_can_be_cancelled_while_its_template_is_still_starting(
+    template_launcher: TemplateLauncher, spec: LaunchSpec
+) -> None:
+    known = descendants_of_this_process()
+    with anyio.move_on_after(0.005):
+        process = await template_launcher.launch(spec)
+        await process.stop(0)
+        process.rpc.close()
+    await only_these_live(known | children_of_this_process())
+    with anyio.fail_after(PATIENCE):
+        process = await template_launcher.launch(spec)
+    await here(process)
+    process.rpc.close()
+    assert (await ended(process)).code == 0
+
+
+async def test_a_stop_that_is_cancelled_still_ends_the_process(launcher: Launcher, spec: LaunchSpec) -> None:
+    process = await launcher.launch(spec)
+    await here(process)
+    with anyio.fail_after(PATIENCE), anyio.CancelScope() as scope:
+        scope.cancel()
+        await process.stop(PATIENCE)
+    assert process.status is not None
+    process.rpc.close()
+
+
+async def test_a_stop_whose_task_is_cancelled_natively_leaves_the_kill_to_the_init(
+    launcher: Launcher, spec: LaunchSpec
+) -> None:
+    process = await launcher.launch(spec)
+    await here(process)
+    task = asyncio.get_running_loop().create_task(process.stop(PATIENCE))
+    await asyncio.sleep(0)
+    task.cancel()
+    with anyio.fail_after(PATIENCE):
+        await asyncio.wait([task])
+    await ended(process)
+    process.rpc.close()

@@ -1,0 +1,134 @@
+"""A level can be had when a worker came to be at it; when none did, the step that failed is told."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from host.workers.altered import altered
+from host.workers.conftest import Needs
+from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, Levels, Way
+from host.workers.waiting import PATIENCE
+from paddock.workers.exit_status import ExitStatus
+from paddock.workers.launcher import Launcher, LaunchSpec
+from paddock.workers.probe import Reach, Reached, Unreached, find_reach
+from paddock.workers.process import ModuleProcess
+from paddock_sandbox.profile import IsolationLevel
+
+WAYS = {way.level: way for way in (NS, BWRAP, LANDLOCK, NONE)}
+
+
+@pytest.fixture
+async def launchers(levels: Levels) -> AsyncIterator[Callable[[IsolationLevel], Launcher]]:
+    made: dict[Way, Launcher] = {}
+
+    def launcher_of(level: IsolationLevel) -> Launcher:
+        return made.setdefault(WAYS[level], levels.launcher(WAYS[level]))
+
+    yield launcher_of
+    for launcher in made.values():
+        await launcher.aclose()
+
+
+async def test_every_level_that_is_asked_for_is_tried_and_no_other(
+    levels: Levels, launchers: Callable[[IsolationLevel], Launcher], scratch: Path
+) -> None:
+    tried: list[IsolationLevel] = []
+
+    def spec_of(level: IsolationLevel) -> LaunchSpec:
+        tried.append(level)
+        return levels.spec(level, scratch)
+
+    with anyio.fail_after(PATIENCE):
+        reach = await find_reach(["none", "landlock"], launchers, spec_of)
+    assert tried == ["none", "landlock"] == [*reach.findings]
+    none = reach.findings["none"]
+    assert isinstance(none, Reached)
+    assert none.steps == ("no_new_privs", "no core dumps", "die with the parent")
+    assert "none" in reach.reachable
+
+
+async def test_a_level_that_can_be_had_is_told_with_what_was_taken_and_what_is_missing(
+    levels: Levels, way: Way, launchers: Callable[[IsolationLevel], Launcher], scratch: Path
+) -> None:
+    with anyio.fail_after(PATIENCE):
+        reach = await find_reach([way.level], launchers, lambda level: levels.spec(level, scratch))
+    found = reach.findings[way.level]
+    assert isinstance(found, Reached)
+    assert found.level == way.level
+    assert found.missing in ((), ("/proc",))
+    assert bool(found.protections) is (way.level != "none")
+    assert reach.reachable == {way.level}
+
+
+async def test_a_level_that_cannot_be_had_is_told_with_the_step_and_the_kernels_answer(
+    levels: Levels,
+    launchers: Callable[[IsolationLevel], Launcher],
+    needs: Needs,
+    scratch: Path,
+    tmp_path: Path,
+) -> None:
+    await needs("landlock")
+    code = """
+def restrict(rules):
+    raise OSError(38, "landlock_create_ruleset: injected")
+"""
+    runtime = altered(levels.runtime, tmp_path, "landlock", code)
+    with anyio.fail_after(PATIENCE):
+        reach = await find_reach(
+            ["landlock", "none"], launchers, lambda level: levels.spec(level, scratch, runtime=runtime)
+        )
+    found = reach.findings["landlock"]
+    assert isinstance(found, Unreached)
+    assert (found.step, found.errno) == ("Landlock", errno.ENOSYS)
+    assert "landlock_create_ruleset: injected" in found.reason
+    assert reach.reachable == {"none"}
+
+
+async def test_a_level_whose_worker_could_get_out_cannot_be_had(
+    levels: Levels,
+    launchers: Callable[[IsolationLevel], Launcher],
+    needs: Needs,
+    scratch: Path,
+    tmp_path: Path,
+) -> None:
+    await needs("landlock")
+    runtime = altered(levels.runtime, tmp_path, "seccomp", "def install(program):\n    pass")
+    with anyio.fail_after(PATIENCE):
+        reach = await find_reach(["landlock"], launchers, lambda level: levels.spec(level, scratch, runtime=runtime))
+    found = reach.findings["landlock"]
+    assert isinstance(found, Unreached)
+    assert (found.step, found.errno) == ("self-check", 0)
+    assert "memfd" in found.reason
+
+
+async def test_finding_out_can_be_given_up_while_a_worker_is_ended(
+    levels: Levels,
+    launchers: Callable[[IsolationLevel], Launcher],
+    scratch: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop = ModuleProcess.stop
+    stopped: list[ModuleProcess] = []
+
+    async def stop_and_give_up(process: ModuleProcess, grace: float) -> ExitStatus:
+        stopped.append(process)
+        finding_out.cancel()
+        return await stop(process, grace)
+
+    monkeypatch.setattr(ModuleProcess, "stop", stop_and_give_up)
+    finding_out = asyncio.ensure_future(find_reach(["none"], launchers, lambda level: levels.spec(level, scratch)))
+    with anyio.fail_after(PATIENCE):
+        await asyncio.wait([finding_out])
+        assert finding_out.cancelled()
+        await stopped[0].wait()
+
+
+def test_nothing_that_was_not_tried_can_be_had() -> None:
+    assert Reach().reachable == frozenset()
+    assert Reach({"ns": Unreached("ns", "namespaces", 1, "refused")}).reachable == frozenset()

@@ -1,0 +1,67 @@
+"""Nothing a worker started outlives it, whoever ends it and however it hid."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from host.workers.conftest import Launch
+from host.workers.waiting import PATIENCE, children_of, ended, fifo, here, nobody_holds
+
+
+async def test_daemons_of_a_worker_are_gone_when_its_stop_returns(launch: Launch, tmp_path: Path) -> None:
+    with fifo(tmp_path / "fifo") as held:
+        process = await launch("leaves_daemons", environ={"FIFO": str(tmp_path / "fifo")})
+        await here(process)
+        with anyio.fail_after(PATIENCE):
+            status = await process.stop(1)
+        assert status.left_behind == 0
+        assert os.read(held, 1) == b"", "somebody still holds the fifo open"
+
+
+async def test_daemons_of_a_worker_that_ends_by_itself_are_gone_too(launch: Launch, tmp_path: Path) -> None:
+    with fifo(tmp_path / "fifo") as held:
+        process = await launch("leaves_daemons", environ={"FIFO": str(tmp_path / "fifo")})
+        await here(process)
+        process.rpc.close()
+        assert (await ended(process)).code == 0
+        await nobody_holds(held)
+
+
+async def test_processes_that_fork_as_fast_as_they_die_are_caught(launch: Launch, tmp_path: Path) -> None:
+    with fifo(tmp_path / "fifo") as held:
+        process = await launch("forks_without_end", environ={"FIFO": str(tmp_path / "fifo")})
+        await here(process)
+        assert (await ended(process)).left_behind == 0
+        await nobody_holds(held)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+async def test_a_worker_killed_by_a_stranger_takes_its_daemons_along(
+    launch: Launch, tmp_path: Path, number: signal.Signals
+) -> None:
+    with fifo(tmp_path / "fifo") as held:
+        process = await launch("leaves_daemons", environ={"FIFO": str(tmp_path / "fifo")})
+        await here(process)
+        os.kill(process.pid, number)
+        assert (await ended(process)).signal == number
+        await nobody_holds(held)
+
+
+async def test_an_orphan_that_ends_while_the_worker_lives_is_reaped(launch: Launch, tmp_path: Path) -> None:
+    with fifo(tmp_path / "fifo"):
+        process = await launch("leaves_daemons", environ={"FIFO": str(tmp_path / "fifo")})
+        await here(process)
+        with anyio.fail_after(PATIENCE):  # an orphan is one only when what forked it has ended
+            while not (orphans := set(children_of(process.init_pid)) - {process.pid}):
+                await anyio.lowlevel.checkpoint()
+        for orphan in orphans:
+            os.kill(orphan, signal.SIGKILL)
+        with anyio.fail_after(PATIENCE):
+            while children_of(process.init_pid) != [process.pid]:
+                await anyio.lowlevel.checkpoint()

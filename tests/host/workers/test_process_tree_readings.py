@@ -1,0 +1,383 @@
+"""What a process tree uses is read from outside as it is, however the tree hides it, and while it changes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from host.workers.trees import RunningTree, require_telling_who_borrows, tree
+from paddock.workers.limits import process_tree
+from paddock.workers.limits.process_tree import ListedChildren, ProcessTree, ScannedChildren, TreeReading, swapped_bytes
+
+_MIB = 1 << 20
+_PATIENCE = 60.0
+
+_EATS = "eaten = bytearray(64 << 20); eaten[::4096] = bytes(len(eaten) >> 12)\nhere()"
+_SPREADS = """
+for depth in range(3):
+    between = os.fork()
+    if between == 0:
+        os.setsid()
+        if os.fork() != 0:
+            os._exit(0)
+        here()
+        wait()
+    os.waitpid(between, 0)
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    here()
+    wait()
+here()
+"""
+
+
+def read(running: RunningTree) -> TreeReading:
+    reading = ProcessTree(running.init_pid).read()
+    assert reading is not None
+    return reading
+
+
+def settles(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + _PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def test_every_descendant_is_found_however_it_left_its_parent() -> None:
+    with tree(_SPREADS) as running:
+        assert read(running).tasks == 1
+        running.begin()
+        for _ in range(5):
+            running.is_here()
+        assert settles(lambda: read(running).tasks == 5)
+        reading = read(running)
+        assert len(set(reading.pids)) == 5
+        assert running.init_pid not in reading.pids
+        assert reading.is_complete
+
+
+def test_children_are_found_alike_on_a_kernel_that_does_not_list_them() -> None:
+    with tree(_SPREADS) as running:
+        running.begin()
+        for _ in range(5):
+            running.is_here()
+        assert settles(lambda: read(running).tasks == 5)
+        scanned = ProcessTree(running.init_pid, ScannedChildren()).read()
+        assert scanned is not None
+        assert set(scanned.pids) == set(read(running).pids)
+        assert scanned.tasks == 5
+
+
+def test_threads_are_tasks_and_their_children_are_found() -> None:
+    program = """
+def wait_or_fork(number):
+    if number == 1 and os.fork() == 0:
+        here()
+        wait()
+    time.sleep(1000)
+for number in range(3):
+    threading.Thread(target=wait_or_fork, args=(number,), daemon=True).start()
+"""
+    with tree(program) as running:
+        running.begin()
+        running.is_here()
+        assert settles(lambda: read(running).tasks == 5)
+        assert len(read(running).pids) == 2
+
+
+def test_a_programs_name_cannot_confuse_the_reading() -> None:
+    with tree("open('/proc/self/comm', 'w').write(') Z 1 (')\nhere()") as running:
+        before = read(running)
+        running.begin()
+        running.is_here()
+        assert read(running).pids == before.pids
+        assert read(running).tasks == 1
+
+
+def test_memory_is_seen_in_all_three_ways() -> None:
+    with tree(_EATS) as running:
+        seen = ProcessTree(running.init_pid)
+        before = seen.read()
+        assert before is not None
+        assert seen.estimate(before.pids) < 2 * _MIB
+        running.begin()
+        running.is_here()
+        after = seen.read()
+        assert after is not None
+        assert 63 * _MIB < after.resident_bytes - before.resident_bytes < 70 * _MIB
+        assert 63 * _MIB < seen.estimate(after.pids) < 70 * _MIB
+        assert 63 * _MIB < seen.measure(after.pids) < 75 * _MIB
+
+
+def test_what_processes_share_is_measured_once() -> None:
+    program = _EATS.replace("here()", "if os.fork() == 0:\n    here()\n    wait()\nhere()")
+    with tree(program) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        running.is_here()
+        reading = seen.read()
+        assert reading is not None
+        assert reading.resident_bytes > 126 * _MIB
+        assert seen.estimate(reading.pids) > 126 * _MIB
+        assert 60 * _MIB < seen.measure(reading.pids) < 80 * _MIB
+
+
+def borrows_until_opened(fifo: Path) -> str:
+    """Return a program that eats memory, then has a child that uses that until somebody opens the fifo to write."""
+    os.mkfifo(fifo)
+    return f"""
+{_EATS}
+open_first = (os.POSIX_SPAWN_OPEN, 0, {str(fifo)!r}, os.O_RDONLY, 0)
+os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", ":"], {{}}, file_actions=[open_first]), 0)
+here()
+"""
+
+
+def test_a_child_that_borrows_its_parents_memory_has_none_of_its_own(tmp_path: Path) -> None:
+    require_telling_who_borrows()
+    with tree(borrows_until_opened(tmp_path / "fifo")) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        assert settles(lambda: read(running).tasks == 2)
+        pids = read(running).pids
+        assert len(pids) == 2
+        assert 60 * _MIB < seen.estimate(pids) < 80 * _MIB
+        assert 60 * _MIB < seen.measure(pids) < 80 * _MIB
+
+
+def test_where_nobody_tells_who_borrows_it_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(1, "kcmp: Operation not permitted")
+
+    monkeypatch.setattr(process_tree, "call", refuse)
+    with tree(borrows_until_opened(tmp_path / "fifo")) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        assert settles(lambda: read(running).tasks == 2)
+        pids = read(running).pids
+        assert seen.estimate(pids) > 126 * _MIB
+
+        def meanwhile(seconds: float) -> None:
+            assert 0 < seconds < 0.2
+            (tmp_path / "fifo").write_bytes(b"")
+            running.is_here()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(process_tree.time, "sleep", meanwhile)
+            assert 60 * _MIB < seen.measure(pids) < 80 * _MIB
+
+
+def test_a_copy_that_its_parent_waits_for_is_no_borrower() -> None:
+    program = f"""
+import ctypes, signal, platform
+{_EATS.replace("here()", "")}
+number = {{"x86_64": 56, "aarch64": 220}}[platform.machine()]
+flags = ctypes.c_ulong(0x4000 | signal.SIGCHLD)  # CLONE_VFORK, and not CLONE_VM
+if ctypes.CDLL(None).syscall(ctypes.c_long(number), flags, None, None, None, None) == 0:
+    eaten[::4096] = bytes(len(eaten) >> 12)
+    here()
+    wait()
+"""
+    with tree(program) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        pids = read(running).pids
+        assert len(pids) == 2
+        assert seen.estimate(pids) > 126 * _MIB
+        assert seen.measure(pids) > 126 * _MIB
+
+
+def test_what_the_tree_began_with_is_not_counted_as_its_own() -> None:
+    preparation = "inherited = bytearray(64 << 20); inherited[::4096] = bytes(len(inherited) >> 12)"
+    with tree("here()", preparation) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        reading = seen.read()
+        assert reading is not None
+        assert reading.resident_bytes > 63 * _MIB
+        assert seen.estimate(reading.pids) < 2 * _MIB
+
+
+def file_system_of(path: Path) -> str:
+    device = os.stat(path).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return next((line.partition(" - ")[2].split()[0] for line in mounts if line.split()[2] == number), "")
+
+
+def test_files_that_are_mapped_are_not_a_trees_memory(tmp_path: Path) -> None:
+    if file_system_of(tmp_path) == "tmpfs":
+        pytest.skip(f"{tmp_path}: the folder for temporary files is in memory itself, a tmpfs")
+    (tmp_path / "large").write_bytes(bytes(64 * _MIB))
+    program = f"""
+large = open({str(tmp_path / "large")!r}, "rb")
+mapped = mmap.mmap(large.fileno(), 0, prot=mmap.PROT_READ)
+sum(mapped[::4096])
+here()
+"""
+    with tree(program) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        reading = seen.read()
+        assert reading is not None
+        assert reading.resident_bytes > 63 * _MIB
+        assert seen.estimate(reading.pids) < 8 * _MIB
+        assert seen.measure(reading.pids) < 16 * _MIB
+
+
+def test_memory_is_seen_of_a_process_whose_first_thread_has_ended() -> None:
+    program = """
+def other():
+    eaten = bytearray(64 << 20); eaten[::4096] = bytes(len(eaten) >> 12)
+    while open("/proc/self/stat").read().rsplit(")", 1)[1].split()[0] != "Z":
+        time.sleep(0.01)
+    here()
+    time.sleep(1000)
+threading.Thread(target=other).start()
+ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+"""
+    with tree(program) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        reading = seen.read()
+        assert reading is not None
+        assert reading.resident_bytes > 63 * _MIB
+        assert seen.estimate(reading.pids) > 60 * _MIB
+        assert seen.measure(reading.pids) > 60 * _MIB
+
+
+def test_processor_time_is_that_of_the_living_and_of_those_that_were_waited_for() -> None:
+    program = """
+child = os.fork()
+end = time.process_time() + 0.2
+while time.process_time() < end:
+    pass
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+here()
+"""
+    with tree(program) as running:
+        before = read(running).cpu_seconds
+        running.begin()
+        running.is_here()
+        used = read(running).cpu_seconds - before
+        assert 0.35 < used < 1.0
+        time.sleep(0.05)
+        assert read(running).cpu_seconds - before - used <= 0.02
+
+
+def test_a_tree_is_read_no_further_than_was_asked() -> None:
+    with tree("for _ in range(20):\n    if os.fork() == 0:\n        here()\n        wait()") as running:
+        running.begin()
+        for _ in range(20):
+            running.is_here()
+        reading = ProcessTree(running.init_pid).read(most_tasks=8)
+        assert reading is not None
+        assert not reading.is_complete
+        assert reading.tasks == 9
+
+
+def test_processes_that_come_and_go_meanwhile_disturb_no_reading() -> None:
+    program = """
+here()
+while True:
+    child = os.fork()
+    if child == 0:
+        threading.Thread(target=int).start()
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+    with tree(program) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        end = time.monotonic() + 0.5
+        largest = 0
+        while time.monotonic() < end or (largest < 2 and time.monotonic() < end + _PATIENCE):
+            reading = seen.read()
+            assert reading is not None
+            assert reading.tasks >= 1
+            largest = max(largest, reading.tasks)
+            assert seen.estimate(reading.pids) < 32 * _MIB
+            assert seen.measure(reading.pids) < 32 * _MIB
+        assert largest > 1, "no child was ever seen"
+
+
+def test_of_a_tree_that_is_gone_there_is_no_reading() -> None:
+    with tree("here()") as running:
+        seen = ProcessTree(running.init_pid)
+        pids = read(running).pids
+    assert seen.read() is None
+    assert seen.estimate(pids) == 0
+    assert seen.measure(pids) == 0
+    with pytest.raises(ProcessLookupError, match=str(running.init_pid)):
+        ProcessTree(running.init_pid)
+
+
+def test_another_process_with_the_same_number_is_not_taken_for_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tree("here()") as running:
+        seen = ProcessTree(running.init_pid)
+        stat = process_tree._stat(running.init_pid)
+        assert stat is not None
+        monkeypatch.setattr(process_tree, "_stat", lambda pid: stat._replace(born=stat.born + 1))
+        assert seen.read() is None
+
+
+def test_memory_that_may_not_be_measured_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    plainly = process_tree.read_whole
+
+    def refusing(path: str) -> bytes:
+        if path.endswith("smaps_rollup"):
+            raise PermissionError(13, "Permission denied", path)
+        return plainly(path)
+
+    monkeypatch.setattr(process_tree, "read_whole", refusing)
+    with tree(_EATS) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        reading = seen.read()
+        assert reading is not None
+        assert seen.measure(reading.pids) == seen.estimate(reading.pids) > 63 * _MIB
+
+
+def test_what_cannot_be_read_for_want_of_descriptors_is_an_error_and_no_empty_tree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def exhausted(path: str) -> bytes:
+        raise OSError(24, "Too many open files", path)
+
+    with tree("here()") as running:
+        seen = ProcessTree(running.init_pid)
+        monkeypatch.setattr(process_tree, "read_whole", exhausted)
+        with pytest.raises(OSError, match="Too many open files"):
+            seen.read()
+
+
+def test_swap_is_summed_over_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = (
+        b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+        b"/dev/zram0                              partition\t8388604\t\t1024\t\t100\n"
+        b"/swap\\040file                           file\t\t1048572\t\t2048\t\t-2\n"
+    )
+    monkeypatch.setattr(process_tree, "read_whole", lambda path: listing)
+    assert swapped_bytes() == 3 * _MIB
+
+
+def test_whether_children_are_listed_is_what_the_kernel_shows() -> None:
+    assert ListedChildren.are_listed() == os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")

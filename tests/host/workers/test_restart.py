@@ -1,0 +1,82 @@
+"""When a module that died is started again: a table, and what holds for every policy."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.workers.restart import RestartPolicy, RestartState
+
+POLICY = RestartPolicy(initial_delay=1, factor=2, max_delay=5, max_deaths=5, window=100)
+
+
+def after(deaths: list[float], policy: RestartPolicy = POLICY) -> RestartState:
+    state = RestartState()
+    for death in deaths:
+        state = state.after_death(policy, death)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("deaths", "now", "delay", "quarantined"),
+    [
+        ([], 0, 0, False),
+        ([10], 10, 1, False),
+        ([10], 10.25, 0.75, False),
+        ([10], 11, 0, False),
+        ([10], 60, 0, False),
+        ([10, 20], 20, 2, False),
+        ([10, 20, 30], 30, 4, False),
+        ([10, 20, 30, 40], 40, 5, False),
+        ([10, 20, 30, 40, 50], 50, 5, True),
+        # Deaths leave the window one by one, and the delay shrinks with them.
+        ([10, 20, 119.5], 119.5, 2, False),
+        ([10, 20, 130], 130, 1, False),
+        ([10, 20, 30, 40, 141], 141, 1, False),
+        # Quarantine does not end with the window.
+        ([10, 20, 30, 40, 50], 500, 0, True),
+        ([10, 20, 30, 40, 50, 500], 500, 1, True),
+    ],
+)
+def test_deaths_decide_the_delay_and_the_quarantine(
+    deaths: list[float], now: float, delay: float, quarantined: bool
+) -> None:
+    state = after(deaths)
+    assert state.delay(POLICY, now) == pytest.approx(delay)
+    assert state.quarantined is quarantined
+
+
+def test_a_single_death_can_be_the_end() -> None:
+    assert after([1.0], RestartPolicy(max_deaths=1)).quarantined
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"initial_delay": -1}, {"initial_delay": 11}, {"factor": 0.5}, {"max_deaths": 0}, {"window": 0}],
+)
+def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError):
+        RestartPolicy(**wrong)  # type: ignore[arg-type]
+
+
+@given(
+    gaps=st.lists(st.floats(min_value=0, max_value=1000), min_size=1, max_size=200),
+    factor=st.floats(min_value=1, max_value=1e6),
+    max_deaths=st.integers(min_value=1, max_value=200),
+)
+def test_a_delay_is_never_negative_nor_longer_than_the_longest(
+    gaps: list[float], factor: float, max_deaths: int
+) -> None:
+    policy = RestartPolicy(initial_delay=0.1, factor=factor, max_delay=10, max_deaths=max_deaths, window=300)
+    state, now, states = RestartState(), 0.0, []
+    for gap in gaps:
+        now += gap
+        state = state.after_death(policy, now)
+        states.append(state)
+        assert 0 <= state.delay(policy, now) <= 10 + 1e-6
+        assert state.delay(policy, now + 10.001) == 0
+        assert len(state.deaths) <= max(len(gaps), 1)
+    assert all(later.quarantined or not earlier.quarantined for earlier, later in pairwise(states))

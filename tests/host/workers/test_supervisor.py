@@ -1,0 +1,326 @@
+"""A supervisor keeps one module alive as long as that makes sense, and says how each life ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import anyio
+import pytest
+
+from host.workers.conftest import children_of_this_process, with_entry
+from host.workers.waiting import PATIENCE, ended, here
+from paddock.errors import LaunchError, QuarantinedError
+from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
+from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.launcher import LaunchSpec
+from paddock.workers.process import ModuleProcess
+from paddock.workers.restart import RestartPolicy
+from paddock.workers.supervisor import Supervisor
+
+Supervise = Callable[..., Supervisor]
+
+
+class ManualClock:
+    """Time passes when somebody waits for it, and is written down."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.slept: list[float] = []
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(round(seconds, 6))
+        self.time += seconds
+
+
+class StoppedClock(ManualClock):
+    """Time never passes."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.Event().wait()
+
+
+@pytest.fixture
+async def supervise(template_launcher: TemplateLauncher, spec: LaunchSpec) -> AsyncIterator[Supervise]:
+    supervisors: list[Supervisor] = []
+
+    def supervise(function: str = "waits", **settings: object) -> Supervisor:
+        settings = {"clock": ManualClock(), "goodbye_seconds": PATIENCE, "terminate_seconds": PATIENCE, **settings}
+        supervisor = Supervisor(template_launcher, with_entry(spec, function), **settings)  # type: ignore[arg-type]
+        supervisors.append(supervisor)
+        return supervisor
+
+    yield supervise
+    for supervisor in supervisors:
+        await supervisor.stop()
+
+
+async def started(supervisor: Supervisor) -> ModuleProcess:
+    with anyio.fail_after(PATIENCE):
+        return await supervisor.start()
+
+
+async def run_to_its_end(supervisor: Supervisor) -> ExitReport:
+    process = await started(supervisor)
+    await ended(process)
+    process.rpc.close()
+    return supervisor.reports[-1]
+
+
+def hang_up_on(process: ModuleProcess) -> Callable[[], Awaitable[None]]:
+    async def goodbye() -> None:
+        process.rpc.close()
+
+    return goodbye
+
+
+async def test_a_living_process_is_not_started_twice(supervise: Supervise) -> None:
+    supervisor = supervise()
+    processes: list[ModuleProcess] = []
+
+    async def start() -> None:
+        processes.append(await supervisor.start())
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(start)
+    assert len({process.pid for process in processes}) == 1
+    assert supervisor.restarts == 0
+    processes[0].rpc.close()
+
+
+async def test_every_end_is_reported_with_its_evidence(supervise: Supervise) -> None:
+    supervisor = supervise("segfaults")
+    told: list[ExitReport] = []
+    supervisor.on_exit(told.append)
+    process = await started(supervisor)
+    supervisor.call_in_flight = "execute"
+    await ended(process)
+    process.rpc.close()
+    (report,) = supervisor.reports
+    assert told == [report]
+    assert report.reason is ExitReason.SIGNALLED
+    assert report.signal_name == "SIGSEGV"
+    assert report.stderr_tail[0] == "about to fault"
+    assert report.describe().endswith("while running execute")
+    assert supervisor.process is None
+
+
+async def test_the_reason_recorded_before_a_kill_is_the_one_reported(supervise: Supervise) -> None:
+    supervisor = supervise()
+    process = await started(supervisor)
+    await here(process)
+    limit = LimitHit("runtime_max", "30 s", "31 s", "the host's clock")
+    supervisor.end(ExitReason.TIMEOUT, limit)
+    supervisor.end(ExitReason.PROTOCOL)
+    await ended(process)
+    process.rpc.close()
+    (report,) = supervisor.reports
+    assert (report.reason, report.limit, report.signal_name) == (ExitReason.TIMEOUT, limit, "SIGKILL")
+
+
+async def test_a_reason_recorded_for_one_life_does_not_colour_the_next(supervise: Supervise) -> None:
+    supervisor = supervise("exits_with_3")
+    process = await started(supervisor)
+    supervisor.end(ExitReason.TIMEOUT)
+    await ended(process)
+    process.rpc.close()
+    supervisor.end(ExitReason.MEMORY)
+    assert (await run_to_its_end(supervisor)).reason is ExitReason.EXITED
+
+
+async def test_a_start_waits_for_a_process_that_is_being_ended(supervise: Supervise) -> None:
+    supervisor = supervise()
+    first = await started(supervisor)
+    await here(first)
+    supervisor.end(ExitReason.TIMEOUT)
+    second = await started(supervisor)
+    assert second.pid != first.pid
+    assert supervisor.restarts == 1
+    first.rpc.close()
+    second.rpc.close()
+
+
+async def test_each_death_makes_the_next_start_wait_longer_until_the_module_is_quarantined(
+    supervise: Supervise,
+) -> None:
+    clock = ManualClock()
+    policy = RestartPolicy(initial_delay=1, factor=3, max_delay=5, max_deaths=4, window=100)
+    supervisor = supervise("exits_with_3", policy=policy, clock=clock)
+    for _ in range(4):
+        assert not supervisor.quarantined
+        await run_to_its_end(supervisor)
+    assert clock.slept == [1, 3, 5]
+    assert supervisor.quarantined
+    with pytest.raises(QuarantinedError) as refused:
+        await supervisor.start()
+    assert refused.value.deaths == 4
+    assert refused.value.report is supervisor.reports[-1]
+    assert supervisor.restarts == 3
+
+
+async def test_a_launch_that_fails_is_a_death_with_the_step_as_its_reason(supervise: Supervise) -> None:
+    supervisor = supervise("no_such_function", policy=RestartPolicy(max_deaths=2))
+    for _ in range(2):
+        with anyio.fail_after(PATIENCE), pytest.raises(LaunchError):
+            await supervisor.start()
+    assert [report.reason for report in supervisor.reports] == [ExitReason.START] * 2
+    assert "no_such_function" in supervisor.reports[0].describe()
+    assert supervisor.quarantined
+
+
+async def test_a_process_ended_by_the_host_itself_is_no_death(supervise: Supervise) -> None:
+    supervisor = supervise(policy=RestartPolicy(max_deaths=1))
+    process = await started(supervisor)
+    supervisor.end(ExitReason.KILLED_BY_HOST)
+    await ended(process)
+    process.rpc.close()
+    assert supervisor.reports[0].reason is ExitReason.KILLED_BY_HOST
+    assert not supervisor.quarantined
+
+
+async def test_a_goodbye_that_is_understood_is_enough(supervise: Supervise) -> None:
+    supervisor = supervise()
+    process = await started(supervisor)
+    await here(process)
+    await supervisor.stop(hang_up_on(process))
+    (report,) = supervisor.reports
+    assert (report.reason, report.code) == (ExitReason.EXITED, 0)
+
+
+async def test_a_module_that_does_not_answer_its_goodbye_is_terminated(supervise: Supervise) -> None:
+    supervisor = supervise(goodbye_seconds=0.05)
+    process = await started(supervisor)
+    await here(process)
+
+    async def goodbye() -> None:
+        await asyncio.Event().wait()
+
+    await supervisor.stop(goodbye)
+    (report,) = supervisor.reports
+    assert (report.reason, report.signal_name) == (ExitReason.KILLED_BY_HOST, "SIGTERM")
+    process.rpc.close()
+
+
+async def test_a_module_that_ignores_its_termination_is_killed(supervise: Supervise) -> None:
+    supervisor = supervise("ignores_sigterm", terminate_seconds=0.05)
+    process = await started(supervisor)
+    await here(process)
+    with anyio.fail_after(PATIENCE):
+        await supervisor.stop()
+    (report,) = supervisor.reports
+    assert (report.reason, report.signal_name) == (ExitReason.KILLED_BY_HOST, "SIGKILL")
+    process.rpc.close()
+
+
+async def test_a_goodbye_that_fails_is_followed_by_the_end_all_the_same(supervise: Supervise) -> None:
+    supervisor = supervise(goodbye_seconds=0.05)
+    process = await started(supervisor)
+    await here(process)
+
+    async def goodbye() -> None:
+        raise ConnectionError("nobody there")
+
+    with anyio.fail_after(PATIENCE):
+        await supervisor.stop(goodbye)
+    assert supervisor.process is None
+    process.rpc.close()
+
+
+async def test_a_stop_goes_on_when_its_caller_is_cancelled(supervise: Supervise) -> None:
+    supervisor = supervise()
+    process = await started(supervisor)
+    await here(process)
+    with anyio.fail_after(PATIENCE), anyio.CancelScope() as scope:
+        scope.cancel()
+        await supervisor.stop(hang_up_on(process))
+    assert supervisor.reports[0].code == 0
+
+
+async def test_a_stop_whose_task_is_cancelled_natively_ends_the_process_too(supervise: Supervise) -> None:
+    supervisor = supervise("ignores_sigterm")
+    process = await started(supervisor)
+    await here(process)
+    task = asyncio.get_running_loop().create_task(supervisor.stop())
+    await anyio.wait_all_tasks_blocked()
+    task.cancel()
+    with anyio.fail_after(PATIENCE):
+        await asyncio.wait([task])
+    assert (await ended(process)).signal_name == "SIGKILL"
+    process.rpc.close()
+
+
+async def test_a_stop_during_the_pause_before_a_restart_ends_the_pause(supervise: Supervise) -> None:
+    clock = StoppedClock()
+    supervisor = supervise("exits_with_3", clock=clock)
+    await run_to_its_end(supervisor)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+
+            async def start() -> None:
+                with pytest.raises(LaunchError, match="its supervisor was stopped"):
+                    await supervisor.start()
+
+            tasks.start_soon(start)
+            await anyio.wait_all_tasks_blocked()
+            assert len(clock.slept) == 1
+            await supervisor.stop()
+
+
+async def test_a_stop_during_a_launch_leaves_no_process(supervise: Supervise) -> None:
+    supervisor, others = supervise(), children_of_this_process()
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+
+            async def start() -> None:
+                with pytest.raises(LaunchError, match="its supervisor was stopped"):
+                    await supervisor.start()
+
+            tasks.start_soon(start)
+            # A template of a few milliseconds' age has forked nothing yet.
+            while not children_of_this_process() - others:
+                await anyio.lowlevel.checkpoint()
+            await supervisor.stop()
+    assert supervisor.process is None
+
+
+async def test_a_stopped_supervisor_starts_nothing_more_and_can_be_stopped_again(supervise: Supervise) -> None:
+    supervisor = supervise()
+    await supervisor.stop()
+    await supervisor.stop()
+    with pytest.raises(LaunchError, match="its supervisor was stopped"):
+        await supervisor.start()
+
+
+async def test_a_process_that_closed_its_socket_is_reported_by_how_it_ended(supervise: Supervise) -> None:
+    supervisor = supervise("exits_with_3")
+    process = await started(supervisor)
+    with anyio.fail_after(PATIENCE):
+        report = await supervisor.report(process, within=PATIENCE)
+        assert await supervisor.report(process) is report
+    process.rpc.close()
+    assert (report.reason, report.code) == (ExitReason.EXITED, 3)
+
+
+async def test_a_process_that_closed_its_socket_and_lives_on_is_ended_for_it(supervise: Supervise) -> None:
+    supervisor = supervise("waits_after_closing_its_socket")
+    process = await started(supervisor)
+    with anyio.fail_after(PATIENCE):
+        report = await supervisor.report(process, within=0.05)
+    process.rpc.close()
+    assert report.reason is ExitReason.PROTOCOL
+
+
+async def test_a_report_keeps_no_more_of_stderr_than_its_end(supervise: Supervise) -> None:
+    supervisor = supervise("floods")
+    report = await run_to_its_end(supervisor)
+    assert report.stderr_tail[-1] == "last words"
+    assert len(report.stderr_tail) <= 20
+    assert max(map(len, report.stderr_tail)) <= 500
+    assert report.code == os.EX_OK

@@ -1,0 +1,333 @@
+"""A tree stays within its ration by the best means there is, and an end for that is reported as what it was."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import anyio
+import pytest
+
+from host.workers.altered import altered
+from host.workers.conftest import Needs, groups_of_these_tests
+from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, NS_BY_EXEC, Levels, Way
+from host.workers.waiting import PATIENCE, ended, here
+from paddock.errors import LaunchError
+from paddock.workers.exit_report import ExitReason, LimitHit
+from paddock.workers.exit_status import ExitStatus
+from paddock.workers.limits.tree_limits import Ration, RationedProcess, Rationing
+from paddock.workers.limits.watchdog import Watchdog
+from paddock.workers.process import ModuleProcess
+from paddock.workers.supervisor import Supervisor
+from paddock_sandbox.cgroup import Cgroup, CgroupReadings, Controller
+from paddock_sandbox.rlimits import ResourceLimit
+
+MIB = 1 << 20
+MOST = 64 * MIB
+MORE = (("MIB", "256"),)
+
+Supervise = Callable[..., Supervisor]
+Requires = Callable[[Controller], None]
+
+GROUPS = {"control group": True, "watchdog": False}
+
+
+def by(*ways: Way) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("way", ways, ids=str, indirect=True)
+
+
+@pytest.fixture
+async def rationing() -> AsyncIterator[Rationing]:
+    watchdog = Watchdog()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watchdog.run)
+        yield Rationing(watchdog)
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+def requires(levels: Levels) -> Requires:
+    """Skip a test where no control groups with a controller can be made."""
+
+    def requires(controller: Controller) -> None:
+        for problem in levels.groups.problems:
+            if problem.controller == controller:
+                pytest.skip(str(problem))
+
+    return requires
+
+
+@pytest.fixture
+async def supervise(levels: Levels, way: Way, scratch: Path, rationing: Rationing) -> AsyncIterator[Supervise]:
+    """Supervise a function of the test worker that has a ration; with control groups, unless it is said otherwise."""
+    stops = []
+
+    def supervise(function: str, ration: Ration, *, groups: bool = True, **parts: object) -> Supervisor:
+        launcher = levels.launcher(way, groups=groups)
+        spec = replace(levels.spec(way.level, scratch, function, **parts), ration=ration)  # type: ignore[arg-type]
+        supervisor = Supervisor(launcher, spec, rationing=rationing, goodbye_seconds=0, terminate_seconds=0)
+        stops.extend((supervisor.stop, launcher.aclose))
+        return supervisor
+
+    yield supervise
+    for stop in stops:
+        await stop()
+
+
+async def begun(supervisor: Supervisor) -> ModuleProcess:
+    """Return the process once it is where it waits to be told to begin, and tell it."""
+    with anyio.fail_after(PATIENCE):
+        process = await supervisor.start()
+    await here(process)
+    process.rpc.send(b".")
+    return process
+
+
+async def run_out(supervisor: Supervisor) -> ExitStatus:
+    process = await begun(supervisor)
+    status = await ended(process)
+    process.rpc.close()
+    return status
+
+
+@pytest.mark.parametrize("by_means", GROUPS)
+async def test_a_worker_that_takes_too_much_memory_is_ended_for_it(
+    supervise: Supervise, way: Way, requires: Requires, by_means: str
+) -> None:
+    if GROUPS[by_means] and way == BWRAP:
+        pytest.skip("bwrap: in its namespaces no groups can be made")
+    if GROUPS[by_means]:
+        requires("memory")
+    supervisor = supervise("eats_memory", Ration(memory_max=MOST), groups=GROUPS[by_means], environ=MORE)
+    await run_out(supervisor)
+    (report,) = supervisor.reports
+    assert report.reason is ExitReason.MEMORY
+    assert report.limit is not None
+    assert (report.limit.name, report.limit.configured) == ("memory_max", "64 MiB")
+    assert report.limit.observed.endswith("MiB") and float(report.limit.observed.split()[0]) > 60
+    assert report.limit.mechanism == ("cgroup memory" if GROUPS[by_means] else "watchdog")
+
+
+@by(NS, LANDLOCK)
+async def test_a_worker_within_its_memory_is_left_alone(supervise: Supervise, requires: Requires) -> None:
+    requires("memory")
+    supervisor = supervise("eats_memory", Ration(memory_max=512 * MIB), environ=MORE)
+    process = await begun(supervisor)
+    with anyio.fail_after(PATIENCE):
+        assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"full"
+    process.rpc.close()
+    await ended(process)
+    assert supervisor.reports[0].reason is ExitReason.EXITED
+    assert supervisor.reports[0].limit is None
+
+
+@by(NS)
+async def test_files_in_the_private_folder_are_memory(supervise: Supervise, requires: Requires) -> None:
+    requires("memory")
+    supervisor = supervise("fills_its_folder", Ration(memory_max=MOST), environ=MORE, tmp_bytes=1 << 30)
+    await run_out(supervisor)
+    assert supervisor.reports[0].reason is ExitReason.MEMORY
+
+
+@by(NS, LANDLOCK)
+async def test_an_end_of_its_own_is_no_end_for_memory_though_a_child_was_killed_for_it(
+    supervise: Supervise, requires: Requires
+) -> None:
+    requires("memory")
+    supervisor = supervise("eats_memory_by_its_child", Ration(memory_max=MOST), environ=MORE)
+    status = await run_out(supervisor)
+    report = supervisor.reports[0]
+    if status.code is None:
+        assert report.reason is ExitReason.MEMORY  # version 2 ends the whole group
+    else:
+        assert (report.reason, report.code, report.limit) == (ExitReason.EXITED, 0, None)
+
+
+@by(NS, NS_BY_EXEC, LANDLOCK, NONE)
+async def test_a_worker_has_no_more_children_than_its_control_group_allows(
+    supervise: Supervise, requires: Requires
+) -> None:
+    requires("pids")
+    supervisor = supervise("forks", Ration(tasks_max=8), environ=(("CHILDREN", "20"),))
+    process = await begun(supervisor)
+    with anyio.fail_after(PATIENCE):
+        assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"0007"  # it is itself the eighth
+    process.rpc.close()
+    assert (await ended(process)).code == 0
+
+
+@by(LANDLOCK, NONE)
+async def test_without_control_groups_too_many_children_are_the_end(supervise: Supervise) -> None:
+    ration = Ration(tasks_max=8, watches_tasks=True)
+    supervisor = supervise("forks", ration, groups=False, environ=(("CHILDREN", "20"),))
+    await run_out(supervisor)
+    (report,) = supervisor.reports
+    assert report.reason is ExitReason.TASKS
+    assert report.limit == LimitHit("tasks_max", "8", report.limit.observed if report.limit else "", "watchdog")
+
+
+@by(NS, BWRAP)
+async def test_without_control_groups_a_namespace_of_users_bounds_the_children(supervise: Supervise) -> None:
+    supervisor = supervise(
+        "forks", Ration(), groups=False, environ=(("CHILDREN", "20"),), rlimits=(ResourceLimit("NPROC", 9),)
+    )
+    process = await begun(supervisor)
+    with anyio.fail_after(PATIENCE):
+        born = int(await asyncio.get_running_loop().sock_recv(process.rpc, 4))
+    assert 0 < born < 9
+    process.rpc.close()
+    assert (await ended(process)).code == 0
+
+
+@by(NS, LANDLOCK)
+async def test_all_limits_of_a_ration_are_in_the_control_group_before_the_entry_can_pass_them(
+    supervise: Supervise, levels: Levels
+) -> None:
+    asked: list[dict[str, object]] = []
+    supervisor = supervise("waits", Ration(memory_max=MOST, tasks_max=8, cpu_quota=0.5))
+    limit = Cgroup.limit
+
+    def note(group: Cgroup, **limits: object) -> None:
+        asked.append(limits)
+        limit(group, **limits)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Cgroup, "limit", note)
+        with anyio.fail_after(PATIENCE):
+            process = await supervisor.start()
+    have = levels.groups.controllers
+    assert asked == [
+        {
+            "memory_max": MOST if "memory" in have else None,
+            "tasks_max": 9 if "pids" in have else None,  # its init is in the group too
+            "cpu_quota": 0.5 if "cpu" in have else None,
+        }
+    ]
+    process.rpc.close()
+    await ended(process)
+
+
+@by(NS, LANDLOCK)
+async def test_a_limit_that_cannot_be_set_is_a_start_that_failed(supervise: Supervise, requires: Requires) -> None:
+    requires("memory")
+    supervisor = supervise("waits", Ration(memory_max=MOST))
+
+    def refuse(group: Cgroup, **limits: object) -> None:
+        raise OSError(errno.EXDEV, "injected")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Cgroup, "limit", refuse)
+        with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as failed:
+            await supervisor.start()
+    assert (failed.value.step, failed.value.errno) == ("limits", errno.EXDEV)
+    with anyio.fail_after(PATIENCE):
+        while not supervisor.reports:
+            await anyio.sleep(0.01)
+    assert supervisor.reports[0].reason is ExitReason.START
+    assert "injected" in supervisor.reports[0].describe()
+
+
+@by(NS, NS_BY_EXEC, LANDLOCK)
+@pytest.mark.parametrize("function", ["returns", "segfaults", "no_such_function"])
+async def test_a_control_group_is_removed_however_the_worker_ended(
+    levels: Levels, way: Way, needs: Needs, scratch: Path, requires: Requires, function: str
+) -> None:
+    requires("memory")
+    launcher = levels.launcher(way)
+    seen: set[str] = set()
+    try:
+        with anyio.fail_after(PATIENCE):
+            process = await launcher.launch(levels.spec(way.level, scratch, function))
+            seen = {part.directory for part in process.cgroup.parts} if process.cgroup else set()
+        await ended(process)
+        process.rpc.close()
+    except LaunchError as error:
+        assert (function, error.step) == ("no_such_function", "runtime")
+    finally:
+        await launcher.aclose()
+    assert bool(seen) is (function != "no_such_function")
+    with anyio.fail_after(PATIENCE):
+        while groups_of_these_tests(levels.groups):
+            await anyio.sleep(0.01)
+
+
+@by(NS, LANDLOCK)
+async def test_every_process_of_the_tree_is_in_its_control_group(
+    levels: Levels, way: Way, scratch: Path, requires: Requires
+) -> None:
+    requires("memory")
+    launcher = levels.launcher(way)
+    with anyio.fail_after(PATIENCE):
+        process = await launcher.launch(levels.spec(way.level, scratch, "forks", environ=(("CHILDREN", "3"),)))
+    await here(process)
+    process.rpc.send(b".")
+    with anyio.fail_after(PATIENCE):
+        assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"0003"
+    assert process.cgroup is not None
+    assert process.cgroup.processes() >= {process.pid, process.init_pid}
+    assert len(process.cgroup.processes()) == 5
+    await process.stop(0)
+    process.rpc.close()
+    await launcher.aclose()
+
+
+@by(NS)
+async def test_a_worker_that_could_not_get_into_its_control_group_does_not_start(
+    levels: Levels, way: Way, scratch: Path, tmp_path: Path, requires: Requires
+) -> None:
+    requires("memory")
+    # Where it is opened, by whoever makes the group.
+    code = """
+from paddock_sandbox.cgroup import group
+def doors(self):
+    raise OSError(18, "injected")
+group.Cgroup.doors = doors
+"""
+    launcher = levels.launcher(way)
+    runtime = altered(levels.runtime, tmp_path, "lockdown", code)
+    try:
+        with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as failed:
+            await launcher.launch(levels.spec(way.level, scratch, runtime=runtime))
+    finally:
+        await launcher.aclose()
+    assert (failed.value.step, failed.value.errno) == ("namespaces", 18)
+
+
+READINGS = CgroupReadings(memory_peak=MOST, memory_kills=2)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (ExitStatus(None, signal.SIGKILL, 1.0, used=READINGS), ExitReason.MEMORY),
+        (ExitStatus(None, None, 1.0, used=READINGS), ExitReason.MEMORY),  # its init was the one
+        (ExitStatus(None, signal.SIGSEGV, 1.0, used=READINGS), None),
+        (ExitStatus(0, None, 1.0, used=READINGS), None),
+        (ExitStatus(1, None, 1.0, used=READINGS), None),
+        (ExitStatus(None, signal.SIGKILL, 1.0, used=replace(READINGS, memory_kills=0)), None),
+        (ExitStatus(None, signal.SIGKILL, 1.0, used=replace(READINGS, memory_kills=None)), None),
+        (ExitStatus(None, signal.SIGKILL, 1.0), None),
+    ],
+)
+def test_an_end_is_for_memory_when_the_kernel_killed_for_it(status: ExitStatus, reason: ExitReason | None) -> None:
+    found = RationedProcess(None, Ration(memory_max=MOST)).end(status)
+    assert (found[0] if found else None) is reason
+    if found:
+        assert found[1] == LimitHit("memory_max", "64 MiB", "64 MiB", "cgroup memory")
+
+
+def test_a_peak_that_the_kernel_does_not_tell_is_left_out() -> None:
+    status = ExitStatus(None, signal.SIGKILL, 1.0, used=CgroupReadings(memory_kills=1))
+    found = RationedProcess(None, Ration(memory_max=MOST)).end(status)
+    assert found is not None and found[1].observed == ""
+
+
+async def test_what_is_not_limited_is_not_watched() -> None:
+    watchdog = Watchdog()
+    Rationing(watchdog).begin(SimpleNamespace(init_pid=0, cgroup=None), Ration(tasks_max=8), lambda *_: None)
+    assert not watchdog._watches

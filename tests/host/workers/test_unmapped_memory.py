@@ -1,0 +1,138 @@
+"""What a tree holds and does not map is counted, and each thing once, whoever has it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from host.workers.trees import RunningTree, tree
+from paddock.workers.limits import unmapped_memory
+from paddock.workers.limits.process_tree import ProcessTree
+from paddock.workers.limits.unmapped_memory import SOCKET_MOST, UnmappedMemory, record_locks
+from paddock_sandbox.socket_memory import open_inquiry
+from paddock_sandbox.syscalls import call
+
+_KIB, _MIB = 1 << 10, 1 << 20
+_ALL = 1 << 40
+_SLACK = 128 * _KIB  # what the program needs besides
+
+_PREPARED = """
+import fcntl, select, socket, struct, tempfile
+libc = ctypes.CDLL(None)
+def filled():
+    ends = socket.socketpair()
+    ends[0].setblocking(False)
+    try:
+        while True:
+            ends[0].send(bytes(1 << 14))
+    except BlockingIOError:
+        return ends
+def lock(count):
+    file = tempfile.TemporaryFile()
+    for start in range(0, 2 * count, 2):
+        fcntl.fcntl(file, fcntl.F_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, start, 1, 0))
+    return file
+kept = filled()
+del kept
+here()
+os.read(begin[0], 1)
+"""
+
+
+def _pids(subject: RunningTree) -> tuple[int, ...]:
+    reading = ProcessTree(subject.init_pid).read()
+    assert reading is not None
+    return reading.pids
+
+
+def _more(act: str) -> int:
+    """Return how much more is counted of a tree that has acted."""
+    with tree(f"{_PREPARED}{act}\nhere()") as subject:
+        count = UnmappedMemory()
+        try:
+            subject.begin()
+            subject.is_here()
+            before = count.held_by(_pids(subject), _ALL)
+            subject.begin()
+            subject.is_here()
+            return count.held_by(_pids(subject), _ALL) - before
+        finally:
+            count.close()
+
+
+def _can_compare() -> bool:
+    """Return whether the kernel tells that two descriptors are of one file; containers refuse it."""
+    try:
+        return call("kcmp", os.getpid(), os.getpid(), 0, 0, 0) == 0
+    except OSError:
+        return False
+
+
+_BY_TWO = "\nif os.fork() == 0: wait()"
+
+
+@pytest.mark.parametrize("shared", ["", _BY_TWO], ids=["by one", "by two"])
+@pytest.mark.parametrize(
+    ("act", "least", "most"),
+    [
+        ("kept = [filled() for _ in range(8)]", 8 * 160 * _KIB, 8 * SOCKET_MOST),
+        ("kept = [os.pipe() for _ in range(20)]", 20 * 64 * _KIB, 20 * 70 * _KIB),
+        ("kept = [libc.inotify_init1(0) for _ in range(2)]", 16 * _MIB, 17 * _MIB),
+        (
+            r"kept = [libc.inotify_init1(0) for _ in range(2)]; libc.prctl(15, b'\rVmPTE: -999999')",
+            16 * _MIB,
+            17 * _MIB,
+        ),
+        (
+            "ends = [select.epoll() for _ in range(40)]\n[e.register(f) for e in ends[20:] for f in ends[:20]]",
+            0,
+            _MIB,
+        ),
+    ],
+    ids=["sockets", "pipes", "events", "a name that looks like a count", "watches"],
+)
+def test_what_is_kept_for_a_tree_is_counted_once(act: str, least: int, most: int, shared: str) -> None:
+    own = 400 * _KIB if shared else 0  # the second process's tables and mappings
+    if shared and "inotify" in act and not _can_compare():
+        most *= 2  # what may be two queues counts as two
+    assert least <= _more(act + shared) <= most + _SLACK + own
+
+
+def test_nothing_more_is_counted_of_a_tree_that_does_nothing() -> None:
+    assert _more("pass") < _SLACK
+
+
+def test_a_descriptor_that_is_on_its_way_counts_for_the_most_it_can_hold() -> None:
+    act = "near, far = socket.socketpair()\nsocket.send_fds(near, [b'x'], [0, 0])"
+    assert _more(act) >= 8 * _MIB
+
+
+def test_the_counting_ends_once_it_is_beyond_what_was_asked() -> None:
+    with tree(f"{_PREPARED}kept = [os.pipe() for _ in range(200)]\nhere()") as subject:
+        subject.begin()
+        subject.is_here()
+        subject.begin()
+        subject.is_here()
+        assert _MIB < UnmappedMemory().held_by(_pids(subject), _MIB) < 2 * _MIB
+
+
+def test_sockets_out_of_sight_for_long_are_beyond_any_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unmapped_memory, "_HIDDEN_SECONDS", 0.0)
+    # Of a namespace that others share all of theirs are in no process of the tree, as if they were on their way.
+    count = UnmappedMemory(open_inquiry())
+    assert count.held_by((), _ALL) < _ALL
+    assert count.held_by((), _ALL) == _ALL + 1
+    count.close()
+
+
+def test_record_locks_are_counted_up_to_what_was_asked() -> None:
+    with tree(f"{_PREPARED}kept = lock(300)\nhere()") as subject:
+        subject.begin()
+        subject.is_here()
+        assert record_locks(_pids(subject), 1000) == 0
+        subject.begin()
+        subject.is_here()
+        assert record_locks(_pids(subject), 1000) == 300
+        assert 100 < record_locks(_pids(subject), 100) <= 300
+        assert record_locks((subject.init_pid,), 1000) == 0

@@ -1,0 +1,518 @@
+"""The watchdog tells once of a tree that is beyond a limit, of no other, and keeps nobody waiting for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from host.workers.trees import require_telling_who_borrows, tree
+from paddock.workers.exit_report import LimitHit
+from paddock.workers.limits import watchdog
+from paddock.workers.limits.process_tree import TreeReading
+from paddock.workers.limits.watchdog import INTERVAL, Watch, Watchdog, WatchedLimits
+
+_MIB = 1 << 20
+_PATIENCE = 60.0
+
+Running = Callable[[Watchdog], AbstractAsyncContextManager[None]]
+
+
+class StepClock:
+    """Time passes only when the test says so."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self._sleepers: list[tuple[float, asyncio.Event]] = []
+
+    @property
+    def sleepers(self) -> int:
+        return len(self._sleepers)
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        woken = asyncio.Event()
+        self._sleepers.append((self.time + seconds, woken))
+        await woken.wait()
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, and return once everybody who woke up has done what there was to do."""
+        self.time += seconds
+        for sleeper in [each for each in self._sleepers if each[0] <= self.time + 1e-9]:
+            self._sleepers.remove(sleeper)
+            sleeper[1].set()
+        await settled()
+
+
+async def settled() -> None:
+    for _ in range(50):
+        await anyio.lowlevel.checkpoint()
+
+
+class ScriptedTree:
+    """A tree that is read as the test says, and counts how often it is asked what costs more."""
+
+    def __init__(self, resident: int = 0, *, tasks: int = 1, estimate: int = 0, measured: Sequence[int] = ()) -> None:
+        self.reading: TreeReading | None = TreeReading((7,), tasks, 0.0, resident)
+        self.error: OSError | None = None
+        self.estimated = estimate
+        self.measured = list(measured)
+        self.read_count = 0
+        self.estimates = 0
+        self.measurements = 0
+
+    def uses(self, cpu_seconds: float) -> None:
+        self.reading = TreeReading((7,), 1, cpu_seconds, 0)
+
+    def read(self, most_tasks: int | None = None) -> TreeReading | None:
+        self.read_count += 1
+        if self.error is not None:
+            raise self.error
+        return self.reading
+
+    def estimate(self, pids: Iterable[int]) -> int:
+        self.estimates += 1
+        return self.estimated
+
+    def measure(self, pids: Iterable[int]) -> int:
+        self.measurements += 1
+        return self.measured.pop(0)
+
+
+class Bench:
+    """A watchdog with a clock of the test's own, and trees by number."""
+
+    def __init__(self) -> None:
+        self.clock = StepClock()
+        self.trees: dict[int, ScriptedTree] = {}
+        self.hits: list[tuple[int, LimitHit]] = []
+        self.watchdog = Watchdog(clock=self.clock, tree_of=self.trees.__getitem__)
+
+    def watch(self, tree: ScriptedTree, memory_max: int | None = 64 * _MIB, tasks_max: int | None = 32) -> Watch:
+        number = len(self.trees)
+        self.trees[number] = tree
+        limits = WatchedLimits(memory_max, tasks_max)
+        return self.watchdog.watch(number, limits, lambda hit: self.hits.append((number, hit)))
+
+    async def look(self) -> None:
+        """Have every tree looked at once more, and whatever measuring that begins finished."""
+        await self.clock.advance(INTERVAL)
+        with anyio.fail_after(_PATIENCE):
+            # Those who sleep now are the watchdog, and trees that wait for their second look.
+            while any(watch.is_being_measured for watch in self.watchdog._watches):
+                await self.clock.advance(watchdog._SECOND_LOOK_SECONDS)
+                await anyio.sleep(0.001)
+        await settled()
+
+
+@asynccontextmanager
+async def running(watchdog: Watchdog) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watchdog.run)
+        await settled()
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_tree_that_is_surely_below_is_asked_for_nothing_dear() -> None:
+    bench = Bench()
+    small = ScriptedTree(resident=63 * _MIB)
+    watch = bench.watch(small)
+    async with running(bench.watchdog):
+        for _ in range(3):
+            await bench.look()
+    assert small.read_count == 4
+    assert (small.estimates, small.measurements) == (0, 0)
+    assert watch.peak_memory == 63 * _MIB
+    assert bench.hits == []
+
+
+async def test_files_and_what_was_inherited_are_ruled_out_without_measuring() -> None:
+    bench = Bench()
+    mapped = ScriptedTree(resident=900 * _MIB, estimate=10 * _MIB)
+    watch = bench.watch(mapped)
+    async with running(bench.watchdog):
+        await bench.look()
+    assert mapped.measurements == 0
+    assert watch.peak_memory == 10 * _MIB
+    assert bench.hits == []
+
+
+async def test_a_tree_beyond_its_memory_is_told_of_once() -> None:
+    bench = Bench()
+    hog = ScriptedTree(resident=90 * _MIB, estimate=80 * _MIB, measured=[70 * _MIB, 72 * _MIB + 512 * 1024])
+    watch = bench.watch(hog)
+    async with running(bench.watchdog):
+        for _ in range(3):
+            await bench.look()
+    assert bench.hits == [(0, LimitHit("memory_max", "64 MiB", "72.5 MiB", "watchdog"))]
+    assert watch.is_stopped
+    assert watch.peak_memory == 72 * _MIB + 512 * 1024
+    assert hog.measurements == 2
+
+
+async def test_what_is_shared_between_processes_is_no_excess() -> None:
+    bench = Bench()
+    watch = bench.watch(ScriptedTree(resident=90 * _MIB, estimate=80 * _MIB, measured=[60 * _MIB] * 3))
+    async with running(bench.watchdog):
+        await bench.look()
+        await bench.look()
+    assert bench.hits == []
+    assert watch.peak_memory == 60 * _MIB
+
+
+async def test_an_excess_that_is_over_at_the_second_look_does_not_count() -> None:
+    bench = Bench()
+    watch = bench.watch(ScriptedTree(resident=90 * _MIB, estimate=80 * _MIB, measured=[70 * _MIB, 40 * _MIB] * 3))
+    async with running(bench.watchdog):
+        await bench.look()
+        await bench.look()
+    assert bench.hits == []
+    assert not watch.is_stopped
+    assert watch.peak_memory == 40 * _MIB
+
+
+async def test_memory_that_is_swapped_out_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "swapped_bytes", lambda: 60 * _MIB)
+    bench = Bench()
+    bench.watch(ScriptedTree(resident=30 * _MIB, estimate=80 * _MIB, measured=[80 * _MIB] * 2))
+    other = ScriptedTree(resident=30 * _MIB, estimate=31 * _MIB)
+    watch = bench.watch(other)
+    async with running(bench.watchdog):
+        await bench.look()
+    assert [number for number, _ in bench.hits] == [0]
+    assert other.estimates == 2
+    assert watch.peak_memory == 31 * _MIB
+
+
+async def test_too_many_tasks_are_told_of_at_the_first_look() -> None:
+    bench = Bench()
+    bench.watch(ScriptedTree(tasks=33))
+    bench.watch(ScriptedTree(tasks=32))
+    endless = ScriptedTree()
+    endless.reading = TreeReading((7,) * 40, 40, 0.0, 0, is_complete=False)
+    bench.watch(endless)
+    async with running(bench.watchdog):
+        await bench.look()
+    assert bench.hits == [
+        (0, LimitHit("tasks_max", "32", "33", "watchdog")),
+        (2, LimitHit("tasks_max", "32", "40 or more", "watchdog")),
+    ]
+
+
+async def test_a_tree_without_limits_is_never_told_of() -> None:
+    bench = Bench()
+    watch = bench.watch(ScriptedTree(resident=1 << 40, tasks=4000), memory_max=None, tasks_max=None)
+    async with running(bench.watchdog):
+        await bench.look()
+    assert bench.hits == []
+    assert watch.peak_memory == 1 << 40
+
+
+async def test_a_stopped_watch_is_silent_even_in_the_middle_of_a_measurement() -> None:
+    bench = Bench()
+    hog = ScriptedTree(resident=90 * _MIB, estimate=80 * _MIB, measured=[80 * _MIB] * 2)
+    watch = bench.watch(hog)
+    async with running(bench.watchdog):
+        with anyio.fail_after(_PATIENCE):
+            while bench.clock.sleepers < 2:  # the watchdog itself, and this tree between its two looks
+                await anyio.sleep(0.001)
+        watch.stop()
+        await bench.look()
+    assert hog.measurements == 1
+    assert bench.hits == []
+
+
+async def test_a_tree_that_is_gone_is_watched_no_longer() -> None:
+    bench = Bench()
+    gone = ScriptedTree()
+    watch = bench.watch(gone)
+    async with running(bench.watchdog):
+        gone.reading = None
+        await bench.look()
+        assert watch.is_stopped
+        count = gone.read_count
+        await bench.look()
+    assert gone.read_count == count
+    assert bench.hits == []
+
+
+async def test_a_callback_that_fails_leaves_the_others_watched(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+
+    def fail(hit: LimitHit) -> None:
+        raise RuntimeError("no")
+
+    bench.trees[0] = ScriptedTree(tasks=99)
+    bench.watchdog.watch(0, WatchedLimits(tasks_max=1), fail)
+    later = ScriptedTree()
+    bench.watch(later)
+    async with running(bench.watchdog):
+        await bench.look()
+        later.reading = TreeReading((7,), 99, 0.0, 0)
+        await bench.look()
+    assert [number for number, _ in bench.hits] == [1]
+    assert "tasks_max failed" in caplog.text
+
+
+async def test_a_tree_that_cannot_be_read_is_told_of_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    unreadable = ScriptedTree(tasks=99)
+    unreadable.error = OSError(24, "Too many open files", "/proc/7/stat")
+    watch = bench.watch(unreadable)
+    with caplog.at_level(logging.WARNING):
+        async with running(bench.watchdog):
+            await bench.look()
+            await bench.look()
+            assert not watch.is_stopped
+            assert caplog.text.count("Too many open files") == 1
+            unreadable.error = None
+            await bench.look()
+    assert [number for number, _ in bench.hits] == [0]
+
+
+async def test_a_tree_that_keeps_its_memory_locked_is_judged_by_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "_MEASURE_SECONDS", 0.05)
+    released = threading.Event()
+
+    class LockedTree(ScriptedTree):
+        def measure(self, pids: Iterable[int]) -> int:
+            released.wait(_PATIENCE)
+            return 0
+
+    bench = Bench()
+    bench.watch(LockedTree(resident=90 * _MIB, estimate=80 * _MIB))
+    other = ScriptedTree()
+    bench.watch(other)
+    try:
+        async with running(bench.watchdog):
+            await bench.look()
+            assert [number for number, _ in bench.hits] == [0]
+            assert bench.hits[0][1].observed == "80 MiB"
+            count = other.read_count
+            await bench.look()
+            assert other.read_count > count
+    finally:
+        released.set()
+
+
+async def test_a_measurement_that_takes_long_delays_no_other_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
+    class SlowTree(ScriptedTree):
+        def measure(self, pids: Iterable[int]) -> int:
+            released.wait(_PATIENCE)
+            return 60 * _MIB
+
+    bench = Bench()
+    slow = SlowTree(resident=90 * _MIB, estimate=80 * _MIB)
+    bench.watch(slow)
+    other = ScriptedTree()
+    bench.watch(other)
+    async with running(bench.watchdog):
+        other.reading = TreeReading((7,), 99, 0.0, 0)
+        await bench.clock.advance(INTERVAL)
+        assert [number for number, _ in bench.hits] == [1]
+        assert slow.read_count > 2, "it is still looked at"
+        released.set()
+        await bench.look()
+    assert len(bench.hits) == 1
+
+
+async def test_a_tree_is_busy_as_long_as_it_uses_processor_time() -> None:
+    bench = Bench()
+    worker = ScriptedTree()
+    watch = bench.watch(worker)
+    assert watch.activity == "busy"
+    async with running(bench.watchdog):
+        assert watch.activity == "busy"
+        for step in range(1, 10):
+            worker.uses(step * 0.01)
+            await bench.look()
+            assert watch.activity == "busy"
+        for _ in range(4):
+            await bench.look()
+        assert watch.activity == "busy", "it was, within the last second"
+        for _ in range(2):
+            await bench.look()
+        assert watch.activity == "blocked"
+        worker.uses(0.5)
+        await bench.look()
+        assert watch.activity == "busy"
+
+
+async def test_a_watchdog_with_nothing_to_watch_sleeps_until_there_is() -> None:
+    bench = Bench()
+    async with running(bench.watchdog):
+        assert bench.clock.sleepers == 0
+        watch = bench.watch(ScriptedTree())
+        await settled()
+        assert bench.clock.sleepers == 1
+        watch.stop()
+        await bench.look()
+        assert bench.clock.sleepers == 0
+
+
+async def test_a_watchdog_can_be_cancelled_anywhere_and_run_again() -> None:
+    bench = Bench()
+    hog = ScriptedTree(resident=90 * _MIB, estimate=80 * _MIB, measured=[80 * _MIB] * 9)
+    bench.watch(hog)
+    async with running(bench.watchdog):
+        with anyio.fail_after(_PATIENCE):
+            while bench.clock.sleepers < 2:
+                await anyio.sleep(0.001)
+    assert bench.hits == []
+    async with running(bench.watchdog):
+        await bench.look()
+    assert [number for number, _ in bench.hits] == [0]
+
+
+async def test_others_on_the_loop_get_their_turn_between_trees() -> None:
+    class SlowlyRead(ScriptedTree):
+        def read(self, most_tasks: int | None = None) -> TreeReading | None:
+            time.sleep(0.002)
+            return super().read(most_tasks)
+
+    bench = Bench()
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    for _ in range(20):
+        bench.watch(SlowlyRead())
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(others)
+        await settled()
+        before = turns
+        await bench.watchdog._look_at_all()
+        assert turns - before >= 20
+        tasks.cancel_scope.cancel()
+
+
+# -- real trees ------------------------------------------------------------------------------------
+
+
+async def first_hit(program: str, limits: WatchedLimits, patience: float = _PATIENCE) -> LimitHit | None:
+    """Watch a real tree and return the limit it passes, or None when it passes none while it is watched."""
+    hit = asyncio.get_running_loop().create_future()
+    dog = Watchdog()
+    with tree(program) as subject:
+        dog.watch(subject.init_pid, limits, hit.set_result)
+        async with running(dog):
+            subject.begin()
+            with anyio.move_on_after(patience):
+                return await hit
+    return None
+
+
+_EATS = "eaten = []\nwhile len(eaten) < 48:\n    eaten.append(bytearray(os.urandom(4 << 20)))\n    time.sleep(0.01)"
+
+
+async def test_a_real_tree_that_eats_memory_is_told_of() -> None:
+    hit = await first_hit(_EATS, WatchedLimits(memory_max=64 * _MIB))
+    assert hit is not None
+    assert (hit.name, hit.configured, hit.mechanism) == ("memory_max", "64 MiB", "watchdog")
+    assert hit.observed.endswith("MiB")
+    assert 64 <= float(hit.observed.split()[0]) < 220
+
+
+async def test_memory_spread_over_daemons_that_left_their_session_is_summed() -> None:
+    program = """
+for _ in range(4):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() != 0:
+            os._exit(0)
+        eaten = os.urandom(24 << 20)
+        wait()
+"""
+    hit = await first_hit(program, WatchedLimits(memory_max=64 * _MIB))
+    assert hit is not None
+    assert hit.name == "memory_max"
+    assert await first_hit(program.replace("24 << 20", "4 << 20"), WatchedLimits(memory_max=64 * _MIB), 1.0) is None
+
+
+async def test_a_real_tree_that_forks_too_often_is_told_of() -> None:
+    program = "for _ in range(24):\n    if os.fork() == 0:\n        os.setsid()\n        wait()"
+    hit = await first_hit(program, WatchedLimits(tasks_max=16))
+    assert hit is not None
+    assert (hit.name, hit.configured) == ("tasks_max", "16")
+    assert await first_hit(program, WatchedLimits(tasks_max=25), 0.7) is None
+
+
+@pytest.mark.parametrize("is_measured", [True, False], ids=["measured", "no time to measure"])
+async def test_a_tree_near_its_limit_may_start_programs_all_the_time(
+    is_measured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_measured:  # as on a machine that has too much else to do
+        require_telling_who_borrows()
+        monkeypatch.setattr(watchdog, "_MEASURE_SECONDS", 0.0)
+    program = """
+import subprocess
+eaten = os.urandom(40 << 20)
+while True:
+    subprocess.run(["/bin/sh", "-c", ":"], stdin=subprocess.DEVNULL, check=True)
+    here()
+"""
+    hits: list[LimitHit] = []
+    dog = Watchdog()
+    with tree(program) as subject:
+        watch = dog.watch(subject.init_pid, WatchedLimits(memory_max=64 * _MIB), hits.append)
+        async with running(dog):
+            subject.begin()
+            end = time.monotonic() + 1.5
+            started = 0
+            while started <= 3 or time.monotonic() < end:
+                with anyio.fail_after(_PATIENCE):
+                    await anyio.to_thread.run_sync(subject.is_here)
+                started += 1
+    assert hits == []
+    assert 40 * _MIB < watch.peak_memory < 64 * _MIB
+
+
+async def test_a_real_tree_is_busy_while_it_computes_and_blocked_while_it_waits() -> None:
+    program = """
+os.set_blocking(begin[0], False)
+while True:
+    try:
+        os.read(begin[0], 1)
+        break
+    except BlockingIOError:
+        pass
+here()
+"""
+    dog = Watchdog()
+    with tree(program) as subject:
+        watch = dog.watch(subject.init_pid, WatchedLimits(), lambda hit: None)
+        async with running(dog):
+            with anyio.fail_after(_PATIENCE):
+                while watch.activity != "blocked":
+                    await anyio.sleep(0.05)
+                subject.begin()
+                while watch.activity != "busy":
+                    await anyio.sleep(0.05)
+                subject.begin()
+                await anyio.to_thread.run_sync(subject.is_here)
+                while watch.activity != "blocked":
+                    await anyio.sleep(0.05)
+    assert watch.peak_memory > _MIB
+
+
+async def test_nothing_that_is_gone_can_be_watched() -> None:
+    with tree("here()") as subject:
+        pass
+    with pytest.raises(ProcessLookupError):
+        Watchdog().watch(subject.init_pid, WatchedLimits(), lambda hit: None)
