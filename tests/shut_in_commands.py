@@ -12,7 +12,7 @@ import pytest
 
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sandbox.profile import IsolationLevel
-from paddock_sources.commands.command_runner import CommandError, CommandReach
+from paddock_sources.commands.command_runner import CommandAccess, CommandError
 
 LEVELS: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 
@@ -23,7 +23,7 @@ def commands_at(level: IsolationLevel) -> Iterator[SourceCommands]:
     with anyio.from_thread.start_blocking_portal() as portal:
         with portal.wrap_async_context_manager(SourceCommands(os.environ, isolation=level)) as runner:
             try:
-                with runner.open(CommandReach("trial")):
+                with runner.open(CommandAccess("trial")):
                     pass
             except CommandError as error:
                 if "cannot be shut in" not in error.problem:

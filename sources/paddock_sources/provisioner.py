@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from paddock_sources.builtin import BuiltinSource
 from paddock_sources.cache import Bucket, SourceCache, TreeEntry
-from paddock_sources.commands.command_runner import CommandReach, CommandRunner, CommandSession
+from paddock_sources.commands.command_runner import CommandAccess, CommandRunner, CommandSession
 from paddock_sources.dependencies import Dependencies, distributions
 from paddock_sources.errors import (
     KeysNotLentError,
@@ -422,8 +422,8 @@ class _Closed:
 
     why: Callable[[str], SourceError]
 
-    def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
-        raise self.why(reach.name)
+    def open(self, access: CommandAccess) -> AbstractContextManager[CommandSession]:
+        raise self.why(access.name)
 
 
 NO_RUNNER: Final[CommandRunner] = _Closed(NotFetchedError)
@@ -436,8 +436,8 @@ class _OnUsersWord:
 
     runner: CommandRunner
 
-    def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
-        return self.runner.open(replace(reach, is_users_word=True))
+    def open(self, access: CommandAccess) -> AbstractContextManager[CommandSession]:
+        return self.runner.open(replace(access, is_users_word=True))
 
 
 def _is_version(found: str, wanted: str) -> bool:

@@ -39,10 +39,10 @@ from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import (
+    CommandAccess,
     CommandError,
     CommandMissingError,
     CommandOutputError,
-    CommandReach,
     CommandTimeoutError,
 )
 from paddock_sources.commands.direct_runner import DirectRunner
@@ -167,7 +167,7 @@ def test_a_command_reads_what_it_was_given_and_nothing_beside_it(
     commands: SourceCommands, direct: DirectRunner, folder: Path
 ) -> None:
     secret = str(folder.parent / "secret")
-    reach = CommandReach("cat", reads=(folder,))
+    reach = CommandAccess("cat", reads=(folder,))
     with direct.open(reach) as session:
         assert session.run(["cat", secret]).stdout == _SECRET.encode()
     with commands.open(reach) as session:
@@ -183,7 +183,7 @@ def test_a_command_writes_where_it_may_and_nowhere_else(
     out = tmp_path / "out"
     out.mkdir()
     places = {name: tmp_path / name for name in ("secret", "new", "granted/file", "granted/new")}
-    reach = CommandReach("sh", reads=(folder,), writes=(out,))
+    reach = CommandAccess("sh", reads=(folder,), writes=(out,))
 
     def write(path: Path) -> list[str]:
         return ["sh", "-c", 'printf written > "$1"', "sh", str(path)]
@@ -206,7 +206,7 @@ def test_a_command_connects_to_the_hosts_it_was_given_and_to_no_others(
     commands: SourceCommands, direct: DirectRunner, repository: Repository
 ) -> None:
     with serving(repository.folder.parent) as granted, serving(repository.folder.parent) as other:
-        reach = CommandReach("git", hosts=(f"127.0.0.1:{granted.port}",))
+        reach = CommandAccess("git", hosts=(f"127.0.0.1:{granted.port}",))
         ask = ["git", "ls-remote", f"{other.url}/repo.git"]
         with direct.open(reach) as session:
             assert session.run(ask).code == 0
@@ -214,7 +214,7 @@ def test_a_command_connects_to_the_hosts_it_was_given_and_to_no_others(
         with commands.open(reach) as session:
             reached = session.run(["git", "ls-remote", f"{granted.url}/repo.git"])
             refused = session.run(ask)
-        with commands.open(CommandReach("git")) as session:
+        with commands.open(CommandAccess("git")) as session:
             alone = session.run(ask)
     assert (reached.code, reached.refused) == (0, ())
     assert refused.code != 0 and alone.code != 0
@@ -234,7 +234,7 @@ def test_a_name_that_leads_to_a_private_address_is_not_reached_by_it(
     if ip_address(address).is_global or not re.fullmatch("[a-z0-9.-]*[a-z][a-z0-9-]*", name):
         pytest.skip(f"{name} is {address}, which is no private address")
     with serving(repository.folder.parent, address) as served:
-        reach = CommandReach("git", hosts=(f"{name}:{served.port}",))
+        reach = CommandAccess("git", hosts=(f"{name}:{served.port}",))
         ask = ["git", "ls-remote", f"http://{name}:{served.port}/repo.git"]
         with direct.open(reach) as session:
             assert session.run(ask).code == 0
@@ -250,7 +250,7 @@ def test_the_environment_is_what_was_given_with_a_home_of_its_own(
     commands: SourceCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_KEY", _SECRET)
-    with commands.open(CommandReach("env", environ={"GIVEN": "1", "HOME": "/", "PATH": "/"})) as session:
+    with commands.open(CommandAccess("env", environ={"GIVEN": "1", "HOME": "/", "PATH": "/"})) as session:
         told = dict(line.split("=", 1) for line in session.run(["env"]).stdout.decode().splitlines())
         size = session.run(["sh", "-c", 'head -c 300000000 /dev/zero > "$HOME/big" && rm "$HOME/big"'])
     assert told["GIVEN"] == "1"
@@ -262,7 +262,7 @@ def test_the_environment_is_what_was_given_with_a_home_of_its_own(
 
 
 def test_each_file_is_bounded(commands: SourceCommands, tmp_path: Path) -> None:
-    with commands.open(CommandReach("head", writes=(tmp_path,), written_bytes=1 << 20)) as session:
+    with commands.open(CommandAccess("head", writes=(tmp_path,), written_bytes=1 << 20)) as session:
         assert session.run(["sh", "-c", f"head -c 9999999 /dev/zero > {tmp_path}/big"]).code != 0
     assert (tmp_path / "big").stat().st_size == 1 << 20
 
@@ -272,9 +272,9 @@ def test_a_program_below_what_may_be_read_runs(commands: SourceCommands, folder:
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho hello\n")
     program.chmod(0o755)
-    with commands.open(CommandReach("hello", reads=(folder,))) as session:
+    with commands.open(CommandAccess("hello", reads=(folder,))) as session:
         assert session.run([str(program)]).stdout == b"hello\n"
-    with commands.open(CommandReach("hello")) as session, pytest.raises(CommandError, match="cannot be started"):
+    with commands.open(CommandAccess("hello")) as session, pytest.raises(CommandError, match="cannot be started"):
         session.run([str(program)])
 
 
@@ -283,14 +283,14 @@ def test_a_folder_is_known_by_the_name_it_was_given_by(
 ) -> None:
     link = folder.parent / "link"
     link.symlink_to(folder)
-    with commands.open(CommandReach("cat", reads=(link,))) as session:
+    with commands.open(CommandAccess("cat", reads=(link,))) as session:
         assert session.run(["cat", str(folder / "file")]).code == 0
         assert session.run(["cat", str(link / "file")]).code == 0
 
 
 def test_an_interpreter_and_its_packages_run_where_they_may_be_read(commands: SourceCommands) -> None:
     reads = tuple({Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent} - {Path("/usr")})
-    with commands.open(CommandReach("pip", reads=reads, environ={"PYTHONDONTWRITEBYTECODE": "1"})) as session:
+    with commands.open(CommandAccess("pip", reads=reads, environ={"PYTHONDONTWRITEBYTECODE": "1"})) as session:
         ran = session.run([sys.executable, "-m", "pip", "--version"])
     assert ran.code == 0, ran.stderr
     assert ran.stdout.startswith(b"pip ")
@@ -299,7 +299,7 @@ def test_an_interpreter_and_its_packages_run_where_they_may_be_read(commands: So
 @pytest.mark.parametrize("path", ["/", "/proc/1", "/nowhere/at/all", "relative"])
 def test_a_path_that_cannot_be_given_is_an_error(commands: SourceCommands, path: str) -> None:
     with pytest.raises(CommandError, match=re.escape(path)):
-        commands.open(CommandReach("git", reads=(Path(path),))).__enter__()
+        commands.open(CommandAccess("git", reads=(Path(path),))).__enter__()
 
 
 # -- what becomes of a command ---------------------------------------------------------------------
@@ -308,7 +308,7 @@ def test_a_path_that_cannot_be_given_is_an_error(commands: SourceCommands, path:
 def test_the_level_is_told_and_commands_follow_one_another_quickly(
     commands: SourceCommands, level: IsolationLevel
 ) -> None:
-    with commands.open(CommandReach("true")) as session:
+    with commands.open(CommandAccess("true")) as session:
         assert session.level == level
         session.run(["true"])
         workers = {process.pid for process in psutil.Process().children(recursive=True)}
@@ -320,14 +320,14 @@ def test_the_level_is_told_and_commands_follow_one_another_quickly(
 
 @pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", -15), ("kill -9 $$", -9)])
 def test_exit_codes_are_told(commands: SourceCommands, script: str, code: int) -> None:
-    with commands.open(CommandReach("sh")) as session:
+    with commands.open(CommandAccess("sh")) as session:
         assert session.run(["sh", "-c", script]).code == code
 
 
 def test_fifty_megabytes_go_in_and_come_out(commands: SourceCommands) -> None:
     data = os.urandom(1 << 20)
     chunks = (data for _ in range(_BIG >> 20))
-    with commands.open(CommandReach("cat")) as session:
+    with commands.open(CommandAccess("cat")) as session:
         assert session.run(["cat"], stdin=chunks).stdout == data * (_BIG >> 20)
 
 
@@ -339,7 +339,7 @@ def test_output_is_handed_on_as_it_comes(commands: SourceCommands) -> None:
     def answer() -> Iterator[bytes]:
         yield b"two\n"
 
-    with commands.open(CommandReach("sh")) as session:
+    with commands.open(CommandAccess("sh")) as session:
         ran = session.run(
             ["sh", "-c", script],
             stdin=answer(),
@@ -352,21 +352,21 @@ def test_output_is_handed_on_as_it_comes(commands: SourceCommands) -> None:
 
 
 def test_a_command_that_does_not_read_is_no_obstacle(commands: SourceCommands) -> None:
-    with commands.open(CommandReach("true")) as session:
+    with commands.open(CommandAccess("true")) as session:
         for program in ("true", "cat"):
             ran = session.run([program], stdin=[bytes(1 << 20)] * 8, on_stdout=lambda data: None)
             assert ran.code == 0
 
 
 def test_too_much_output_ends_it_and_the_next_runs(commands: SourceCommands) -> None:
-    with commands.open(CommandReach("yes")) as session:
+    with commands.open(CommandAccess("yes")) as session:
         with pytest.raises(CommandOutputError):
             session.run(["yes"], max_stdout_bytes=1 << 20)
         assert session.run(["echo", "here"]).stdout == b"here\n"
 
 
 def test_only_the_end_of_the_messages_is_kept(commands: SourceCommands) -> None:
-    with commands.open(CommandReach("sh")) as session:
+    with commands.open(CommandAccess("sh")) as session:
         ran = session.run(["sh", "-c", "head -c 3000000 /dev/zero >&2; echo end >&2"])
     assert len(ran.stderr) == 64 << 10
     assert ran.stderr.endswith(b"end\n")
@@ -374,7 +374,7 @@ def test_only_the_end_of_the_messages_is_kept(commands: SourceCommands) -> None:
 
 @pytest.mark.parametrize("script", ["sleep 1000", "trap '' TERM; sleep 1000 & sleep 1000"])
 def test_a_command_that_takes_too_long_is_ended_with_all_it_started(commands: SourceCommands, script: str) -> None:
-    with commands.open(CommandReach("sleep")) as session:
+    with commands.open(CommandAccess("sleep")) as session:
         with pytest.raises(CommandTimeoutError):
             session.run(["sh", "-c", script], timeout=0.3)
         assert session.run(["echo", "here"]).stdout == b"here\n"
@@ -382,7 +382,7 @@ def test_a_command_that_takes_too_long_is_ended_with_all_it_started(commands: So
 
 
 def test_what_a_command_leaves_behind_ends_with_it(commands: SourceCommands) -> None:
-    with commands.open(CommandReach("sh")) as session:
+    with commands.open(CommandAccess("sh")) as session:
         assert session.run(["sh", "-c", "sleep 1000 & sleep 1001 & echo here"]).stdout == b"here\n"
         assert not sleeping()
         session.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 </dev/null &"])
@@ -397,7 +397,7 @@ def test_an_error_of_who_listens_ends_it(commands: SourceCommands) -> None:
         yield b"x"
         raise KeyError("no more")
 
-    with commands.open(CommandReach("yes")) as session:
+    with commands.open(CommandAccess("yes")) as session:
         with pytest.raises(KeyError, match="enough"):
             session.run(["yes"], on_stdout=refuse)
         with pytest.raises(KeyError, match="no more"):
@@ -406,7 +406,7 @@ def test_an_error_of_who_listens_ends_it(commands: SourceCommands) -> None:
 
 
 def test_a_program_that_is_not_there_is_named(commands: SourceCommands) -> None:
-    with commands.open(CommandReach("git")) as session:
+    with commands.open(CommandAccess("git")) as session:
         with pytest.raises(CommandMissingError, match="`no-such-program` cannot be started") as caught:
             session.run(["no-such-program"])
         assert (caught.value.program, caught.value.hints) == ("no-such-program", ("install `no-such-program`",))
@@ -417,7 +417,7 @@ def test_a_program_that_is_not_there_is_named(commands: SourceCommands) -> None:
 
 
 def test_a_worker_that_is_killed_is_an_error_and_others_go_on(commands: SourceCommands) -> None:
-    with commands.open(CommandReach("sh")) as session, commands.open(CommandReach("sh")) as other:
+    with commands.open(CommandAccess("sh")) as session, commands.open(CommandAccess("sh")) as other:
         with pytest.raises(CommandError, match="ended"):
             session.run(["sh", "-c", "kill -9 $PPID; sleep 1000"])
         with pytest.raises(CommandError, match="has ended"):
@@ -429,7 +429,7 @@ def test_a_command_that_needs_too_much_memory_is_told_so(
     commands: SourceCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("paddock.isolation.commands.command_worker.MEMORY_MAX", 64 << 20)
-    with commands.open(CommandReach("tail")) as session, pytest.raises(CommandError, match="memory"):
+    with commands.open(CommandAccess("tail")) as session, pytest.raises(CommandError, match="memory"):
         session.run(["sh", "-c", "(head -c 300000000 /dev/zero; sleep 0.6) | tail -c 300000000 | wc -c; exit 1"])
 
 
@@ -437,7 +437,7 @@ def test_a_command_that_stops_its_worker_is_ended_all_the_same(
     commands: SourceCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("paddock.isolation.commands.command_runner._STOP_SECONDS", 0.3)
-    with commands.open(CommandReach("sh")) as session:
+    with commands.open(CommandAccess("sh")) as session:
         with pytest.raises(CommandTimeoutError):
             session.run(["sh", "-c", "kill -STOP $PPID; sleep 1000"], timeout=0.3)
         assert not sleeping()
@@ -464,26 +464,26 @@ def test_a_worker_that_does_not_end_in_time_is_said_not_to(
         try:
             if how == "done":
                 with pytest.raises(CommandError, match="sh: what it ran in does not end"):
-                    with commands.open(CommandReach("sh")) as session:
+                    with commands.open(CommandAccess("sh")) as session:
                         assert session.run(["echo", "here"]).stdout == b"here\n"
             elif how == "refused":
-                with pytest.raises(KeyError, match="enough"), commands.open(CommandReach("sh")) as session:
+                with pytest.raises(KeyError, match="enough"), commands.open(CommandAccess("sh")) as session:
                     session.run(["echo", "here"], on_stdout=refuse)
             else:
-                with pytest.raises(CommandError, match="does not end"), commands.open(CommandReach("sh")) as session:
+                with pytest.raises(CommandError, match="does not end"), commands.open(CommandAccess("sh")) as session:
                     with pytest.raises(CommandError, match="it was ended"):
                         session.run(["sh", "-c", "kill -9 $PPID; sleep 1000"])
                     with pytest.raises(CommandError, match="has ended"):
                         session.run(["true"])
         finally:
             may_end.set()
-    with commands.open(CommandReach("true")) as session:
+    with commands.open(CommandAccess("true")) as session:
         assert session.run(["true"]).code == 0
 
 
 def test_many_threads_have_sessions_at_once(commands: SourceCommands) -> None:
     def work(number: int) -> bytes:
-        with commands.open(CommandReach("sh")) as session:
+        with commands.open(CommandAccess("sh")) as session:
             return b"".join(session.run(["sh", "-c", f"echo {number}"]).stdout for _ in range(3))
 
     with ThreadPoolExecutor(8) as pool:
@@ -495,7 +495,7 @@ def test_many_threads_have_sessions_at_once(commands: SourceCommands) -> None:
 
 @_GIT
 def test_git_says_what_it_is(commands: SourceCommands) -> None:
-    with commands.open(CommandReach("git")) as session:
+    with commands.open(CommandAccess("git")) as session:
         assert session.run(["git", "--version"]).stdout.startswith(b"git version ")
 
 
@@ -507,7 +507,7 @@ def test_git_fetches_by_http_and_shows_a_thousand_files(
     make_bare(cache)
     environ = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_DIR": str(cache)}
     with serving(repository.folder.parent) as served:
-        reach = CommandReach("git", writes=(cache,), hosts=(f"127.0.0.1:{served.port}",), environ=environ)
+        reach = CommandAccess("git", writes=(cache,), hosts=(f"127.0.0.1:{served.port}",), environ=environ)
         with commands.open(reach) as session:
             fetched = session.run(["git", "fetch", "-q", f"{served.url}/repo.git", "main:refs/heads/main"])
             assert fetched.code == 0, fetched.stderr
@@ -525,7 +525,7 @@ def test_git_clones_a_folder_that_it_may_read(
 ) -> None:
     out = tmp_path / "out"
     make_bare(out / "clone")
-    reach = CommandReach("git", reads=(repository.folder,), writes=(out,), environ={"GIT_CONFIG_NOSYSTEM": "1"})
+    reach = CommandAccess("git", reads=(repository.folder,), writes=(out,), environ={"GIT_CONFIG_NOSYSTEM": "1"})
     with commands.open(reach) as session:
         source = f"file://{repository.folder}"
         if level == "landlock":  # modes cannot be set there, which `git clone` insists on
@@ -545,7 +545,7 @@ async def test_who_is_cancelled_leaves_no_command(how: str) -> None:
     running = threading.Event()
 
     def work(runner: SourceCommands) -> None:
-        with runner.open(CommandReach("sleep")) as session:
+        with runner.open(CommandAccess("sleep")) as session:
             session.run(["sh", "-c", "echo here; sleep 1000"], on_stdout=lambda data: running.set(), timeout=100)
 
     async def host() -> None:
@@ -582,7 +582,7 @@ async def test_who_is_cancelled_waits_for_no_other_host(tmp_path: Path) -> None:
 
 async def test_workers_come_from_one_template_without_the_contract() -> None:
     def run(runner: SourceCommands) -> None:
-        with runner.open(CommandReach("true")) as session:
+        with runner.open(CommandAccess("true")) as session:
             session.run(["true"])
 
     before = set(psutil.Process().children())
@@ -599,7 +599,7 @@ async def test_a_runner_that_is_over_runs_nothing() -> None:
     async with SourceCommands(os.environ) as runner:
         pass
     with pytest.raises(CommandError, match="host is ending"):
-        await anyio.to_thread.run_sync(lambda: runner.open(CommandReach("git")).__enter__())
+        await anyio.to_thread.run_sync(lambda: runner.open(CommandAccess("git")).__enter__())
 
 
 async def test_a_level_that_cannot_be_had_is_told_with_the_step_and_what_to_do(
@@ -616,14 +616,14 @@ async def test_a_level_that_cannot_be_had_is_told_with_the_step_and_what_to_do(
         monkeypatch.setattr("paddock.workers.bwrap._PATH", "/nowhere")
         for name in ("git", "pip"):
             with pytest.raises(CommandError, match=f"{name}: .*bwrap is not installed") as caught:
-                await anyio.to_thread.run_sync(lambda reach: runner.open(reach).__enter__(), CommandReach(name))
+                await anyio.to_thread.run_sync(lambda reach: runner.open(reach).__enter__(), CommandAccess(name))
             assert caught.value.hints
     assert len(looks) == 1
 
 
 async def test_commands_run_without_any_isolation_where_the_operator_says_so() -> None:
     def run(runner: SourceCommands) -> str:
-        with runner.open(CommandReach("true")) as session:
+        with runner.open(CommandAccess("true")) as session:
             session.run(["true"])
             return session.level
 

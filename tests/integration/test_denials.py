@@ -74,7 +74,7 @@ _REACH = """
     def past_python(path):
         subprocess.run(["cat", path], check=True)
 
-    class Reach:
+    class SandboxSupport:
         name = "reach"
         description = "reaches for what it is told to"
 
@@ -88,7 +88,7 @@ _REACH = """
                 return ToolResult(success=False, error={"message": type(error).__name__})
 
     async def mount(coordinator, config):
-        await coordinator.mount("tools", Reach())
+        await coordinator.mount("tools", SandboxSupport())
 """
 
 

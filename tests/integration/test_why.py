@@ -110,11 +110,11 @@ class Scene:
 
 
 def _record_of(session: Session, scene: Scene) -> SessionRecord:
-    machinery = session._machinery
+    session_resources = session._session_resources
     assert session._kernel is not None
     modules = []
     for cleared in session._kernel._cleared.values():
-        shelter = machinery.confinements.of(cleared.entry)
+        shelter = session_resources.confinements.of(cleared.entry)
         modules.append(ModuleRecord.of(cleared.entry, cleared.resolution, shelter.confinement, shelter.limits))
     return SessionRecord.begin(session.session_id, modules, working_dir=scene.work, home=Path.home())
 

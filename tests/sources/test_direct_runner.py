@@ -12,15 +12,15 @@ import psutil
 import pytest
 
 from paddock_sources.commands.command_runner import (
+    CommandAccess,
     CommandError,
     CommandMissingError,
     CommandOutputError,
-    CommandReach,
     CommandTimeoutError,
 )
 from paddock_sources.commands.direct_runner import DirectRunner
 
-_REACH = CommandReach("sh", environ={"GIVEN": "1"})
+_REACH = CommandAccess("sh", environ={"GIVEN": "1"})
 
 
 @pytest.fixture

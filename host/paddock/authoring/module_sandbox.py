@@ -30,7 +30,7 @@ from paddock.authorization.authorizer import Cleared, Clerk
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.rpc.marshal import Values
 from paddock.rpc.peer import Handle
-from paddock.session.machinery import Machinery
+from paddock.session.machinery import SessionResources
 from paddock.session.runtime import Hosting
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sandbox.profile import IsolationLevel
@@ -75,7 +75,9 @@ class ModuleSandbox:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._portal = stack.enter_context(anyio.from_thread.start_blocking_portal("asyncio"))
-            self._machinery, self._cleared = stack.enter_context(self._portal.wrap_async_context_manager(self._ready()))
+            self._session_resources, self._cleared = stack.enter_context(
+                self._portal.wrap_async_context_manager(self._ready())
+            )
             self._stack = stack.pop_all()
         return self
 
@@ -113,23 +115,23 @@ class ModuleSandbox:
         return await validate(booth, self._folder, self._kind)
 
     @asynccontextmanager
-    async def _ready(self) -> AsyncIterator[tuple[Machinery, Cleared]]:
+    async def _ready(self) -> AsyncIterator[tuple[SessionResources, Cleared]]:
         environ = dict(os.environ)
         root = self._folder.root
         clerk = await Clerk.at_work(root, environ, None)
         async with (
             provided(self._folder, clerk.policy, Means(environ), Needs()) as resolution,
-            Machinery(working_dir=root, environ=environ) as machinery,
+            SessionResources(working_dir=root, environ=environ) as session_resources,
         ):
             written = {"module": resolution.module_id, "source": str(root)}
             entry = ModuleEntry.read(written, EntryPlace(self._kind, "", root))
             clearance = await clerk.clear_call(entry, resolution, self._isolation)
-            await machinery.shelter(clearance)
-            yield machinery, clearance.modules[0]
+            await session_resources.shelter(clearance)
+            yield session_resources, clearance.modules[0]
 
     @asynccontextmanager
     async def _mounted(self) -> AsyncIterator[tuple[_Coordinator, Values]]:
-        async with Hosting(self._machinery) as hosting:
+        async with Hosting(self._session_resources) as hosting:
             session = SimpleNamespace(session_id="test-session", parent_id=None, config=dict(_CONFIG))
             coordinator = _Coordinator(session, hosting.values, hosting.mirrors)
             hosting.bind(coordinator)

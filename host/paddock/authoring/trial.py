@@ -21,7 +21,7 @@ from paddock.authorization.authorizer import Clerk
 from paddock.errors import ModuleDiedError
 from paddock.isolation.planner import OnConfined, Shelter
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
-from paddock.session.machinery import Machinery
+from paddock.session.machinery import SessionResources
 from paddock.workers.exit_report import ExitReason, LimitHit
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.output import OutputLine
@@ -80,17 +80,17 @@ async def run_trial(
     )
     clearance = await clerk.clear_call(entry, resolution, conditions.isolation)
     entry = clearance.modules[0].entry
-    machinery = Machinery(
+    session_resources = SessionResources(
         working_dir=resolution.root,
         environ=conditions.environ,
         isolation=conditions.isolation,
         audit=conditions.audit,
         on_confined=conditions.on_confined,
     )
-    async with machinery:
-        await machinery.shelter(clearance)
-        shelter = machinery.confinements.of(entry)
-        supervisor = _supervisor(machinery, shelter, resolution, job, conditions.on_line)
+    async with session_resources:
+        await session_resources.shelter(clearance)
+        shelter = session_resources.confinements.of(entry)
+        supervisor = _supervisor(session_resources, shelter, resolution, job, conditions.on_line)
         goodbye = None
         try:
             process = await supervisor.start()
@@ -106,7 +106,7 @@ async def run_trial(
 
 
 def _supervisor(
-    machinery: Machinery,
+    session_resources: SessionResources,
     shelter: Shelter,
     resolution: Resolution,
     job: Job,
@@ -116,13 +116,13 @@ def _supervisor(
         name=resolution.module_id,
         working_dir=shelter.confinement.folder,
         environ=shelter.environ,
-        runtime=replace(machinery.confinements.runtime.without(resolution.own_versions), entry=job.entry),
+        runtime=replace(session_resources.confinements.runtime.without(resolution.own_versions), entry=job.entry),
         profile=shelter.confinement.profile,
-        ration=shelter.ration,
+        tree_limits=shelter.tree_limits,
         on_line=on_line,
     )
-    launcher = machinery.workers.launcher_at(shelter.level, "exec" if resolution.own_versions else "template")
-    return Supervisor(launcher, spec, rationing=machinery.workers.rationing)
+    launcher = session_resources.workers.launcher_at(shelter.level, "exec" if resolution.own_versions else "template")
+    return Supervisor(launcher, spec, limit_enforcer=session_resources.workers.limit_enforcer)
 
 
 async def _nothing() -> None:

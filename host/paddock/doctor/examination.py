@@ -18,8 +18,8 @@ from paddock.isolation.enforcement import Enforcement, enforcement
 from paddock.isolation.machine import Machine
 from paddock.isolation.planner import failure_of
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy
-from paddock.session.machinery import Machinery
-from paddock.workers.probe import Reached, Unreached
+from paddock.session.machinery import SessionResources
+from paddock.workers.probe import Available, Unavailable
 from paddock_sandbox import landlock
 from paddock_sandbox.cgroup import CgroupProblem, Controller
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
@@ -34,10 +34,10 @@ _NO_CONTROLLER: Final = "it takes a control group, and none with that controller
 async def examine(environ: Mapping[str, str]) -> Diagnosis:
     """Return what was found out; `environ` is the environment that a session would be started in."""
     machine = Machine.look(environ)
-    async with Machinery(working_dir=Path("/"), environ=environ) as machinery:
-        reach = await machinery.confinements.try_levels(ISOLATION_LEVELS)
-        groups = machinery.confinements.groups
-    levels = tuple(_level(reach.findings[level], machine) for level in ISOLATION_LEVELS)
+    async with SessionResources(working_dir=Path("/"), environ=environ) as session_resources:
+        sandbox_support = await session_resources.confinements.try_levels(ISOLATION_LEVELS)
+        groups = session_resources.confinements.groups
+    levels = tuple(_level(sandbox_support.findings[level], machine) for level in ISOLATION_LEVELS)
     problems = tuple(_cgroup(problem, machine) for problem in groups.problems)
     lacks_proc = any("/proc" in found.lacks for found in levels)
     return Diagnosis(
@@ -52,8 +52,8 @@ async def examine(environ: Mapping[str, str]) -> Diagnosis:
     )
 
 
-def _level(found: Reached | Unreached, machine: Machine) -> LevelFinding:
-    if isinstance(found, Reached):
+def _level(found: Available | Unavailable, machine: Machine) -> LevelFinding:
+    if isinstance(found, Available):
         return LevelFinding(found.level, None, found.protections, found.missing)
     return LevelFinding(found.level, failure_of(found, machine))
 

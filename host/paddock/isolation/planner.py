@@ -42,8 +42,8 @@ from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import SecretValues
 from paddock.workers.launcher import Launcher, LaunchSpec
-from paddock.workers.limits.tree_limits import Ration
-from paddock.workers.probe import Reach, Reached, Unreached, find_reach
+from paddock.workers.limits.tree_limits import TreeLimits
+from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.mounts import NO_LINKS
@@ -72,9 +72,9 @@ class Shelter:
         return self.confinement.profile.level
 
     @property
-    def ration(self) -> Ration:
+    def tree_limits(self) -> TreeLimits:
         """What the module's processes together may use."""
-        return Ration(
+        return TreeLimits(
             self.limits.memory_max,
             self.limits.tasks_max,
             self.limits.cpu_quota,
@@ -150,7 +150,7 @@ class Confinements:
         self._watchlists: list[Watchlist] = []
         self._shortages: list[str] = []
         self._guarded: dict[Path, GuardedPaths] = {}  # what each folder had guarded when it was first looked at
-        self.reach = Reach()
+        self.sandbox_support = SandboxSupport()
 
     async def decide(self, clearance: Clearance) -> None:
         """Decide on a shelter for each module that was cleared.
@@ -160,13 +160,13 @@ class Confinements:
             PolicyRefusedError: a policy's rule stands against what would come of it.
             PlanError: grants or limits cannot be given; all are named.
         """
-        await self._find_reach([module.entry for module in clearance.modules])
+        await self._probe_sandbox_support([module.entry for module in clearance.modules])
         codes = tuple(module.resolution for module in clearance.modules)
         refused: list[PlanError | PolicyRefusedError] = []
         for module in clearance.modules:
             level = choose_level(
                 module.entry,
-                reachable=self.reach.reachable,
+                reachable=self.sandbox_support.reachable,
                 failures=self._failures(),
                 trusted=clearance.accepts_weaker,
                 named=self._isolation,
@@ -233,13 +233,13 @@ class Confinements:
             lines.append("a granted folder may hold more such files than were found in it")
         return tuple(dict.fromkeys(lines))
 
-    async def try_levels(self, levels: Iterable[IsolationLevel]) -> Reach:
+    async def try_levels(self, levels: Iterable[IsolationLevel]) -> SandboxSupport:
         """Find out which of these levels can be had, one after the other, as far as that is not known."""
         for level in levels:
-            if level not in self.reach.findings:
-                found = await find_reach([level], self._launcher_of, self._trial)
-                self.reach = Reach({**self.reach.findings, **found.findings})
-        return self.reach
+            if level not in self.sandbox_support.findings:
+                found = await probe_sandbox_support([level], self._launcher_of, self._trial)
+                self.sandbox_support = SandboxSupport({**self.sandbox_support.findings, **found.findings})
+        return self.sandbox_support
 
     def _note(self, decided: _Decided) -> None:
         """Make the shelter of a module, and note it.
@@ -304,8 +304,8 @@ class Confinements:
         return Shelter(confinement, limits, environ, home)
 
     def _holds_links(self, level: IsolationLevel) -> bool:
-        found = self.reach.findings.get(level)
-        return isinstance(found, Reached) and NO_LINKS not in found.missing
+        found = self.sandbox_support.findings.get(level)
+        return isinstance(found, Available) and NO_LINKS not in found.missing
 
     def _home(self, module: Cleared) -> Path | None:
         """Return the folder that is kept for a module, if its entry says so.
@@ -333,18 +333,18 @@ class Confinements:
         None where that is not needed, or none can be had.
         """
         unnamed = [entry for entry in entries if entry.isolation is None and self._isolation is None]
-        await self._find_reach(unnamed)
-        reachable = self.reach.reachable
+        await self._probe_sandbox_support(unnamed)
+        reachable = self.sandbox_support.reachable
         if not unnamed or not reachable.isdisjoint(FLOOR):
             return None
         return next((level for level in _TRIED_IN_TURN if level in reachable), None)
 
-    async def _find_reach(self, entries: Iterable[ModuleEntry]) -> None:
+    async def _probe_sandbox_support(self, entries: Iterable[ModuleEntry]) -> None:
         """Try the levels that matter: those that are named, and for the others the strongest that can be had."""
         named = {entry.isolation or self._isolation for entry in entries}
         await self.try_levels(level for level in _TRIED_IN_TURN if level in named)
         for level in _TRIED_IN_TURN:
-            if None in named and self.reach.reachable.isdisjoint(FLOOR):
+            if None in named and self.sandbox_support.reachable.isdisjoint(FLOOR):
                 await self.try_levels([level])
 
     def _trial(self, level: IsolationLevel) -> LaunchSpec:
@@ -361,8 +361,8 @@ class Confinements:
     def _failures(self) -> dict[IsolationLevel, LevelFailure]:
         return {
             level: failure_of(found, self._machine)
-            for level, found in self.reach.findings.items()
-            if isinstance(found, Unreached)
+            for level, found in self.sandbox_support.findings.items()
+            if isinstance(found, Unavailable)
         }
 
     @cached_property
@@ -384,7 +384,7 @@ def _raise_all(refused: Sequence[PlanError | PolicyRefusedError]) -> None:
         raise PlanError(problems)
 
 
-def failure_of(found: Unreached, machine: Machine) -> LevelFailure:
+def failure_of(found: Unavailable, machine: Machine) -> LevelFailure:
     """Return why a level cannot be had, with what would help."""
     # Told by the worker as Python shows an error; its class and number say nothing more to a person.
     failure = LevelFailure(found.step, found.errno, _AS_PYTHON_SAYS.sub("", found.reason))

@@ -23,14 +23,14 @@ from paddock.isolation.planner import Confinements, OnConfined, Place
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.workers.mount_guard import MountGuard, Replacement
 from paddock.workers.output import OutputLine
-from paddock.workers.worker_host import WorkerHost, bounded
+from paddock.workers.worker_host import WorkerHost, close_within_bound
 from paddock_sandbox.profile import IsolationLevel
 
 OnOutput = Callable[[str, OutputLine], None]
 """Told of each line that a module prints, with the module's name."""
 
 
-class Machinery:
+class SessionResources:
     """Starts processes for one session and its sub-sessions.
 
     Args:
@@ -89,8 +89,8 @@ class Machinery:
                 on_confined=self._on_confined,
             )
             self.mount_guard = MountGuard(self.confinements.runtime, self._on_replaced, self._on_unguarded)
-            steps.push_async_callback(bounded, self.mount_guard.aclose)
-            steps.push_async_callback(bounded, self.networks.aclose)
+            steps.push_async_callback(close_within_bound, self.mount_guard.aclose)
+            steps.push_async_callback(close_within_bound, self.networks.aclose)
             self._steps = steps.pop_all()
         return self
 

@@ -25,7 +25,7 @@ from paddock.rpc.marshal import Values
 from paddock.rpc.router import Router
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
-from paddock.session.machinery import Machinery
+from paddock.session.machinery import SessionResources
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
 from paddock.session.shelters import DecidedShelters, FurtherShelters, Shelters
@@ -39,7 +39,7 @@ from paddock.workers.limits.folder_quota import FolderQuota
 from paddock.workers.output import OutputLine
 from paddock.workers.supervisor import Supervisor
 from paddock.workers.undisturbed import undisturbed
-from paddock.workers.worker_host import bounded
+from paddock.workers.worker_host import close_within_bound
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
@@ -53,15 +53,17 @@ _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long bef
 
 
 class Hosting:
-    """Everything that one session's modules run on, by `machinery` that has been entered before this is.
+    """Everything that one session's modules run on, by `session_resources` that has been entered before this is.
 
     `name` is what a further session is called where what its modules print is told apart from others'; the first has
     none.
     """
 
-    def __init__(self, machinery: Machinery, *, audit: AuditLog | None = None, name: str | None = None) -> None:
-        self.machinery = machinery
-        self.audit = audit or machinery.audit
+    def __init__(
+        self, session_resources: SessionResources, *, audit: AuditLog | None = None, name: str | None = None
+    ) -> None:
+        self.session_resources = session_resources
+        self.audit = audit or session_resources.audit
         self.values = Values()
         self.values.never_shared = (
             ModuleCoordinator,
@@ -69,7 +71,7 @@ class Hosting:
             HookRegistry,
             CancellationToken,
             Hosting,
-            Machinery,
+            SessionResources,
         )
         self.mirrors = Mirrors()
         self.ending = Ending()
@@ -78,11 +80,11 @@ class Hosting:
         self._shelters: Shelters
 
     async def __aenter__(self) -> Self:
-        machinery = self.machinery
+        session_resources = self.session_resources
         if self._name is not None:
-            self._shelters = FurtherShelters(machinery.confinements, machinery.folder, self.audit)
+            self._shelters = FurtherShelters(session_resources.confinements, session_resources.folder, self.audit)
         else:
-            self._shelters = DecidedShelters(machinery.confinements, machinery.networks)
+            self._shelters = DecidedShelters(session_resources.confinements, session_resources.networks)
         await self._tasks.__aenter__()
         self.router = Router(self.values, self._tasks)
         self.values.router = self.router
@@ -98,7 +100,7 @@ class Hosting:
             await undisturbed(self._stop_modules())
         finally:
             try:
-                await bounded(self._shelters.aclose)
+                await close_within_bound(self._shelters.aclose)
             finally:
                 self.router.cancel_all()
                 await self._tasks.__aexit__(None, None, None)
@@ -128,7 +130,7 @@ class Hosting:
     def make_coordinator(self, session: object) -> HostedCoordinator:
         """Return a coordinator for `session`, which may be prepared before there is anything to run modules on."""
         coordinator = HostedCoordinator(session, self.values, self.mirrors)
-        coordinator.register_capability("session.working_dir", str(self.machinery.working_dir))
+        coordinator.register_capability("session.working_dir", str(self.session_resources.working_dir))
         return coordinator
 
     def bind(self, coordinator: HostedCoordinator) -> None:
@@ -159,7 +161,7 @@ class Hosting:
     def _take_on(self, cleared: Cleared, told: dict[str, Any]) -> HostedModule:
         """Return a module that can be started; `told` is data that goes over its configuration."""
         entry, resolution = cleared.entry, cleared.resolution
-        machinery = self.machinery
+        session_resources = self.session_resources
         name = entry.instance_id or entry.module
         shelter = self._shelters.of(entry)
         spec = LaunchSpec(
@@ -167,25 +169,27 @@ class Hosting:
             working_dir=shelter.confinement.folder,
             environ=shelter.environ,
             home_links=shelter.confinement.home_links(),
-            runtime=machinery.confinements.runtime.without(resolution.own_versions),
+            runtime=session_resources.confinements.runtime.without(resolution.own_versions),
             profile=shelter.confinement.profile,
-            ration=shelter.ration,
+            tree_limits=shelter.tree_limits,
             on_line=self._pump(name),
             output_per_second=OUTPUT_PER_SECOND,
         )
-        launcher = machinery.workers.launcher_at(shelter.level, "exec" if resolution.own_versions else entry.spawn)
+        launcher = session_resources.workers.launcher_at(
+            shelter.level, "exec" if resolution.own_versions else entry.spawn
+        )
         if shelter.level in LEVELS_WITH_NAMESPACES:
-            launcher = GuardedLauncher(launcher, machinery.mount_guard)
+            launcher = GuardedLauncher(launcher, session_resources.mount_guard)
         gate = self._shelters.networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)
-        supervisor = Supervisor(launcher, spec, rationing=machinery.workers.rationing)
+        supervisor = Supervisor(launcher, spec, limit_enforcer=session_resources.workers.limit_enforcer)
         # Over what secrets were filled into: a reference in what is told stays the text that it is.
-        config = merged(machinery.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
+        config = merged(session_resources.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
         limits = shelter.limits
         module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config, limits, self.audit)
         module.ending = self.ending
-        module.explainer = machinery.confinements.explainer_of(entry)
+        module.explainer = session_resources.confinements.explainer_of(entry)
         self._shelters.networks.tell_denials(entry, module.deny)
         self.modules.add(module)
         if shelter.home is not None:
@@ -194,7 +198,7 @@ class Hosting:
         return module
 
     def _pump(self, name: str) -> Callable[[OutputLine], None] | None:
-        on_output = self.machinery.on_output
+        on_output = self.session_resources.on_output
         if on_output is None:
             return None
         shown = f"{self._name}/{name}" if self._name is not None else name

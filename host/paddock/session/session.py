@@ -35,7 +35,7 @@ from paddock.policy.pins import LockMovedError
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
 from paddock.session.dangling_calls import closing
 from paddock.session.hosted_session import HostedSession
-from paddock.session.machinery import Machinery, OnOutput
+from paddock.session.machinery import OnOutput, SessionResources
 from paddock.session.module_status import ModuleStatus
 from paddock.session.recorder import Chronicle
 from paddock.session.runtime import Hosting
@@ -115,7 +115,7 @@ class Session:
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
         self._secrets: SecretValues = NO_SECRETS
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
-        self._machinery = Machinery(
+        self._session_resources = SessionResources(
             working_dir=self._working_dir,
             environ=self._environ,
             on_output=on_output,
@@ -124,7 +124,7 @@ class Session:
             audit=self._audit,
             on_confined=on_confined,
         )
-        self._hosting = Hosting(self._machinery)
+        self._hosting = Hosting(self._session_resources)
         self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
         self._sources = sources or SourceOptions()
         self._stack = AsyncExitStack()
@@ -170,7 +170,7 @@ class Session:
     @property
     def changes(self) -> tuple[str, ...]:
         """What became, since the session was opened, of files that other programs run by themselves, for people."""
-        return self._machinery.changes() if self._kernel.is_admitted else ()
+        return self._session_resources.changes() if self._kernel.is_admitted else ()
 
     @property
     def _opened(self) -> HostedSession:
@@ -221,15 +221,15 @@ class Session:
                 self._chronicle.refuse(self.plan, error)
                 raise
             stack.push_async_callback(self._chronicle.end)  # when every module has ended
-            await stack.enter_async_context(self._machinery)
+            await stack.enter_async_context(self._session_resources)
             await stack.enter_async_context(self._hosting)
             clearance = await self._clear(clerk, resolutions)
-            await self._chronicle.begin(clearance, self._machinery.confinements, self.plan)
+            await self._chronicle.begin(clearance, self._session_resources.confinements, self.plan)
             cleared = {module.entry.path: module for module in clearance.modules}
             self._kernel.admit(cleared)
             stack.push_async_callback(self._end_kernel)
             if self.plan.agents:
-                family = Family(self._id, self._machinery, cleared, self.plan.agents)
+                family = Family(self._id, self._session_resources, cleared, self.plan.agents)
                 sub_sessions = SubSessions(self._kernel, self._hosting, family, self._audit)
                 sub_sessions.offer()
                 stack.push_async_callback(sub_sessions.aclose)
@@ -271,7 +271,7 @@ class Session:
                 named=self._isolation,
                 consent=self._consent,
                 pins=self._code.pins,
-                weaker_level=lambda: self._machinery.confinements.weaker_level(self.plan.entries()),
+                weaker_level=lambda: self._session_resources.confinements.weaker_level(self.plan.entries()),
             )
             self._secrets = clearance.secrets
             await self._code.write()
@@ -288,11 +288,11 @@ class Session:
             entries = [module.entry for module in clearance.modules]
             folder = self.plan.origin.parent
             keep = partial(keep_lock_file, folder, entries, self._working_dir)
-            self._machinery.confinements.keep(await anyio.to_thread.run_sync(keep))
+            self._session_resources.confinements.keep(await anyio.to_thread.run_sync(keep))
 
     async def _shelter(self, clearance: Clearance) -> None:
         try:
-            await self._machinery.shelter(clearance)
+            await self._session_resources.shelter(clearance)
         except (PlanError, PolicyRefusedError) as error:
             self._locate(error)
             raise

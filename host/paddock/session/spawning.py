@@ -218,7 +218,7 @@ class SubSessions:
             audit.record("sub_session.ended")
 
     async def _live(self, conversation: Conversation, instruction: str, audit: AuditLog) -> dict[str, Any]:
-        hosting = Hosting(self._family.machinery, audit=audit, name=conversation.agent)
+        hosting = Hosting(self._family.session_resources, audit=audit, name=conversation.agent)
         async with AsyncExitStack() as stack:
             stack.callback(self._living.pop, conversation.id, None)  # until its last process has ended
             await stack.enter_async_context(hosting)

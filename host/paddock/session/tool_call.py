@@ -37,7 +37,7 @@ from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import Handle
-from paddock.session.machinery import Machinery, OnOutput
+from paddock.session.machinery import OnOutput, SessionResources
 from paddock.session.module import HostedModule
 from paddock.session.modules import failed_result
 from paddock.session.recorder import Chronicle
@@ -140,7 +140,7 @@ class ToolCall:
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
         self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
         self._is_called = False
-        self._machinery: Machinery | None = None
+        self._session_resources: SessionResources | None = None
 
     @property
     def activity(self) -> str:
@@ -154,7 +154,7 @@ class ToolCall:
     @property
     def changes(self) -> tuple[str, ...]:
         """What became, since the module was shut in, of files that other programs run by themselves, for people."""
-        return self._machinery.changes() if self._machinery is not None else ()
+        return self._session_resources.changes() if self._session_resources is not None else ()
 
     async def run(self) -> ToolCallOutcome:
         """Start the module, call the tool, end the module."""
@@ -165,7 +165,7 @@ class ToolCall:
         try:
             clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
             entry, resolution = await self._find(clerk.policy, cache)
-            machinery = Machinery(
+            session_resources = SessionResources(
                 working_dir=self._working_dir,
                 environ=self._environ,
                 on_output=self._on_output,
@@ -178,8 +178,8 @@ class ToolCall:
                 self._chronicle.refuse_call(self._source, self._tool, error)
             return ToolCallOutcome(failed_result(error), "", (), error)
         try:
-            async with machinery, Hosting(machinery) as hosting:
-                self._machinery = machinery
+            async with session_resources, Hosting(session_resources) as hosting:
+                self._session_resources = session_resources
                 outcome = await self._run(hosting, clerk, entry, resolution)
         finally:
             await self._chronicle.end()
@@ -219,14 +219,14 @@ class ToolCall:
         return entry, found
 
     async def _run(self, hosting: Hosting, clerk: Clerk, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
-        machinery = hosting.machinery
+        session_resources = hosting.session_resources
         try:
             clearance = await clerk.clear_call(entry, resolution, self._isolation)
             self._secrets = clearance.secrets
             keep = partial(keep_lock_file, self._working_dir, [clearance.modules[0].entry], self._working_dir)
-            machinery.confinements.keep(await anyio.to_thread.run_sync(keep))
-            await machinery.shelter(clearance)
-            await self._chronicle.begin(clearance, machinery.confinements)
+            session_resources.confinements.keep(await anyio.to_thread.run_sync(keep))
+            await session_resources.shelter(clearance)
+            await self._chronicle.begin(clearance, session_resources.confinements)
         except PaddockError as error:
             self._chronicle.refuse_call(self._source, self._tool, error)
             return ToolCallOutcome(failed_result(error), "", (), error)

@@ -13,10 +13,10 @@ import anyio
 
 from paddock.errors import LaunchError
 from paddock.workers.launcher import LaunchSpec
-from paddock.workers.pipes import Wiring
+from paddock.workers.pipes import ChildPipes
 from paddock.workers.process import ModuleProcess
 from paddock.workers.reaper import Reaper
-from paddock.workers.worker_cgroups import Brood
+from paddock.workers.worker_cgroups import WorkerCgroups
 from paddock_sandbox.cgroup import CgroupHome
 
 _REAP_SECONDS = 2.0  # an init exits at once when its tree is gone
@@ -39,11 +39,11 @@ class ExecLauncher:
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
         """Return a process that is entering its entry; see `Launcher.launch`."""
         request = spec.request()
-        brood = Brood(self._groups)
+        worker_groups = WorkerCgroups(self._groups)
         try:
-            return await brood.launch(spec, partial(self._spawn, spec, request, brood))
+            return await worker_groups.launch(spec, partial(self._spawn, spec, request, worker_groups))
         except BaseException as error:
-            brood.end()
+            worker_groups.remove_groups()
             if isinstance(error, OSError):
                 raise LaunchError(spec.name, "exec", f"{spec.runtime.interpreter}: {error}") from error
             raise
@@ -54,11 +54,13 @@ class ExecLauncher:
             for reaper in self._reapers:
                 await reaper.ends_within(_REAP_SECONDS)
 
-    async def _spawn(self, spec: LaunchSpec, request: bytes, brood: Brood, wiring: Wiring) -> None:
+    async def _spawn(
+        self, spec: LaunchSpec, request: bytes, worker_groups: WorkerCgroups, child_pipes: ChildPipes
+    ) -> None:
         self._reapers = [reaper for reaper in self._reapers if not reaper.has_ended]
-        fds = wiring.worker_fds
+        fds = child_pipes.worker_fds
         # An interpreter that fails before it can report says so on the module's stderr.
-        settings = {**fds, "cgroups": brood.cgroups}
+        settings = {**fds, "cgroups": worker_groups.cgroups}
         child = spec.runtime.spawn(settings, tuple(fds.values()), fds["stderr"], through=self._through(spec))
         self._reapers.append(Reaper(child))
-        wiring.lifeline.send(request)
+        child_pipes.init_socket.send(request)

@@ -17,11 +17,11 @@ import anyio
 
 from paddock.errors import LaunchError
 from paddock.workers.launcher import LaunchSpec
-from paddock.workers.pipes import Wiring
+from paddock.workers.pipes import ChildPipes
 from paddock.workers.process import ENDED_SILENTLY, ModuleProcess
 from paddock.workers.reaper import Reaper
 from paddock.workers.runtime import WorkerRuntime
-from paddock.workers.worker_cgroups import Brood
+from paddock.workers.worker_cgroups import WorkerCgroups
 from paddock_sandbox.cgroup import CgroupHome
 
 _CLOSE_SECONDS = 2.0  # a template that does not notice its control socket closing in this time is killed
@@ -37,14 +37,14 @@ class Template:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._stderr, stderr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._sending = asyncio.Lock()
-        self._brood = Brood(groups)
+        self._worker_groups = WorkerCgroups(groups)
         try:
             settings = {
                 "control": theirs.fileno(),
                 "preload": runtime.preload,
                 "host": os.getpid(),
                 "shared": [astuple(mount) for mount in runtime.mounts],
-                "cgroups": self._brood.cgroups,
+                "cgroups": self._worker_groups.cgroups,
             }
             self._reaper = Reaper(runtime.spawn(settings, (theirs.fileno(),), stderr))
         except BaseException:
@@ -67,7 +67,7 @@ class Template:
             LaunchError: A step failed, or the template ended on the way.
             OSError: The template is gone.
         """
-        return await self._brood.launch(spec, partial(self._fork, request))
+        return await self._worker_groups.launch(spec, partial(self._fork, request))
 
     async def ends_soon(self) -> bool:
         """Return whether the template is dead, or was about to be."""
@@ -92,15 +92,17 @@ class Template:
         finally:
             self._reaper.kill()
             self._release()
-            self._brood.end()
+            self._worker_groups.remove_groups()
 
-    async def _fork(self, request: bytes, wiring: Wiring) -> None:
+    async def _fork(self, request: bytes, child_pipes: ChildPipes) -> None:
         """Have a worker forked that takes over the worker's ends; its own lifeline tells how that went."""
         loop = asyncio.get_running_loop()
         async with self._sending:
             while True:
                 try:
-                    socket.send_fds(self._control, [request], list(wiring.worker_fds.values()), socket.MSG_NOSIGNAL)
+                    socket.send_fds(
+                        self._control, [request], list(child_pipes.worker_fds.values()), socket.MSG_NOSIGNAL
+                    )
                     return
                 except BlockingIOError:
                     writable = asyncio.Event()
@@ -117,7 +119,7 @@ class Template:
             self._stderr = -1
 
 
-class TemplateLauncher:
+class ForkServerLauncher:
     """Launches by fork: in a fraction of the time and memory that a fresh interpreter takes."""
 
     def __init__(self, groups: CgroupHome | None = None) -> None:

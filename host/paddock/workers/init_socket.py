@@ -30,7 +30,7 @@ _MOST_FDS = 253  # the kernel passes no more at once
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyReport:
     """Which processes a worker and its init are, how the worker shut itself in before its entry, and where it works.
 
     `verdicts` is what came of acts that were to be refused, `missing` what its file system lacks.
@@ -44,14 +44,14 @@ class Ready:
     working_dir: str
 
 
-class Lifeline:
+class InitSocket:
     """What has been said so far, and whether anything can follow; takes over the socket.
 
     `cgroup` is the control group that the whole tree is in; whoever ends the tree removes it.
     """
 
     def __init__(self, line: socket.socket, on_change: Callable[[], None]) -> None:
-        self.ready: Ready | None = None
+        self.ready: ReadyReport | None = None
         self.cgroup: Cgroup | None = None
         self.failed: FailedStep | None = None
         self.exited: dict[str, Any] | None = None
@@ -168,7 +168,7 @@ class Lifeline:
             self.failed = _too_few("pidfds")
             return
         init, worker = self._pids
-        self.ready = Ready(
+        self.ready = ReadyReport(
             init,
             worker,
             LockdownReport.from_dict(body["lockdown"]),

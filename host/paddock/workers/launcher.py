@@ -10,10 +10,10 @@ from typing import Final, Protocol
 import anyio
 
 from paddock.errors import LaunchError
-from paddock.workers.limits.tree_limits import Ration
+from paddock.workers.limits.tree_limits import TreeLimits
 from paddock.workers.output import OutputLine
 from paddock.workers.output_rate import OutputRate
-from paddock.workers.pipes import Wiring
+from paddock.workers.pipes import ChildPipes
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox import self_check
@@ -33,7 +33,7 @@ _OUTPUT_AT_ONCE: Final = 16  # times what may be printed in a second
 class LaunchSpec:
     """What a process is to be: its name in messages, where it works, its whole environment, and how it is shut in.
 
-    `ration` is what all its processes together may use.
+    `tree_limits` is what all its processes together may use.
 
     A working directory the worker may not enter is replaced by the root. `home_links` are made in its home, by their
     names in there.
@@ -44,7 +44,7 @@ class LaunchSpec:
     environ: Mapping[str, str]
     runtime: WorkerRuntime
     profile: SandboxProfile = field(default_factory=SandboxProfile)
-    ration: Ration = field(default_factory=Ration)
+    tree_limits: TreeLimits = field(default_factory=TreeLimits)
     home_links: Mapping[str, str] = field(default_factory=dict)
     log_limit_bytes: int = 1 << 16
     on_line: Callable[[OutputLine], None] | None = None
@@ -108,7 +108,7 @@ class Launcher(Protocol):
         ...
 
 
-async def launch_through(spec: LaunchSpec, hand_over: Callable[[Wiring], Awaitable[None]]) -> ModuleProcess:
+async def launch_through(spec: LaunchSpec, hand_over: Callable[[ChildPipes], Awaitable[None]]) -> ModuleProcess:
     """Wire a process up, have the worker's ends handed over, and return it once it enters its entry.
 
     The part all launchers share: when anything goes wrong, or the caller is cancelled, the tree is ended and
@@ -120,17 +120,17 @@ async def launch_through(spec: LaunchSpec, hand_over: Callable[[Wiring], Awaitab
     """
     particulars = spec.particulars()
     try:
-        wiring = Wiring()
+        child_pipes = ChildPipes()
     except OSError as error:
         raise LaunchError(spec.name, "sockets and pipes", str(error)) from error
-    process = ModuleProcess(spec.name, wiring, spec.log_limit_bytes, spec.on_line, spec.rate())
+    process = ModuleProcess(spec.name, child_pipes, spec.log_limit_bytes, spec.on_line, spec.rate())
     try:
         with anyio.fail_after(_START_SECONDS):
             try:
-                wiring.tell_worker(particulars)
-                await hand_over(wiring)
+                child_pipes.tell_worker(particulars)
+                await hand_over(child_pipes)
             finally:
-                wiring.close_worker_ends()
+                child_pipes.close_worker_ends()
             await process.entered()
             _require_it_holds(spec, process)
     except TimeoutError:

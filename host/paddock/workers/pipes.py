@@ -17,13 +17,13 @@ from paddock_sdk.worker.attempts import attempt_log
 _RPC_BUFFER_BYTES = 4 << 20
 
 
-class Wiring:
+class ChildPipes:
     """One rpc stream, one lifeline, two output pipes and the log of attempts."""
 
     def __init__(self) -> None:
         with ExitStack() as opened:
             self.rpc, self._worker_rpc = _pair(opened, socket.SOCK_STREAM)
-            self.lifeline, self._worker_lifeline = _pair(opened, socket.SOCK_SEQPACKET)
+            self.init_socket, self._worker_init_socket = _pair(opened, socket.SOCK_SEQPACKET)
             self.stdout, self._worker_stdout = _pipe(opened)
             self.stderr, self._worker_stderr = _pipe(opened)
             self.attempts = _sealed_memory(opened, attempt_log.SIZE)
@@ -40,7 +40,7 @@ class Wiring:
             "rpc": self._worker_rpc.fileno(),
             "stdout": self._worker_stdout,
             "stderr": self._worker_stderr,
-            "lifeline": self._worker_lifeline.fileno(),
+            "lifeline": self._worker_init_socket.fileno(),
         }
 
     def tell_worker(self, message: bytes) -> None:
@@ -59,7 +59,7 @@ class Wiring:
             os.close(self._worker_stderr)
             self._worker_stdout = self._worker_stderr = -1
         self._worker_rpc.close()
-        self._worker_lifeline.close()
+        self._worker_init_socket.close()
 
 
 def _pair(opened: ExitStack, kind: socket.SocketKind) -> tuple[socket.socket, socket.socket]:

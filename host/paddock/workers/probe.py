@@ -15,7 +15,7 @@ from paddock_sandbox.profile import IsolationLevel
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class Available:
     """A level that can be had: the steps taken, what Landlock protects, and what the worker's file system lacks."""
 
     level: IsolationLevel
@@ -25,7 +25,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreached:
+class Unavailable:
     """A level that cannot be had: the step that failed, the kernel's answer (0: it was not asked), and what it said."""
 
     level: IsolationLevel
@@ -35,34 +35,34 @@ class Unreached:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class SandboxSupport:
     """What was found out about each level that was tried."""
 
-    findings: Mapping[IsolationLevel, Reached | Unreached] = field(default_factory=dict)
+    findings: Mapping[IsolationLevel, Available | Unavailable] = field(default_factory=dict)
 
     @property
     def reachable(self) -> frozenset[IsolationLevel]:
         """The levels that can be had."""
-        return frozenset(level for level, found in self.findings.items() if isinstance(found, Reached))
+        return frozenset(level for level, found in self.findings.items() if isinstance(found, Available))
 
 
-async def find_reach(
+async def probe_sandbox_support(
     levels: Iterable[IsolationLevel],
     launcher_of: Callable[[IsolationLevel], Launcher],
     spec_of: Callable[[IsolationLevel], LaunchSpec],
-) -> Reach:
+) -> SandboxSupport:
     """Try each of the levels by launching a worker at it, which is ended again at once."""
-    findings: dict[IsolationLevel, Reached | Unreached] = {}
+    findings: dict[IsolationLevel, Available | Unavailable] = {}
     for level in levels:
         try:
             process = await launcher_of(level).launch(spec_of(level))
         except LaunchError as error:
-            findings[level] = Unreached(level, error.step, error.errno, error.message)
+            findings[level] = Unavailable(level, error.step, error.errno, error.message)
             continue
         try:
             await process.stop(0)
         finally:
             process.rpc.close()
         lockdown = process.ready.lockdown
-        findings[level] = Reached(level, lockdown.steps, lockdown.protections, process.ready.missing)
-    return Reach(findings)
+        findings[level] = Available(level, lockdown.steps, lockdown.protections, process.ready.missing)
+    return SandboxSupport(findings)

@@ -19,10 +19,10 @@ import anyio
 
 from paddock.errors import LaunchError
 from paddock.workers.exit_status import ExitStatus
-from paddock.workers.init_socket import Lifeline, Ready
+from paddock.workers.init_socket import InitSocket, ReadyReport
 from paddock.workers.output import OutputLine, OutputRing
 from paddock.workers.output_rate import OutputRate
-from paddock.workers.pipes import Wiring
+from paddock.workers.pipes import ChildPipes
 from paddock.workers.worker_sockets import WorkerSockets
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings
 from paddock_sdk.worker.attempts import attempt_log
@@ -48,28 +48,28 @@ class ModuleProcess:
 
     pid: int
     init_pid: int
-    ready: Ready
+    ready: ReadyReport
 
     def __init__(
         self,
         name: str,
-        wiring: Wiring,
+        child_pipes: ChildPipes,
         log_limit_bytes: int,
         on_line: Callable[[OutputLine], None] | None,
         rate: OutputRate | None = None,
     ) -> None:
         self.name = name
-        self.rpc = wiring.rpc
-        self.output = OutputRing(wiring.stdout, wiring.stderr, log_limit_bytes, on_line, rate)
+        self.rpc = child_pipes.rpc
+        self.output = OutputRing(child_pipes.stdout, child_pipes.stderr, log_limit_bytes, on_line, rate)
         # Once it has ended: what its module reached for and the host was not sent before.
         self.last_attempts: tuple[tuple[attempt_log.Kind, str], ...] = ()
-        self._attempts = wiring.attempts
+        self._attempts = child_pipes.attempts
         self._loop = asyncio.get_running_loop()
         self._since = time.monotonic()
         self._until: float | None = None
         self._said = asyncio.Event()
         self._end: asyncio.Future[ExitStatus] = self._loop.create_future()
-        self._lifeline = Lifeline(wiring.lifeline, self._listen)
+        self._init_socket = InitSocket(child_pipes.init_socket, self._listen)
 
     @property
     def status(self) -> ExitStatus | None:
@@ -79,7 +79,7 @@ class ModuleProcess:
     @property
     def cgroup(self) -> Cgroup | None:
         """The control group that the whole tree is in, if there is one."""
-        return self._lifeline.cgroup
+        return self._init_socket.cgroup
 
     async def entered(self) -> None:
         """Return once the worker is locked down and enters its entry.
@@ -89,11 +89,11 @@ class ModuleProcess:
         """
         while True:
             # Of both, the failure counts: it may be the host that did not get what the worker sent.
-            if (failed := self._lifeline.failed) is not None:
+            if (failed := self._init_socket.failed) is not None:
                 raise LaunchError(self.name, failed.step, failed.reason, errno=failed.errno)
-            if (ready := self._lifeline.ready) is not None:
+            if (ready := self._init_socket.ready) is not None:
                 break
-            if not self._lifeline.is_open:
+            if not self._init_socket.is_open:
                 await self.wait()
                 last_words = self.output.tail(1, "stderr")
                 raise LaunchError(self.name, ENDED_SILENTLY, "; ".join(["it ended before it was ready", *last_words]))
@@ -106,11 +106,11 @@ class ModuleProcess:
 
         Whoever takes them closes them; what nobody took is closed with the tree's end.
         """
-        return self._lifeline.take_network()
+        return self._init_socket.take_network()
 
     def take_inquiry(self) -> socket.socket | None:
         """Give away what answers for the sockets of the worker's own network namespace, once; as with the network."""
-        return self._lifeline.take_inquiry()
+        return self._init_socket.take_inquiry()
 
     async def wait(self) -> ExitStatus:
         """Return how the tree ended, once all of it has and its output is read."""
@@ -122,12 +122,12 @@ class ModuleProcess:
 
     def terminate(self) -> None:
         """Ask the worker to end, by SIGTERM to its process group."""
-        self._lifeline.send("terminate")
+        self._init_socket.send("terminate")
 
     def kill(self) -> None:
         """End the whole tree, by SIGKILL; returns before it has ended."""
-        self._lifeline.send("kill")
-        self._lifeline.wake_init()
+        self._init_socket.send("kill")
+        self._init_socket.wake_init()
 
     async def stop(self, grace: float) -> ExitStatus:
         """End the tree: ask, and `grace` seconds later kill; return how it ended.
@@ -141,7 +141,7 @@ class ModuleProcess:
                 if not await self._ends_within(grace):
                     self.kill()
                     if not await self._ends_within(_KILL_SECONDS):
-                        self._lifeline.kill_both()
+                        self._init_socket.kill_both()
                         if not await self._ends_within(_LOST_SECONDS):
                             self._release()
         except BaseException:
@@ -156,7 +156,7 @@ class ModuleProcess:
         If a cancellation cannot be held off, what tells of the tree's end is released with that.
         """
         self.rpc.close()
-        self._lifeline.hang_up()
+        self._init_socket.hang_up()
         with anyio.CancelScope(shield=True):
             await self._ends_within(_KILL_SECONDS)
         self._release()
@@ -167,13 +167,13 @@ class ModuleProcess:
         return self._end.done()
 
     def _release(self) -> None:
-        self._lifeline.close()
+        self._init_socket.close()
         self.output.close()
         self._listen()
 
     def _listen(self) -> None:
         self._said.set()
-        if not self._lifeline.is_open and self._until is None:
+        if not self._init_socket.is_open and self._until is None:
             self._until = time.monotonic()
             giving_up = self._loop.call_later(_LAST_WORDS_SECONDS, self.output.close)
             self.output.when_drained(giving_up.cancel)
@@ -181,7 +181,7 @@ class ModuleProcess:
 
     def _settle(self, uptime: float) -> None:
         self._read_attempts()
-        exited = self._lifeline.exited or {}
+        exited = self._init_socket.exited or {}
         status = ExitStatus(
             code=exited.get("code"),
             signal=exited.get("signal"),
@@ -190,7 +190,7 @@ class ModuleProcess:
             user_time=exited.get("user_time"),
             system_time=exited.get("system_time"),
             left_behind=exited.get("left_behind", 0),
-            failed_step=self._lifeline.failed,
+            failed_step=self._init_socket.failed,
             used=self._give_up_group(),
         )
         if not self._end.cancelled():
@@ -206,7 +206,7 @@ class ModuleProcess:
 
     def _give_up_group(self) -> CgroupReadings | None:
         """Read what the tree's control group counted, and remove it."""
-        group = self._lifeline.cgroup
+        group = self._init_socket.cgroup
         if group is None:
             return None
         readings = None

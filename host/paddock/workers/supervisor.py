@@ -21,7 +21,7 @@ from paddock.workers.clock import Clock, SystemClock
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.workers.exit_status import ExitStatus
 from paddock.workers.launcher import Launcher, LaunchSpec
-from paddock.workers.limits.tree_limits import RationedProcess, Rationing
+from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer
 from paddock.workers.process import ModuleProcess
 from paddock.workers.restart import RestartPolicy, RestartState
 
@@ -47,7 +47,7 @@ class Supervisor:
         spec: LaunchSpec,
         policy: RestartPolicy | None = None,
         *,
-        rationing: Rationing | None = None,
+        limit_enforcer: LimitEnforcer | None = None,
         clock: Clock | None = None,
         goodbye_seconds: float = _GOODBYE_SECONDS,
         terminate_seconds: float = _TERMINATE_SECONDS,
@@ -57,8 +57,8 @@ class Supervisor:
         self.call_in_flight: str | None = None
         self._launcher = launcher
         self._policy = policy or RestartPolicy()
-        self._rationing = rationing
-        self._ration: RationedProcess | None = None
+        self._limit_enforcer = limit_enforcer
+        self._tree_limits: LimitedTree | None = None
         self._clock = clock or SystemClock()
         self._goodbye_seconds = goodbye_seconds
         self._terminate_seconds = terminate_seconds
@@ -198,9 +198,9 @@ class Supervisor:
         # Nothing is awaited between having the process and owning it.
         self._process = process
         process.on_exit(partial(self._ended, process))
-        if self._rationing is not None:
+        if self._limit_enforcer is not None:
             try:
-                self._ration = self._rationing.begin(process, self.spec.ration, self.end)
+                self._tree_limits = self._limit_enforcer.begin(process, self.spec.tree_limits, self.end)
             except OSError as error:
                 self.end(ExitReason.START, detail=f"limits: {error}")
                 process.rpc.close()
@@ -210,9 +210,9 @@ class Supervisor:
 
     def _ended(self, process: ModuleProcess, status: ExitStatus) -> None:
         reason, limit, detail = self._recorded or (None, None, "")
-        ration, self._ration = self._ration, None
-        if ration is not None:
-            overrun = ration.end(status)
+        tree_limits, self._tree_limits = self._tree_limits, None
+        if tree_limits is not None:
+            overrun = tree_limits.end(status)
             if reason is None and overrun is not None:
                 reason, limit = overrun
         left_out = process.output.left_out

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection
 from weakref import WeakSet
 
 from paddock.workers.launcher import LaunchSpec, launch_through
-from paddock.workers.pipes import Wiring
+from paddock.workers.pipes import ChildPipes
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.cgroup import CgroupHome
 
@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 _REMOVAL_SECONDS = 2.0  # for the kernel to let go of a tree that is dead
 
 
-class Brood:
+class WorkerCgroups:
     """What one template, or one interpreter that is started for one worker, brings into the world."""
 
     def __init__(self, groups: CgroupHome | None) -> None:
@@ -37,7 +37,7 @@ class Brood:
         """Where the process is to make the groups, as plain data."""
         return None if self._groups is None else self._groups.as_dict()
 
-    async def launch(self, spec: LaunchSpec, hand_over: Callable[[Wiring], Awaitable[None]]) -> ModuleProcess:
+    async def launch(self, spec: LaunchSpec, hand_over: Callable[[ChildPipes], Awaitable[None]]) -> ModuleProcess:
         """Return a worker that the process bears; see `launch_through`."""
         self._under_way += 1
         try:
@@ -48,7 +48,7 @@ class Brood:
             self._under_way -= 1
             self._tidy()
 
-    def end(self) -> None:
+    def remove_groups(self) -> None:
         """Have the groups that nobody got removed, soon: the process that bore the workers is dead."""
         self._has_ended = True
         self._tidy()

@@ -19,10 +19,10 @@ import anyio.to_thread
 
 from paddock.workers.bwrap import bubblewrap_command
 from paddock.workers.exec_launcher import ExecLauncher
-from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import Launcher
 from paddock.workers.limits.control_groups import find_groups
-from paddock.workers.limits.tree_limits import Rationing
+from paddock.workers.limits.tree_limits import LimitEnforcer
 from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.scratch import PrivateFolder, sweep
 from paddock.workers.undisturbed import undisturbed
@@ -40,7 +40,7 @@ class WorkerHost:
 
     groups: CgroupHome
     folder: Path
-    rationing: Rationing
+    limit_enforcer: LimitEnforcer
     _launchers: Mapping[str, Launcher]
 
     @classmethod
@@ -58,20 +58,20 @@ class WorkerHost:
             watchdog = Watchdog()
             steps.callback(tasks.create_task(watchdog.run()).cancel)
             launchers: dict[str, Launcher] = {
-                "template": TemplateLauncher(groups),
+                "template": ForkServerLauncher(groups),
                 "exec": ExecLauncher(groups),
                 "bubblewrap": ExecLauncher(None, bubblewrap_command),  # in its namespaces no groups can be made
             }
             for launcher in launchers.values():
-                steps.push_async_callback(bounded, launcher.aclose)
-            yield cls(groups, folder.path, Rationing(watchdog), launchers)
+                steps.push_async_callback(close_within_bound, launcher.aclose)
+            yield cls(groups, folder.path, LimitEnforcer(watchdog), launchers)
 
     def launcher_at(self, level: IsolationLevel, spawn: Literal["template", "exec"] = "template") -> Launcher:
         """Return what starts processes at a level."""
         return self._launchers["bubblewrap" if level == "bwrap" else spawn]
 
 
-async def bounded(close: Callable[[], Awaitable[None]]) -> None:
+async def close_within_bound(close: Callable[[], Awaitable[None]]) -> None:
     """Give something up, whoever is cancelled meanwhile; what it raises or how long it takes is no reason to stop."""
     await undisturbed(_in_time(close))
 

@@ -31,7 +31,7 @@ _SOMETHING: Final = pack(None)  # descriptors do not travel alone
 _MOST_FDS: Final = 250  # the kernel passes 253 at once
 
 
-class Unborn:
+class PreforkedWorker:
     """A worker to be and its init, in their namespaces, with a root that has `shared` in it, waiting for the rest.
 
     The request's profile has to have those mounts too, under none of its others.
@@ -53,7 +53,7 @@ class Unborn:
             doors = [] if self._group is None else self._group.doors()
             self._pid = namespaces.fork_into_new()
             if self._pid == 0:
-                _be_init(init_line, worker_line, self.shared, doors, counts_memory=self._counts_memory())
+                _run_init(init_line, worker_line, self.shared, doors, counts_memory=self._counts_memory())
             # By the time it is abandoned it may have ended, and its number be somebody else's.
             self._pidfd = os.pidfd_open(self._pid)
             self._give_ids()
@@ -74,19 +74,19 @@ class Unborn:
         lines.register(self._to_worker, 0)
         return bool(lines.poll(0))
 
-    def become(self, request: dict[str, Any], profile: SandboxProfile, fds: Sequence[int]) -> None:
+    def assign(self, request: dict[str, Any], profile: SandboxProfile, fds: Sequence[int]) -> None:
         """Hand over the request and the worker's descriptors, the lifeline last; answers come over that from then on.
 
         Raises:
             OSError: It cannot be; it has been ended.
         """
-        lifeline = fds[-1]
+        init_socket = fds[-1]
         if self._group is not None:
-            report(lifeline, {"cgroup": self._group.as_dict()})  # the host sees to its end from here on
+            report(init_socket, {"cgroup": self._group.as_dict()})  # the host sees to its end from here on
             self._group = None
         try:
             self._tell_worker(request, _without(self.shared, profile), fds)
-            socket.send_fds(self._to_init, [_SOMETHING], [lifeline])
+            socket.send_fds(self._to_init, [_SOMETHING], [init_socket])
         except BaseException:
             self.abandon()
             raise
@@ -149,7 +149,7 @@ class Unborn:
         return trees
 
 
-def _be_init(
+def _run_init(
     line: socket.socket,
     worker_line: socket.socket,
     shared: Sequence[Mount],
@@ -173,17 +173,17 @@ def _be_init(
         worker = os.fork()
         if worker == 0:
             line.close()
-            _be_worker(worker_line, shared, counts_memory=counts_memory)
+            _run_worker(worker_line, shared, counts_memory=counts_memory)
         worker_line.close()
-        init.give_up_powers()
-        _, (lifeline,) = _told(line)
+        init.drop_privileges()
+        _, (init_socket,) = _told(line)
         line.close()
     except BaseException:
         os._exit(FAILED_BEFORE_ENTRY)
     try:
-        init.see_to_the_end(worker, lifeline)
+        init.supervise_until_exit(worker, init_socket)
     except BaseException as error:
-        init.give_up(lifeline, error)
+        init.give_up(init_socket, error)
 
 
 def _bound_objects(*, is_root: bool) -> None:
@@ -197,7 +197,7 @@ def _bound_objects(*, is_root: bool) -> None:
         pass
 
 
-def _be_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: bool) -> NoReturn:
+def _run_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: bool) -> NoReturn:
     """Be the worker: make a root and get ready, wait for the request, finish the root and enter."""
     try:
         close_all_but(0, 1, 2, line.fileno())
@@ -208,7 +208,7 @@ def _be_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: b
         except OSError as error:
             root = error  # there is nobody to report it to yet
         entrance.warm_up()
-        request, (rpc, stdout, stderr, lifeline, *trees) = _told(line)
+        request, (rpc, stdout, stderr, init_socket, *trees) = _told(line)
         line.close()
     except BaseException:
         os._exit(FAILED_BEFORE_ENTRY)
@@ -218,16 +218,16 @@ def _be_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: b
         profile = SandboxProfile.from_dict(request["profile"])
         _finish(root, profile, _without(shared, profile), trees if ids is None else None)
     except BaseException as error:
-        report_failure(lifeline, "file system", error)
+        report_failure(init_socket, "file system", error)
         os._exit(FAILED_BEFORE_ENTRY)
-    entrance.cross(
+    entrance.enter_sandbox_and_run(
         request["entry"],
         profile,
         init=os.getppid(),
         rpc=rpc,
         stdout=stdout,
         stderr=stderr,
-        lifeline=lifeline,
+        init_socket=init_socket,
         counts_memory=counts_memory,
         missing=root.missing,
     )
@@ -263,35 +263,37 @@ def _told(line: socket.socket) -> tuple[Any, list[int]]:
     return unpack(data), fds
 
 
-def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int, cgroups: dict[str, Any] | None) -> NoReturn:
+def start_single_worker(
+    init_socket: int, rpc: int, stdout: int, stderr: int, cgroups: dict[str, Any] | None
+) -> NoReturn:
     """Become the init of one worker in an interpreter of its own, or the parent of that init and end.
 
     The request is the lifeline's first message; `cgroups` is where a control group for it can be made.
     """
     init.prepare_process()
     groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
-    data = os.read(lifeline, REQUEST_BYTES)
+    data = os.read(init_socket, REQUEST_BYTES)
     if not data:
         os._exit(0)
     request = unpack(data)
     if request["profile"]["level"] != "ns":
-        request = with_group(request, groups, lifeline)
-        init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
+        request = with_group(request, groups, init_socket)
+        init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, init_socket=init_socket)
     try:
-        Unborn((), groups).become(
-            request, SandboxProfile.from_dict(request["profile"]), (rpc, stdout, stderr, lifeline)
+        PreforkedWorker((), groups).assign(
+            request, SandboxProfile.from_dict(request["profile"]), (rpc, stdout, stderr, init_socket)
         )
     except BaseException as error:
-        report_failure(lifeline, "namespaces", error)
+        report_failure(init_socket, "namespaces", error)
         os._exit(FAILED_BEFORE_ENTRY)
     os._exit(0)
 
 
-def with_group(request: dict[str, Any], groups: CgroupHome | None, lifeline: int) -> dict[str, Any]:
+def with_group(request: dict[str, Any], groups: CgroupHome | None, init_socket: int) -> dict[str, Any]:
     """Return the request with a new control group in it, which the host is told of, for the init to enter by itself."""
     group = None if groups is None else groups.create(_GROUP).as_dict()
     if group is not None:
-        report(lifeline, {"cgroup": group})
+        report(init_socket, {"cgroup": group})
     return {**request, "cgroup": group}
 
 

@@ -40,6 +40,8 @@ def main() -> NoReturn:
 
         serve(settings["control"], settings["preload"], settings["host"], settings["shared"], settings["cgroups"])
     else:
-        from paddock_sdk.worker.birth import start_alone
+        from paddock_sdk.worker.birth import start_single_worker
 
-        start_alone(settings["lifeline"], settings["rpc"], settings["stdout"], settings["stderr"], settings["cgroups"])
+        start_single_worker(
+            settings["lifeline"], settings["rpc"], settings["stdout"], settings["stderr"], settings["cgroups"]
+        )

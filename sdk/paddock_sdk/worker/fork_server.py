@@ -58,54 +58,54 @@ def serve(
     gc.collect()
     gc.freeze()
     groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
-    nursery = _Nursery([Mount(*mount) for mount in shared], groups)
+    spare_pool = SparePool([Mount(*mount) for mount in shared], groups)
     quiet = select.poll()
     quiet.register(control, select.POLLIN)
     while True:
         if not quiet.poll(_QUIET_MS):
-            nursery.refill()
+            spare_pool.refill()
         received = _receive(control)
         if received is None:
-            nursery.close()
+            spare_pool.close()
             os._exit(0)
         request, fds = received
         try:
-            _fork_init(nursery, control, request, fds)
+            _fork_init(spare_pool, control, request, fds)
         finally:
             for fd in fds:
                 os.close(fd)
 
 
-class _Nursery:
+class SparePool:
     """Where the next worker grows before it is asked for."""
 
     def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
         self.groups = groups
         # What lies in the private folder has to be made after it.
         self._shared = tuple(mount for mount in shared if not _is_below_any(mount.target, SHARED_FOLDERS))
-        self._next: birth.Unborn | None = None
+        self._next: birth.PreforkedWorker | None = None
         self._is_wanted = False
 
-    def take(self, profile: SandboxProfile) -> birth.Unborn:
+    def take(self, profile: SandboxProfile) -> birth.PreforkedWorker:
         """Return an unborn whose root has some of these mounts already, and none that anything else is to lie over.
 
         Raises:
             OSError: None could be made.
         """
         if not _can_be_first(self._shared, profile):
-            return birth.Unborn((), self.groups)
+            return birth.PreforkedWorker((), self.groups)
         self._is_wanted = True
         ready, self._next = self._next, None
         if ready is not None and ready.has_ended:
             ready.abandon()
             ready = None
-        return ready or birth.Unborn(self._shared, self.groups)
+        return ready or birth.PreforkedWorker(self._shared, self.groups)
 
     def refill(self) -> None:
         """Have one ready, if any was ever asked for."""
         if self._is_wanted and self._next is None:
             try:
-                self._next = birth.Unborn(self._shared, self.groups)
+                self._next = birth.PreforkedWorker(self._shared, self.groups)
             except OSError:
                 self._is_wanted = False  # whoever asks is told why
 
@@ -127,23 +127,23 @@ def _is_below_any(path: str, folders: Iterable[str]) -> bool:
     return any(path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
-def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
-    rpc, stdout, stderr, lifeline = fds
+def _fork_init(spare_pool: SparePool, control: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
+    rpc, stdout, stderr, init_socket = fds
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
-        report(lifeline, {"failed": {"step": "template has one thread", "errno": 0, "detail": f"it has {threads}"}})
+        report(init_socket, {"failed": {"step": "template has one thread", "errno": 0, "detail": f"it has {threads}"}})
         return
     try:
         profile = SandboxProfile.from_dict(request["profile"])
         if profile.level == "ns":
-            nursery.take(profile).become(request, profile, fds)
+            spare_pool.take(profile).assign(request, profile, fds)
         else:
-            request = birth.with_group(request, nursery.groups, lifeline)
+            request = birth.with_group(request, spare_pool.groups, init_socket)
             if namespaces.fork_plainly() == 0:
                 control.detach()
-                init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
+                init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, init_socket=init_socket)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        report_failure(lifeline, "namespaces", error)
+        report_failure(init_socket, "namespaces", error)
 
 
 def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:

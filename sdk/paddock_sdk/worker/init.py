@@ -31,7 +31,7 @@ _SWEEP_POLL_MS = 5  # an orphan may be handed over without a signal of its own: 
 _FIRST_PID = 1  # ours in a pid namespace of our own
 
 
-def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, lifeline: int) -> NoReturn:
+def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_socket: int) -> NoReturn:
     """Start the worker the request describes, where we are, see its tree to its end, report it and end the process."""
     try:
         prepare_for_children()
@@ -42,26 +42,26 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, lifeline
         worker = os.fork()
         if worker == 0:
             profile = SandboxProfile.from_dict(request["profile"])
-            entrance.cross(
+            entrance.enter_sandbox_and_run(
                 request["entry"],
                 profile,
                 init=init,
                 rpc=rpc,
                 stdout=stdout,
                 stderr=stderr,
-                lifeline=lifeline,
+                init_socket=init_socket,
                 counts_memory=group is not None and "memory" in group.controllers,
             )
         if request["profile"]["level"] == "bwrap" and request["profile"]["network"] is not None:
             capabilities.drop_all()  # bubblewrap left some for the worker to make its network with
-        see_to_the_end(worker, lifeline)
+        supervise_until_exit(worker, init_socket)
     except BaseException as error:  # nobody else is left to report it or to end the tree
-        give_up(lifeline, error)
+        give_up(init_socket, error)
 
 
-def give_up(lifeline: int, error: BaseException) -> NoReturn:
+def give_up(init_socket: int, error: BaseException) -> NoReturn:
     """Report what went wrong, end the tree and the process."""
-    report_failure(lifeline, "init", error)
+    report_failure(init_socket, "init", error)
     _sweep()
     os._exit(FAILED_BEFORE_ENTRY)
 
@@ -95,7 +95,7 @@ def prepare_for_children() -> None:
     _signal.signal(_signal.SIGCHLD, _notice)
 
 
-def see_to_the_end(worker: int, lifeline: int) -> NoReturn:
+def supervise_until_exit(worker: int, init_socket: int) -> NoReturn:
     """Obey the host until the worker ends, end what it leaves behind, report it and end the process."""
     # Turns SIGCHLD into something poll() sees.
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -103,11 +103,11 @@ def see_to_the_end(worker: int, lifeline: int) -> NoReturn:
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    close_all_but(0, 1, 2, lifeline, woken, wake)
+    close_all_but(0, 1, 2, init_socket, woken, wake)
     os.chdir("/")
 
     poller = select.poll()
-    poller.register(lifeline, select.POLLIN)
+    poller.register(init_socket, select.POLLIN)
     poller.register(woken, select.POLLIN)
     ended = _reap(worker)  # it may have been quicker than the pipe
     while ended is None:
@@ -115,8 +115,8 @@ def see_to_the_end(worker: int, lifeline: int) -> NoReturn:
             if fd == woken:
                 _drain(woken)
                 ended = _reap(worker)
-            elif not _obey(lifeline, worker):
-                poller.unregister(lifeline)
+            elif not _obey(init_socket, worker):
+                poller.unregister(init_socket)
     left_behind = _sweep()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     exited = {
@@ -126,11 +126,11 @@ def see_to_the_end(worker: int, lifeline: int) -> NoReturn:
         "system_time": used.ru_stime,
         "left_behind": left_behind,
     }
-    report(lifeline, {"exited": exited})
+    report(init_socket, {"exited": exited})
     os._exit(0)
 
 
-def give_up_powers() -> None:
+def drop_privileges() -> None:
     """Keep nothing but what an init needs, and out of reach of the worker, which has the same user id."""
     capabilities.drop_all()
     prctl.give_up_new_privileges()
@@ -149,10 +149,10 @@ def _drain(woken: int) -> None:
         pass
 
 
-def _obey(lifeline: int, worker: int) -> bool:
+def _obey(init_socket: int, worker: int) -> bool:
     """Carry out one command; kill the worker and return False once the host is gone."""
     try:
-        command = os.read(lifeline, _COMMAND_BYTES)
+        command = os.read(init_socket, _COMMAND_BYTES)
     except OSError:
         command = b""
     _send(worker, signal.SIGTERM if command == b"terminate" else signal.SIGKILL)

@@ -31,28 +31,28 @@ def unpack(data: bytes) -> Any:
     return msgpack.unpackb(data, unicode_errors="surrogateescape")
 
 
-def report(lifeline: int, message: dict[str, object]) -> None:
+def report(init_socket: int, message: dict[str, object]) -> None:
     """Send one message to the host."""
     try:
-        os.write(lifeline, pack(message))
+        os.write(init_socket, pack(message))
     except OSError:
         pass  # the host is gone, which is seen elsewhere
 
 
-def report_failure(lifeline: int, step: str, error: BaseException) -> None:
+def report_failure(init_socket: int, step: str, error: BaseException) -> None:
     """Tell the host which step failed before the entry was reached, with the error number where there is one."""
     number = error.errno if isinstance(error, OSError) and error.errno is not None else 0
     detail = f"{type(error).__name__}: {error}"[:_DETAIL_CHARS]
-    report(lifeline, {"failed": {"step": getattr(error, "step", step), "errno": number, "detail": detail}})
+    report(init_socket, {"failed": {"step": getattr(error, "step", step), "errno": number, "detail": detail}})
 
 
-def hand_over(lifeline: int, kind: str, descriptors: list[int]) -> None:
+def hand_over(init_socket: int, kind: str, descriptors: list[int]) -> None:
     """Pass the host descriptors, and let go of them.
 
     Before the worker is limited: the kernel holds what all processes of a user have on its way against the limit on
     open files of the one that sends.
     """
-    line = socket.socket(fileno=lifeline)
+    line = socket.socket(fileno=init_socket)
     try:
         socket.send_fds(line, [pack({kind: len(descriptors)})], descriptors)
     finally:
@@ -61,7 +61,7 @@ def hand_over(lifeline: int, kind: str, descriptors: list[int]) -> None:
             os.close(descriptor)
 
 
-def say_ready(lifeline: int, ready: dict[str, object]) -> None:
+def say_ready(init_socket: int, ready: dict[str, object]) -> None:
     """Tell the host what became of the worker's start, and let go of the lifeline."""
-    report(lifeline, {"ready": ready})
-    os.close(lifeline)
+    report(init_socket, {"ready": ready})
+    os.close(init_socket)

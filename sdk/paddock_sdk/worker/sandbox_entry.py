@@ -40,7 +40,7 @@ def warm_up() -> None:
     asyncio.run(asyncio.sleep(0))
 
 
-def cross(
+def enter_sandbox_and_run(
     entry: str,
     profile: SandboxProfile,
     *,
@@ -48,7 +48,7 @@ def cross(
     rpc: int,
     stdout: int,
     stderr: int,
-    lifeline: int,
+    init_socket: int,
     counts_memory: bool,
     missing: Sequence[str] = (),
 ) -> NoReturn:
@@ -67,12 +67,12 @@ def cross(
             ("new session", os.setsid),
             ("signals", _take_signals),
             ("standard streams", lambda: _take_standard_streams(stdout, stderr)),
-            ("close descriptors", lambda: close_all_but(0, 1, 2, rpc, lifeline)),
+            ("close descriptors", lambda: close_all_but(0, 1, 2, rpc, init_socket)),
             ("environment", lambda: _take_environment(particulars["environ"])),
             # While there are capabilities to make it with. The host has all of its sockets before any code of the
             # module runs, and the worker none: the self-check would find them.
-            ("network", lambda: _make_network(profile, lifeline)),
-            ("inquiry", lambda: _hand_over_inquiry(profile, lifeline, counts_memory=counts_memory)),
+            ("network", lambda: _make_network(profile, init_socket)),
+            ("inquiry", lambda: _hand_over_inquiry(profile, init_socket, counts_memory=counts_memory)),
         )
         for name, take in steps:
             step = name
@@ -80,12 +80,12 @@ def cross(
         # A pidfd goes on meaning its process when the number is used again, and lets the host act should the init be
         # stopped or killed; so the host has both before any code of the module runs.
         step = "pidfds"
-        hand_over(lifeline, "pidfds", [os.pidfd_open(init), os.pidfd_open(os.getpid())])
+        hand_over(init_socket, "pidfds", [os.pidfd_open(init), os.pidfd_open(os.getpid())])
         step = "lockdown"
         locked = lockdown.apply(profile, parent=init, counts_memory=counts_memory)
         step = "self-check"
         # Without isolation there is nothing to try, and an act that succeeds may leave its mark on the init.
-        known = (0, 1, 2, rpc, lifeline)
+        known = (0, 1, 2, rpc, init_socket)
         verdicts = (
             {} if profile.level == "none" else self_check.run(parent=init, descriptors=known, network=profile.network)
         )
@@ -103,9 +103,9 @@ def cross(
             "missing": missing,
             "working_dir": working_dir,
         }
-        say_ready(lifeline, ready)
+        say_ready(init_socket, ready)
     except BaseException as error:  # whatever it is, the entry must not run
-        report_failure(lifeline, step, error)
+        report_failure(init_socket, step, error)
         os._exit(FAILED_BEFORE_ENTRY)
     code = 1
     try:
@@ -155,20 +155,20 @@ def _take_environment(environ: dict[str, str]) -> None:
         time.tzset()
 
 
-def _make_network(profile: SandboxProfile, lifeline: int) -> None:
+def _make_network(profile: SandboxProfile, init_socket: int) -> None:
     if profile.network is not None and profile.has_own_network:
         sockets = network.open_network(profile.network)
-        hand_over(lifeline, "network", [each.detach() for each in sockets])
+        hand_over(init_socket, "network", [each.detach() for each in sockets])
 
 
-def _hand_over_inquiry(profile: SandboxProfile, lifeline: int, *, counts_memory: bool) -> None:
+def _hand_over_inquiry(profile: SandboxProfile, init_socket: int, *, counts_memory: bool) -> None:
     """Give the host what answers for the sockets of a network namespace of one's own, where nothing counts them."""
     if profile.level in ("ns", "bwrap") and not counts_memory:
         try:
             inquiry = socket_memory.open_inquiry()
         except OSError:
             return  # a kernel without; the host takes each socket for full
-        hand_over(lifeline, "inquiry", [inquiry.detach()])
+        hand_over(init_socket, "inquiry", [inquiry.detach()])
 
 
 def _link_home(links: dict[str, str], environ: dict[str, str]) -> None:

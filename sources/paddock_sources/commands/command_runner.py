@@ -19,7 +19,7 @@ MAX_STDERR_BYTES = 64 << 10  # the end of it is kept
 
 
 @dataclass(frozen=True, slots=True)
-class CommandReach:
+class CommandAccess:
     """All that the commands of one session may touch besides the system's programs, which they may all run.
 
     `name` is for messages (`git`). `reads` and `writes` are absolute paths that are there, files or folders; programs
@@ -109,7 +109,7 @@ class CommandSession(Protocol):
 class CommandRunner(Protocol):
     """Opens places where commands can be run."""
 
-    def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
+    def open(self, access: CommandAccess) -> AbstractContextManager[CommandSession]:
         """Return a place that is made when it is entered; leaving it ends whatever still runs in it.
 
         Raises:

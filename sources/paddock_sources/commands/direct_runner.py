@@ -18,9 +18,9 @@ from typing import IO
 from paddock_sources.commands.command_output import CommandOutput, input_pieces
 from paddock_sources.commands.command_runner import (
     MAX_STDOUT_BYTES,
+    CommandAccess,
     CommandError,
     CommandMissingError,
-    CommandReach,
     CommandSession,
     CommandTimeoutError,
     Finished,
@@ -45,12 +45,12 @@ class DirectRunner:
         self._check = check
 
     @contextmanager
-    def open(self, reach: CommandReach) -> Iterator[CommandSession]:
+    def open(self, access: CommandAccess) -> Iterator[CommandSession]:
         """Return a place where commands can be run; it is the whole machine."""
         own = {"PATH": _absolute_folders(self._environ.get("PATH", ""))}
         if "HOME" in self._environ:
             own["HOME"] = self._environ["HOME"]
-        yield _DirectSession(reach.name, {"LC_ALL": "C.UTF-8", **reach.environ, **own}, self._check)
+        yield _DirectSession(access.name, {"LC_ALL": "C.UTF-8", **access.environ, **own}, self._check)
 
 
 def _absolute_folders(path: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from paddock_sources.commands.command_runner import CommandReach, CommandRunner, CommandSession, Finished
+from paddock_sources.commands.command_runner import CommandAccess, CommandRunner, CommandSession, Finished
 from paddock_sources.environment.errors import HashMismatchError, IndexAccessError, InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
@@ -197,7 +197,7 @@ def opened(
     site: Path | None = None,
 ) -> Iterator[CommandSession]:
     """Open a session for an installer; when it is left, nothing writes to any of these folders any more."""
-    reach = CommandReach(
+    access = CommandAccess(
         name=installer.name,
         reads=(*installer.programs, *_PROGRAMS, *python.prefixes, *((index.ca_file,) if index.ca_file else ())),
         writes=(scratch, downloads, *((site,) if site is not None else ())),
@@ -205,5 +205,5 @@ def opened(
         is_users_word=True,
         environ={**installer.environ(index), "TMPDIR": str(scratch)},
     )
-    with runner.open(reach) as session:
+    with runner.open(access) as session:
         yield session

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from paddock_sources.commands.command_runner import CommandError, CommandReach, CommandRunner, CommandTimeoutError
+from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandRunner, CommandTimeoutError
 from paddock_sources.git.errors import GitTimeoutError
 from paddock_sources.git.remote import Remote
 
@@ -58,7 +58,7 @@ class Credentials:
         host, _, path = rest.partition("/")
         asked = f"protocol={scheme}\nhost={host}\npath={path}\n\n"
         try:
-            with self.direct.open(CommandReach("git credential", environ=self._environ())) as session:
+            with self.direct.open(CommandAccess("git credential", environ=self._environ())) as session:
                 finished = session.run(
                     _COMMAND,
                     stdin=asked.encode("utf-8"),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from paddock_sources.commands.command_runner import CommandError, CommandReach, CommandRunner
+from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandRunner
 from paddock_sources.errors import NotFetchedError
 from paddock_sources.git.credentials import Credentials
 from paddock_sources.git.errors import (
@@ -159,13 +159,13 @@ class GitSource:
         with self._kept.locked(self._limits.lock_seconds, self._progress) as folder:
             if not has_objects(folder):
                 return None
-            reach = CommandReach(
+            access = CommandAccess(
                 "git",
                 reads=(config_in(folder), objects_in(folder)),
                 environ=git_environ(self.remote, config_in(folder), {}),
             )
             try:
-                return self._in_session(lambda work: work.restore(kept), folder, self._shut_in, reach)
+                return self._in_session(lambda work: work.restore(kept), folder, self._shut_in, access)
             except (DamagedRepositoryError, NotFetchedError):
                 return None
             except FetchError:
@@ -223,8 +223,8 @@ class GitSource:
         """Say who asks only where the server wants to know."""
         authorization = self._credentials.known(self.remote)
         try:
-            reach = self._reach(folder, authorization)
-            return self._in_session(do, folder, self._runner, reach, was_given=authorization is not None)
+            access = self._reach(folder, authorization)
+            return self._in_session(do, folder, self._runner, access, was_given=authorization is not None)
         except AuthRequiredError:
             if authorization is not None or self.remote.scheme not in ("https", "http"):
                 raise
@@ -238,14 +238,14 @@ class GitSource:
         do: Callable[[GitWork], _Result],
         folder: Path,
         runner: CommandRunner,
-        reach: CommandReach,
+        access: CommandAccess,
         *,
         was_given: bool = False,
     ) -> _Result:
         _begin_import()
         lay_out_all(folder, config_text(self.remote, self._limits))
         try:
-            with runner.open(reach) as session:
+            with runner.open(access) as session:
                 from paddock_sources.git.git_work import GitWork
 
                 work = GitWork(
@@ -261,14 +261,14 @@ class GitSource:
         except CommandError as error:
             raise of_command(self.remote, error, "preparing a place for git") from error
 
-    def _reach(self, folder: Path, authorization: str | None) -> CommandReach:
+    def _reach(self, folder: Path, authorization: str | None) -> CommandAccess:
         reads = [config_in(folder)]
         if self.remote.folder is not None:
             reads.append(self.remote.folder)
         if self.remote.scheme == "https":
             certificates = (Path(path) for path in trusted_certificates(self._environ).values())
             reads.extend(path for path in certificates if path.exists())
-        return CommandReach(
+        return CommandAccess(
             "git",
             reads=tuple(reads),
             writes=(objects_in(folder), history_in(folder)),

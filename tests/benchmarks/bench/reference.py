@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgpack
 
 from bench.reference_child import LENGTH, PAYLOAD_BYTES
-from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.runtime import WorkerRuntime
 
@@ -37,7 +37,7 @@ async def reference_child(name: str) -> AsyncIterator[socket.socket]:
         preload=(*located.preload, _CHILD),
         entry=f"{_CHILD}:serve",
     )
-    launcher = TemplateLauncher()
+    launcher = ForkServerLauncher()
     try:
         process = await launcher.launch(LaunchSpec(name=name, working_dir=Path("/"), environ={}, runtime=runtime))
         try:

@@ -16,7 +16,7 @@ from typing import Any
 from paddock.authorization.authorizer import Clerk
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.policy.files.policy import Policy
-from paddock.session.machinery import Machinery
+from paddock.session.machinery import SessionResources
 from paddock.session.module import HostedModule
 from paddock.session.runtime import Hosting
 from paddock.session.state.coordinator import HostedCoordinator
@@ -38,7 +38,10 @@ class Stage:
     async def open(cls) -> AsyncIterator[Stage]:
         """Yield a stage; its processes end with it."""
         compileall.compile_dir(MODULES, quiet=1)  # workers write no bytecode; an installed module comes with its own
-        async with Machinery(working_dir=Path.cwd(), environ=os.environ) as machinery, Hosting(machinery) as hosting:
+        async with (
+            SessionResources(working_dir=Path.cwd(), environ=os.environ) as session_resources,
+            Hosting(session_resources) as hosting,
+        ):
             session = SimpleNamespace(session_id="bench", parent_id=None, config={})
             coordinator = HostedCoordinator(session, hosting.values, hosting.mirrors)
             hosting.bind(coordinator)
@@ -56,10 +59,10 @@ class Stage:
         written = {"module": module, "source": f"./{module}", "config": config or {}, **options}
         entry = ModuleEntry.read(written, place)
         resolution = FileSource(MODULES / module).resolve(module)
-        machinery = self._hosting.machinery
-        clerk = await Clerk.at_work(machinery.working_dir, os.environ, Policy())
+        session_resources = self._hosting.session_resources
+        clerk = await Clerk.at_work(session_resources.working_dir, os.environ, Policy())
         clearance = await clerk.clear_call(entry, resolution, None)
-        await machinery.shelter(replace(clearance, accepts_weaker=True))
+        await session_resources.shelter(replace(clearance, accepts_weaker=True))
         return partial(self._hosting.start, clearance.modules[0])
 
     async def start(

@@ -25,7 +25,7 @@ from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.session.shelters import FurtherShelters
 from paddock.workers.launcher import Launcher, LaunchSpec
-from paddock.workers.probe import Unreached
+from paddock.workers.probe import Unavailable
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.lockdown import LockdownReport
@@ -286,8 +286,8 @@ async def test_a_written_limit_that_control_groups_enforce_is_accepted_where_the
     confinements = scene.confinements(ScriptedMachine("ns"), groups=groups)
     entry, code = scene.module("tool-x", limits={"cpu_quota": "50%", "memory_max": "64M", "tasks_max": 7})
     await confinements.decide(scene.cleared((entry, code)))
-    ration = confinements.of(entry).ration
-    assert (ration.cpu_quota, ration.memory_max, ration.tasks_max) == (0.5, 64 << 20, 7)
+    tree_limits = confinements.of(entry).tree_limits
+    assert (tree_limits.cpu_quota, tree_limits.memory_max, tree_limits.tasks_max) == (0.5, 64 << 20, 7)
 
 
 @pytest.mark.parametrize(("level", "watched"), [("ns", False), ("bwrap", False), ("landlock", True), ("none", True)])
@@ -297,7 +297,7 @@ async def test_tasks_are_watched_where_no_namespace_counts_them(
     confinements = scene.confinements(ScriptedMachine("ns", "bwrap", "landlock"), isolation=level)
     entry, code = scene.module("tool-x")
     await confinements.decide(scene.cleared((entry, code)))
-    assert confinements.of(entry).ration.watches_tasks is watched
+    assert confinements.of(entry).tree_limits.watches_tasks is watched
 
 
 async def test_no_module_may_change_the_code_of_another(scene: Scene) -> None:
@@ -365,7 +365,7 @@ async def test_limits_are_those_that_the_policy_lets_be(scene: Scene) -> None:
     confinements = scene.confinements(ScriptedMachine("ns"))
     await confinements.decide(cleared)
     shelter = confinements.of(entry)
-    assert (shelter.ration.memory_max, shelter.ration.tasks_max) == (32 << 20, 3)
+    assert (shelter.tree_limits.memory_max, shelter.tree_limits.tasks_max) == (32 << 20, 3)
     assert shelter.limits.runtime_max == 5
 
 
@@ -458,6 +458,6 @@ async def test_a_key_that_cannot_be_put_into_requests_is_told_with_its_place_and
 
 
 def test_why_a_level_cannot_be_had_is_told_without_pythons_words() -> None:
-    found = Unreached("ns", "namespaces", 1, "PermissionError: [Errno 1] clone: Operation not permitted (EPERM)")
+    found = Unavailable("ns", "namespaces", 1, "PermissionError: [Errno 1] clone: Operation not permitted (EPERM)")
     failure = failure_of(found, Machine.look({}))
     assert (failure.step, failure.reason) == ("namespaces", "clone: Operation not permitted (EPERM)")

@@ -23,8 +23,8 @@ _PLAN = load_plan(
 
 
 def _family(**bounds: int) -> Family:
-    machinery: Any = None  # nothing is started here
-    return Family("first", machinery, {}, _PLAN.agents, **bounds)
+    session_resources: Any = None  # nothing is started here
+    return Family("first", session_resources, {}, _PLAN.agents, **bounds)
 
 
 def _conversation(id: str, parent: str = "first", *, bytes: int = 10, told: int = 0) -> Conversation:

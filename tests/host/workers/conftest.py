@@ -16,7 +16,7 @@ from host.workers.levels import ONE_WAY_TO_EACH, TOKEN, Levels, Way
 from host.workers.waiting import PATIENCE
 from mounted import mounted
 from paddock.workers.exec_launcher import ExecLauncher
-from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
@@ -133,13 +133,13 @@ def with_entry(spec: LaunchSpec, function: str, **changes: object) -> LaunchSpec
 
 
 @pytest.fixture
-async def template_launcher() -> AsyncIterator[TemplateLauncher]:
-    launcher = TemplateLauncher()
+async def template_launcher() -> AsyncIterator[ForkServerLauncher]:
+    launcher = ForkServerLauncher()
     yield launcher
     await launcher.aclose()
 
 
-@pytest.fixture(params=[TemplateLauncher, ExecLauncher], ids=["template", "exec"])
+@pytest.fixture(params=[ForkServerLauncher, ExecLauncher], ids=["template", "exec"])
 async def launcher(request: pytest.FixtureRequest) -> AsyncIterator[Launcher]:
     launcher: Launcher = request.param()
     yield launcher

@@ -14,9 +14,9 @@ from paddock.isolation.mount_table import MountTable
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.workers.bwrap import bubblewrap_command
 from paddock.workers.exec_launcher import ExecLauncher
-from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import Launcher, LaunchSpec
-from paddock.workers.probe import Unreached, find_reach
+from paddock.workers.probe import Unavailable, probe_sandbox_support
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
@@ -98,18 +98,18 @@ class Levels:
         home = self.groups if groups else None
         if way.level == "bwrap":
             return ExecLauncher(None, bubblewrap_command)
-        return TemplateLauncher(home) if way.by == "template" else ExecLauncher(home)
+        return ForkServerLauncher(home) if way.by == "template" else ExecLauncher(home)
 
     async def refusal(self, level: IsolationLevel, scratch: Path) -> str:
         """Return what stands in the way of a level here, or nothing; found out once."""
         if level not in self._refusals:
             launcher = self.launcher(next(way for way in ONE_WAY_TO_EACH if way.level == level))
             try:
-                reach = await find_reach([level], lambda _: launcher, lambda _: self.spec(level, scratch))
+                reach = await probe_sandbox_support([level], lambda _: launcher, lambda _: self.spec(level, scratch))
             finally:
                 await launcher.aclose()
             found = reach.findings[level]
-            self._refusals[level] = f"{level}: {found.step}: {found.reason}" if isinstance(found, Unreached) else ""
+            self._refusals[level] = f"{level}: {found.step}: {found.reason}" if isinstance(found, Unavailable) else ""
         return self._refusals[level]
 
     def _shown(self, *, by_mounts: bool) -> tuple[Mount, ...]:

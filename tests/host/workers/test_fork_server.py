@@ -16,7 +16,7 @@ from host.workers.conftest import children_of_this_process, with_entry
 from host.workers.waiting import PATIENCE, answer, ended, gone, here
 from paddock.errors import LaunchError
 from paddock.workers.exec_launcher import ExecLauncher
-from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
@@ -35,7 +35,7 @@ def templates() -> list[psutil.Process]:
     return [psutil.Process(pid) for pid in children_of_this_process() - _OTHERS]
 
 
-async def launch_and_close(launcher: TemplateLauncher, spec: LaunchSpec) -> None:
+async def launch_and_close(launcher: ForkServerLauncher, spec: LaunchSpec) -> None:
     with anyio.fail_after(PATIENCE):
         process = await launcher.launch(spec)
     await here(process)
@@ -43,11 +43,11 @@ async def launch_and_close(launcher: TemplateLauncher, spec: LaunchSpec) -> None
     assert (await ended(process)).code == 0
 
 
-async def test_nothing_is_started_before_the_first_launch(template_launcher: TemplateLauncher) -> None:
+async def test_nothing_is_started_before_the_first_launch(template_launcher: ForkServerLauncher) -> None:
     assert templates() == []
 
 
-async def test_all_launches_share_one_template(template_launcher: TemplateLauncher, spec: LaunchSpec) -> None:
+async def test_all_launches_share_one_template(template_launcher: ForkServerLauncher, spec: LaunchSpec) -> None:
     processes: list[ModuleProcess] = []
 
     async def launch() -> None:
@@ -66,7 +66,7 @@ async def test_all_launches_share_one_template(template_launcher: TemplateLaunch
 
 
 async def test_a_killed_template_is_replaced_by_the_next_launch_and_its_workers_live_on(
-    template_launcher: TemplateLauncher, spec: LaunchSpec
+    template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:
     with anyio.fail_after(PATIENCE):
         survivor = await template_launcher.launch(spec)
@@ -80,7 +80,7 @@ async def test_a_killed_template_is_replaced_by_the_next_launch_and_its_workers_
 
 
 async def test_a_template_found_dead_and_reaped_is_replaced_too(
-    template_launcher: TemplateLauncher, spec: LaunchSpec
+    template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:
     await launch_and_close(template_launcher, spec)
     (template,) = templates()
@@ -92,7 +92,7 @@ async def test_a_template_found_dead_and_reaped_is_replaced_too(
 
 
 async def test_a_template_that_cannot_import_what_it_should_is_an_error_with_its_last_words(
-    template_launcher: TemplateLauncher, spec: LaunchSpec
+    template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:
     runtime = dataclasses.replace(spec.runtime, preload=("asyncio", "no_such_module"))
     with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as refused:
@@ -101,9 +101,9 @@ async def test_a_template_that_cannot_import_what_it_should_is_an_error_with_its
     assert "No module named 'no_such_module'" in refused.value.message
 
 
-@pytest.mark.parametrize("kind", [TemplateLauncher, ExecLauncher])
+@pytest.mark.parametrize("kind", [ForkServerLauncher, ExecLauncher])
 async def test_an_interpreter_that_is_not_there_is_an_error_that_names_it(
-    kind: type[TemplateLauncher | ExecLauncher], spec: LaunchSpec, tmp_path: Path
+    kind: type[ForkServerLauncher | ExecLauncher], spec: LaunchSpec, tmp_path: Path
 ) -> None:
     runtime = dataclasses.replace(spec.runtime, interpreter=tmp_path / "python")
     launcher = kind()
@@ -113,7 +113,7 @@ async def test_an_interpreter_that_is_not_there_is_an_error_that_names_it(
 
 
 async def test_a_template_with_a_second_thread_refuses_to_fork(
-    template_launcher: TemplateLauncher, spec: LaunchSpec, tmp_path: Path
+    template_launcher: ForkServerLauncher, spec: LaunchSpec, tmp_path: Path
 ) -> None:
     (tmp_path / "threaded.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
@@ -129,7 +129,7 @@ async def test_a_template_with_a_second_thread_refuses_to_fork(
 
 
 async def test_workers_of_different_runtimes_come_from_templates_of_their_own(
-    template_launcher: TemplateLauncher, spec: LaunchSpec
+    template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:
     await launch_and_close(template_launcher, spec)
     runtime = dataclasses.replace(spec.runtime, preload=("asyncio",))
@@ -138,7 +138,7 @@ async def test_workers_of_different_runtimes_come_from_templates_of_their_own(
 
 
 async def test_closing_the_launcher_ends_the_template_and_not_the_workers(spec: LaunchSpec) -> None:
-    launcher = TemplateLauncher()
+    launcher = ForkServerLauncher()
     with anyio.fail_after(PATIENCE):
         process = await launcher.launch(spec)
     await here(process)
@@ -149,7 +149,7 @@ async def test_closing_the_launcher_ends_the_template_and_not_the_workers(spec: 
 
 
 async def test_a_template_that_does_not_notice_its_closing_is_killed(spec: LaunchSpec) -> None:
-    launcher = TemplateLauncher()
+    launcher = ForkServerLauncher()
     await launch_and_close(launcher, spec)
     (template,) = templates()
     template.suspend()
@@ -163,7 +163,7 @@ async def test_a_template_that_does_not_notice_its_closing_is_killed(spec: Launc
 
 
 async def test_two_workers_of_one_template_do_not_share_their_random_numbers(
-    template_launcher: TemplateLauncher, spec: LaunchSpec
+    template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:
     seen: set[bytes] = set()
     for _ in range(2):
@@ -175,7 +175,7 @@ async def test_two_workers_of_one_template_do_not_share_their_random_numbers(
 
 
 async def test_everything_the_installed_runtime_shares_is_imported_on_one_thread(
-    template_launcher: TemplateLauncher, spec: LaunchSpec, runtime: WorkerRuntime
+    template_launcher: ForkServerLauncher, spec: LaunchSpec, runtime: WorkerRuntime
 ) -> None:
     full = dataclasses.replace(runtime, preload=WorkerRuntime.locate().preload)
     with anyio.fail_after(PATIENCE):

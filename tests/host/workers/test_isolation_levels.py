@@ -338,9 +338,9 @@ async def test_a_step_that_fails_is_named_and_the_entry_is_not_reached(
 def {function}(*arguments, **named):
     import sys
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name not in ("cross", "_be_init"):
+    while frame is not None and frame.f_code.co_name not in ("enter_sandbox_and_run", "_run_init"):
         frame = frame.f_back
-    if frame is None or frame.f_code.co_name == "_be_init":
+    if frame is None or frame.f_code.co_name == "_run_init":
         return _real_{function}(*arguments, **named)
     raise OSError(18, "injected")
 """

@@ -12,8 +12,8 @@ import pytest
 from host.workers.conftest import children_of_this_process, descendants_of_this_process, open_fds
 from host.workers.levels import BWRAP, NS, NS_BY_EXEC, Levels, Way
 from host.workers.waiting import PATIENCE, ended, here
-from paddock.workers.fork_server import TemplateLauncher
-from paddock.workers.init_socket import Lifeline
+from paddock.workers.fork_server import ForkServerLauncher
+from paddock.workers.init_socket import InitSocket
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.process import ModuleProcess
 
@@ -98,17 +98,17 @@ async def test_a_launch_into_isolation_that_is_given_up_part_of_the_way_leaves_n
 async def test_a_launch_cancelled_as_its_worker_speaks_leaves_nothing(
     launcher: Launcher, spec: LaunchSpec, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard = Lifeline._read
+    heard = InitSocket._read
     scope = anyio.CancelScope()
     first = await launcher.launch(spec)
     known = descendants_of_this_process()
 
-    def hear(lifeline: Lifeline) -> None:
-        heard(lifeline)
-        if getattr(lifeline, moment) is not None:
+    def hear(init_socket: InitSocket) -> None:
+        heard(init_socket)
+        if getattr(init_socket, moment) is not None:
             scope.cancel()
 
-    monkeypatch.setattr(Lifeline, "_read", hear)
+    monkeypatch.setattr(InitSocket, "_read", hear)
     with anyio.fail_after(PATIENCE), scope:
         process = await launcher.launch(spec)
         await process.stop(0)
@@ -120,7 +120,7 @@ async def test_a_launch_cancelled_as_its_worker_speaks_leaves_nothing(
 
 
 async def test_the_first_launch_can_be_cancelled_while_its_template_is_still_starting(
-    template_launcher: TemplateLauncher, spec: LaunchSpec
+    template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:
     known = descendants_of_this_process()
     with anyio.move_on_after(0.005):

@@ -16,7 +16,7 @@ from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, Levels, Way
 from host.workers.waiting import PATIENCE
 from paddock.workers.exit_status import ExitStatus
 from paddock.workers.launcher import Launcher, LaunchSpec
-from paddock.workers.probe import Reach, Reached, Unreached, find_reach
+from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel
 
@@ -45,10 +45,10 @@ async def test_every_level_that_is_asked_for_is_tried_and_no_other(
         return levels.spec(level, scratch)
 
     with anyio.fail_after(PATIENCE):
-        reach = await find_reach(["none", "landlock"], launchers, spec_of)
+        reach = await probe_sandbox_support(["none", "landlock"], launchers, spec_of)
     assert tried == ["none", "landlock"] == [*reach.findings]
     none = reach.findings["none"]
-    assert isinstance(none, Reached)
+    assert isinstance(none, Available)
     assert none.steps == ("no_new_privs", "no core dumps", "die with the parent")
     assert "none" in reach.reachable
 
@@ -57,9 +57,9 @@ async def test_a_level_that_can_be_had_is_told_with_what_was_taken_and_what_is_m
     levels: Levels, way: Way, launchers: Callable[[IsolationLevel], Launcher], scratch: Path
 ) -> None:
     with anyio.fail_after(PATIENCE):
-        reach = await find_reach([way.level], launchers, lambda level: levels.spec(level, scratch))
+        reach = await probe_sandbox_support([way.level], launchers, lambda level: levels.spec(level, scratch))
     found = reach.findings[way.level]
-    assert isinstance(found, Reached)
+    assert isinstance(found, Available)
     assert found.level == way.level
     assert found.missing in ((), ("/proc",))
     assert bool(found.protections) is (way.level != "none")
@@ -80,11 +80,11 @@ def restrict(rules):
 """
     runtime = altered(levels.runtime, tmp_path, "landlock", code)
     with anyio.fail_after(PATIENCE):
-        reach = await find_reach(
+        reach = await probe_sandbox_support(
             ["landlock", "none"], launchers, lambda level: levels.spec(level, scratch, runtime=runtime)
         )
     found = reach.findings["landlock"]
-    assert isinstance(found, Unreached)
+    assert isinstance(found, Unavailable)
     assert (found.step, found.errno) == ("Landlock", errno.ENOSYS)
     assert "landlock_create_ruleset: injected" in found.reason
     assert reach.reachable == {"none"}
@@ -100,9 +100,11 @@ async def test_a_level_whose_worker_could_get_out_cannot_be_had(
     await needs("landlock")
     runtime = altered(levels.runtime, tmp_path, "seccomp", "def install(program):\n    pass")
     with anyio.fail_after(PATIENCE):
-        reach = await find_reach(["landlock"], launchers, lambda level: levels.spec(level, scratch, runtime=runtime))
+        reach = await probe_sandbox_support(
+            ["landlock"], launchers, lambda level: levels.spec(level, scratch, runtime=runtime)
+        )
     found = reach.findings["landlock"]
-    assert isinstance(found, Unreached)
+    assert isinstance(found, Unavailable)
     assert (found.step, found.errno) == ("self-check", 0)
     assert "memfd" in found.reason
 
@@ -122,7 +124,9 @@ async def test_finding_out_can_be_given_up_while_a_worker_is_ended(
         return await stop(process, grace)
 
     monkeypatch.setattr(ModuleProcess, "stop", stop_and_give_up)
-    finding_out = asyncio.ensure_future(find_reach(["none"], launchers, lambda level: levels.spec(level, scratch)))
+    finding_out = asyncio.ensure_future(
+        probe_sandbox_support(["none"], launchers, lambda level: levels.spec(level, scratch))
+    )
     with anyio.fail_after(PATIENCE):
         await asyncio.wait([finding_out])
         assert finding_out.cancelled()
@@ -130,5 +134,5 @@ async def test_finding_out_can_be_given_up_while_a_worker_is_ended(
 
 
 def test_nothing_that_was_not_tried_can_be_had() -> None:
-    assert Reach().reachable == frozenset()
-    assert Reach({"ns": Unreached("ns", "namespaces", 1, "refused")}).reachable == frozenset()
+    assert SandboxSupport().reachable == frozenset()
+    assert SandboxSupport({"ns": Unavailable("ns", "namespaces", 1, "refused")}).reachable == frozenset()

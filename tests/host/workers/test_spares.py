@@ -23,8 +23,8 @@ from host.workers.levels import Levels
 from host.workers.test_host_death import doomed_host, groups_of, pidfd_of
 from host.workers.waiting import PATIENCE, answer, children_of, ended, fifo, gone, here
 from paddock.errors import LaunchError
-from paddock.workers import worker_cgroups as brood
-from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers import worker_cgroups
+from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.profile import Mount
@@ -33,15 +33,15 @@ Launch = Callable[..., Awaitable[ModuleProcess]]
 
 
 @pytest.fixture
-async def launcher(levels: Levels, needs: Needs) -> AsyncIterator[TemplateLauncher]:
+async def launcher(levels: Levels, needs: Needs) -> AsyncIterator[ForkServerLauncher]:
     await needs("ns")
-    launcher = TemplateLauncher(levels.groups)
+    launcher = ForkServerLauncher(levels.groups)
     yield launcher
     await launcher.aclose()
 
 
 @pytest.fixture
-async def launch(levels: Levels, launcher: TemplateLauncher, scratch: Path) -> AsyncIterator[Launch]:
+async def launch(levels: Levels, launcher: ForkServerLauncher, scratch: Path) -> AsyncIterator[Launch]:
     """Launch a function of the test worker in namespaces; what still lives after the test is ended."""
     launched: list[ModuleProcess] = []
 
@@ -170,7 +170,7 @@ async def test_a_spare_that_was_killed_is_replaced_by_the_launch_that_would_have
 
 
 async def test_a_spare_ends_with_its_template_and_leaves_no_control_group(
-    levels: Levels, launcher: TemplateLauncher, launch: Launch
+    levels: Levels, launcher: ForkServerLauncher, launch: Launch
 ) -> None:
     first = await launch()
     spare = await spare_beside(first)
@@ -199,7 +199,7 @@ async def test_a_spare_ends_when_its_template_is_killed_and_its_control_group_go
 
 
 async def test_the_control_group_of_a_spare_whose_template_was_killed_goes_with_the_launcher(
-    levels: Levels, launcher: TemplateLauncher, launch: Launch
+    levels: Levels, launcher: ForkServerLauncher, launch: Launch
 ) -> None:
     first = await launch()
     with pidfd_of(await spare_beside(first)) as pidfd:
@@ -212,17 +212,17 @@ async def test_the_control_group_of_a_spare_whose_template_was_killed_goes_with_
 
 
 async def test_what_a_worker_used_is_known_though_it_ended_before_its_templates_groups_are_removed(
-    levels: Levels, launcher: TemplateLauncher, launch: Launch, monkeypatch: pytest.MonkeyPatch
+    levels: Levels, launcher: ForkServerLauncher, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "memory" not in levels.groups.controllers:
         pytest.skip(f"no control group counts memory here: {levels.groups.problems}")
-    is_tidy, remove = threading.Event(), brood._remove
+    is_tidy, remove = threading.Event(), worker_cgroups._remove
 
     def removed(*parts: Any) -> None:
         remove(*parts)
         is_tidy.set()
 
-    monkeypatch.setattr(brood, "_remove", removed)
+    monkeypatch.setattr(worker_cgroups, "_remove", removed)
     first = await launch()
     try:
         stdout = os.open(f"/proc/{first.pid}/fd/1", os.O_WRONLY)

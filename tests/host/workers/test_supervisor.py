@@ -13,7 +13,7 @@ from host.workers.conftest import children_of_this_process, with_entry
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.errors import LaunchError, QuarantinedError
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
-from paddock.workers.fork_server import TemplateLauncher
+from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock.workers.restart import RestartPolicy
@@ -46,7 +46,7 @@ class StoppedClock(ManualClock):
 
 
 @pytest.fixture
-async def supervise(template_launcher: TemplateLauncher, spec: LaunchSpec) -> AsyncIterator[Supervise]:
+async def supervise(template_launcher: ForkServerLauncher, spec: LaunchSpec) -> AsyncIterator[Supervise]:
     supervisors: list[Supervisor] = []
 
     def supervise(function: str = "waits", **settings: object) -> Supervisor:

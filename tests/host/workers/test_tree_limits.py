@@ -20,7 +20,7 @@ from host.workers.waiting import PATIENCE, ended, here
 from paddock.errors import LaunchError
 from paddock.workers.exit_report import ExitReason, LimitHit
 from paddock.workers.exit_status import ExitStatus
-from paddock.workers.limits.tree_limits import Ration, RationedProcess, Rationing
+from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer, TreeLimits
 from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.process import ModuleProcess
 from paddock.workers.supervisor import Supervisor
@@ -42,11 +42,11 @@ def by(*ways: Way) -> pytest.MarkDecorator:
 
 
 @pytest.fixture
-async def rationing() -> AsyncIterator[Rationing]:
+async def limit_enforcer() -> AsyncIterator[LimitEnforcer]:
     watchdog = Watchdog()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watchdog.run)
-        yield Rationing(watchdog)
+        yield LimitEnforcer(watchdog)
         tasks.cancel_scope.cancel()
 
 
@@ -63,14 +63,14 @@ def requires(levels: Levels) -> Requires:
 
 
 @pytest.fixture
-async def supervise(levels: Levels, way: Way, scratch: Path, rationing: Rationing) -> AsyncIterator[Supervise]:
+async def supervise(levels: Levels, way: Way, scratch: Path, limit_enforcer: LimitEnforcer) -> AsyncIterator[Supervise]:
     """Supervise a function of the test worker that has a ration; with control groups, unless it is said otherwise."""
     stops = []
 
-    def supervise(function: str, ration: Ration, *, groups: bool = True, **parts: object) -> Supervisor:
+    def supervise(function: str, tree_limits: TreeLimits, *, groups: bool = True, **parts: object) -> Supervisor:
         launcher = levels.launcher(way, groups=groups)
-        spec = replace(levels.spec(way.level, scratch, function, **parts), ration=ration)  # type: ignore[arg-type]
-        supervisor = Supervisor(launcher, spec, rationing=rationing, goodbye_seconds=0, terminate_seconds=0)
+        spec = replace(levels.spec(way.level, scratch, function, **parts), tree_limits=tree_limits)  # type: ignore[arg-type]
+        supervisor = Supervisor(launcher, spec, limit_enforcer=limit_enforcer, goodbye_seconds=0, terminate_seconds=0)
         stops.extend((supervisor.stop, launcher.aclose))
         return supervisor
 
@@ -103,7 +103,7 @@ async def test_a_worker_that_takes_too_much_memory_is_ended_for_it(
         pytest.skip("bwrap: in its namespaces no groups can be made")
     if GROUPS[by_means]:
         requires("memory")
-    supervisor = supervise("eats_memory", Ration(memory_max=MOST), groups=GROUPS[by_means], environ=MORE)
+    supervisor = supervise("eats_memory", TreeLimits(memory_max=MOST), groups=GROUPS[by_means], environ=MORE)
     await run_out(supervisor)
     (report,) = supervisor.reports
     assert report.reason is ExitReason.MEMORY
@@ -116,7 +116,7 @@ async def test_a_worker_that_takes_too_much_memory_is_ended_for_it(
 @by(NS, LANDLOCK)
 async def test_a_worker_within_its_memory_is_left_alone(supervise: Supervise, requires: Requires) -> None:
     requires("memory")
-    supervisor = supervise("eats_memory", Ration(memory_max=512 * MIB), environ=MORE)
+    supervisor = supervise("eats_memory", TreeLimits(memory_max=512 * MIB), environ=MORE)
     process = await begun(supervisor)
     with anyio.fail_after(PATIENCE):
         assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"full"
@@ -129,7 +129,7 @@ async def test_a_worker_within_its_memory_is_left_alone(supervise: Supervise, re
 @by(NS)
 async def test_files_in_the_private_folder_are_memory(supervise: Supervise, requires: Requires) -> None:
     requires("memory")
-    supervisor = supervise("fills_its_folder", Ration(memory_max=MOST), environ=MORE, tmp_bytes=1 << 30)
+    supervisor = supervise("fills_its_folder", TreeLimits(memory_max=MOST), environ=MORE, tmp_bytes=1 << 30)
     await run_out(supervisor)
     assert supervisor.reports[0].reason is ExitReason.MEMORY
 
@@ -139,7 +139,7 @@ async def test_an_end_of_its_own_is_no_end_for_memory_though_a_child_was_killed_
     supervise: Supervise, requires: Requires
 ) -> None:
     requires("memory")
-    supervisor = supervise("eats_memory_by_its_child", Ration(memory_max=MOST), environ=MORE)
+    supervisor = supervise("eats_memory_by_its_child", TreeLimits(memory_max=MOST), environ=MORE)
     status = await run_out(supervisor)
     report = supervisor.reports[0]
     if status.code is None:
@@ -153,7 +153,7 @@ async def test_a_worker_has_no_more_children_than_its_control_group_allows(
     supervise: Supervise, requires: Requires
 ) -> None:
     requires("pids")
-    supervisor = supervise("forks", Ration(tasks_max=8), environ=(("CHILDREN", "20"),))
+    supervisor = supervise("forks", TreeLimits(tasks_max=8), environ=(("CHILDREN", "20"),))
     process = await begun(supervisor)
     with anyio.fail_after(PATIENCE):
         assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"0007"  # it is itself the eighth
@@ -163,8 +163,8 @@ async def test_a_worker_has_no_more_children_than_its_control_group_allows(
 
 @by(LANDLOCK, NONE)
 async def test_without_control_groups_too_many_children_are_the_end(supervise: Supervise) -> None:
-    ration = Ration(tasks_max=8, watches_tasks=True)
-    supervisor = supervise("forks", ration, groups=False, environ=(("CHILDREN", "20"),))
+    tree_limits = TreeLimits(tasks_max=8, watches_tasks=True)
+    supervisor = supervise("forks", tree_limits, groups=False, environ=(("CHILDREN", "20"),))
     await run_out(supervisor)
     (report,) = supervisor.reports
     assert report.reason is ExitReason.TASKS
@@ -174,7 +174,7 @@ async def test_without_control_groups_too_many_children_are_the_end(supervise: S
 @by(NS, BWRAP)
 async def test_without_control_groups_a_namespace_of_users_bounds_the_children(supervise: Supervise) -> None:
     supervisor = supervise(
-        "forks", Ration(), groups=False, environ=(("CHILDREN", "20"),), rlimits=(ResourceLimit("NPROC", 9),)
+        "forks", TreeLimits(), groups=False, environ=(("CHILDREN", "20"),), rlimits=(ResourceLimit("NPROC", 9),)
     )
     process = await begun(supervisor)
     with anyio.fail_after(PATIENCE):
@@ -189,7 +189,7 @@ async def test_all_limits_of_a_ration_are_in_the_control_group_before_the_entry_
     supervise: Supervise, levels: Levels
 ) -> None:
     asked: list[dict[str, object]] = []
-    supervisor = supervise("waits", Ration(memory_max=MOST, tasks_max=8, cpu_quota=0.5))
+    supervisor = supervise("waits", TreeLimits(memory_max=MOST, tasks_max=8, cpu_quota=0.5))
     limit = Cgroup.limit
 
     def note(group: Cgroup, **limits: object) -> None:
@@ -215,7 +215,7 @@ async def test_all_limits_of_a_ration_are_in_the_control_group_before_the_entry_
 @by(NS, LANDLOCK)
 async def test_a_limit_that_cannot_be_set_is_a_start_that_failed(supervise: Supervise, requires: Requires) -> None:
     requires("memory")
-    supervisor = supervise("waits", Ration(memory_max=MOST))
+    supervisor = supervise("waits", TreeLimits(memory_max=MOST))
 
     def refuse(group: Cgroup, **limits: object) -> None:
         raise OSError(errno.EXDEV, "injected")
@@ -315,7 +315,7 @@ READINGS = CgroupReadings(memory_peak=MOST, memory_kills=2)
     ],
 )
 def test_an_end_is_for_memory_when_the_kernel_killed_for_it(status: ExitStatus, reason: ExitReason | None) -> None:
-    found = RationedProcess(None, Ration(memory_max=MOST)).end(status)
+    found = LimitedTree(None, TreeLimits(memory_max=MOST)).end(status)
     assert (found[0] if found else None) is reason
     if found:
         assert found[1] == LimitHit("memory_max", "64 MiB", "64 MiB", "cgroup memory")
@@ -323,11 +323,11 @@ def test_an_end_is_for_memory_when_the_kernel_killed_for_it(status: ExitStatus, 
 
 def test_a_peak_that_the_kernel_does_not_tell_is_left_out() -> None:
     status = ExitStatus(None, signal.SIGKILL, 1.0, used=CgroupReadings(memory_kills=1))
-    found = RationedProcess(None, Ration(memory_max=MOST)).end(status)
+    found = LimitedTree(None, TreeLimits(memory_max=MOST)).end(status)
     assert found is not None and found[1].observed == ""
 
 
 async def test_what_is_not_limited_is_not_watched() -> None:
     watchdog = Watchdog()
-    Rationing(watchdog).begin(SimpleNamespace(init_pid=0, cgroup=None), Ration(tasks_max=8), lambda *_: None)
+    LimitEnforcer(watchdog).begin(SimpleNamespace(init_pid=0, cgroup=None), TreeLimits(tasks_max=8), lambda *_: None)
     assert not watchdog._watches

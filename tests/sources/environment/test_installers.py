@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from paddock_sources.cache import DiskFullError, SourceCache
-from paddock_sources.commands.command_runner import CommandReach, Finished
+from paddock_sources.commands.command_runner import CommandAccess, Finished
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, Requirements
 from paddock_sources.environment.builder import find_installer, install, resolve
@@ -47,10 +47,10 @@ class Bench:
         self.index = index
         self.python = python
         self.installer = installer
-        self.reaches: list[CommandReach] = []
+        self.reaches: list[CommandAccess] = []
         self.progress: Progress = SilentProgress()
 
-    def open(self, reach: CommandReach):  # type: ignore[no-untyped-def]
+    def open(self, reach: CommandAccess):  # type: ignore[no-untyped-def]
         self.reaches.append(reach)
         return DirectRunner().open(reach)
 
@@ -270,7 +270,7 @@ def test_the_pip_that_came_with_python_does_as_well(cache: SourceCache, index: I
 
 
 def test_a_host_that_is_none_of_the_index_s_is_named_with_what_to_do(bench: Bench) -> None:
-    with DirectRunner().open(CommandReach("test")) as session:
+    with DirectRunner().open(CommandAccess("test")) as session:
         folder = bench.cache.folder
         task = Task(
             "x", "installing", "m", bench.index, bench.python, folder, folder, folder, session, SilentProgress()
@@ -282,7 +282,7 @@ def test_a_host_that_is_none_of_the_index_s_is_named_with_what_to_do(bench: Benc
 
 def test_a_full_disk_is_told_as_that(bench: Bench) -> None:
     folder = bench.cache.folder
-    with DirectRunner().open(CommandReach("test")) as session:
+    with DirectRunner().open(CommandAccess("test")) as session:
         task = Task(
             "x", "installing", "m", bench.index, bench.python, folder, folder, folder, session, SilentProgress()
         )

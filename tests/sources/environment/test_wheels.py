@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandReach
+from paddock_sources.commands.command_runner import CommandAccess
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, wheels
 from paddock_sources.environment.builder import install
@@ -68,9 +68,9 @@ class Customer:
         self.cache = SourceCache(folder / "cache")
         self.python = python
         self.installer = installer
-        self.reaches: list[CommandReach] = []
+        self.reaches: list[CommandAccess] = []
 
-    def open(self, reach: CommandReach):  # type: ignore[no-untyped-def]
+    def open(self, reach: CommandAccess):  # type: ignore[no-untyped-def]
         self.reaches.append(reach)
         return DirectRunner().open(reach)
 

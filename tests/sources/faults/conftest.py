@@ -12,7 +12,7 @@ import pytest
 from host.egress.certificates import TestAuthority
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandError, CommandReach, CommandRunner
+from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandRunner
 from paddock_sources.commands.direct_runner import DirectRunner
 from sources.faults.ground import Ground, begin
 from sources.git_server import GitServer
@@ -29,7 +29,7 @@ def shut_in() -> Iterator[CommandRunner]:
     with anyio.from_thread.start_blocking_portal() as portal:
         with portal.wrap_async_context_manager(SourceCommands(os.environ)) as runner:
             try:
-                with runner.open(CommandReach("trial")):
+                with runner.open(CommandAccess("trial")):
                     pass
             except CommandError as error:
                 if "cannot be shut in" not in error.problem:

@@ -18,7 +18,7 @@ from typing import Any
 
 from paddock_sources import SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandReach, CommandRunner, CommandSession, Finished
+from paddock_sources.commands.command_runner import CommandAccess, CommandRunner, CommandSession, Finished
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.lock.lock_file import normalised_source
 from paddock_sources.progress import SilentProgress
@@ -36,7 +36,7 @@ class _Doomed:
         self._reached = reached
 
     @contextmanager
-    def open(self, reach: CommandReach) -> Iterator[CommandSession]:
+    def open(self, reach: CommandAccess) -> Iterator[CommandSession]:
         with self._runner.open(reach) as session:
             yield _DoomedSession(session, self._reached)
 

@@ -16,7 +16,7 @@ import pytest
 
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache, UnsafeTreeError
-from paddock_sources.commands.command_runner import CommandError, CommandReach, CommandSession, CommandTimeoutError
+from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandSession, CommandTimeoutError
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.errors import NotFetchedError
 from paddock_sources.git.errors import FetchError, GitMissingError, GitTimeoutError, OfflineError
@@ -93,7 +93,7 @@ def test_a_git_that_is_there_and_may_not_be_run_is_not_said_to_be_missing(
 def test_a_place_that_takes_too_long_to_make_is_said_to_with_the_time_it_had(
     origin: OriginRepository, source: MakeSource, runner: WatchedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hang(reach: CommandReach) -> CommandSession:
+    def hang(reach: CommandAccess) -> CommandSession:
         raise CommandTimeoutError(reach.name, 30.0)
 
     monkeypatch.setattr(runner, "open", hang)

@@ -11,7 +11,7 @@ import pytest
 
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandReach
+from paddock_sources.commands.command_runner import CommandAccess
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_config import config_text, git_environ, trusted_certificates
 from paddock_sources.git.git_limits import GitLimits
@@ -198,10 +198,10 @@ def test_only_certificates_are_taken_from_the_operators_environment(tmp_path: Pa
 def test_certificates_are_among_what_git_may_read(cache: SourceCache, tmp_path: Path) -> None:
     authority = tmp_path / "ca.pem"
     authority.write_text("")
-    opened: list[CommandReach] = []
+    opened: list[CommandAccess] = []
 
     class Refusing:
-        def open(self, reach: CommandReach) -> None:
+        def open(self, reach: CommandAccess) -> None:
             opened.append(reach)
             raise RuntimeError("far enough")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from paddock_sources.commands.command_runner import CommandReach, CommandRunner, CommandSession, Finished
+from paddock_sources.commands.command_runner import CommandAccess, CommandRunner, CommandSession, Finished
 
 
 class WatchedRunner:
@@ -19,7 +19,7 @@ class WatchedRunner:
 
     def __init__(self, runner: CommandRunner) -> None:
         self._runner = runner
-        self.reaches: list[CommandReach] = []
+        self.reaches: list[CommandAccess] = []
         self.commands: list[Sequence[str]] = []
         self.before: Callable[[str], None] = lambda command: None
         self.after: Callable[[str], None] = lambda command: None
@@ -34,7 +34,7 @@ class WatchedRunner:
         self.commands.clear()
 
     @contextmanager
-    def open(self, reach: CommandReach) -> Iterator[CommandSession]:
+    def open(self, reach: CommandAccess) -> Iterator[CommandSession]:
         self.reaches.append(reach)
         with self._runner.open(reach) as session:
             yield _WatchedSession(self, session)

@@ -18,8 +18,8 @@ from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.mount_table import MountTable
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.workers.launcher import Launcher, LaunchSpec
-from paddock.workers.limits.tree_limits import Rationing
-from paddock.workers.probe import Reach, find_reach
+from paddock.workers.limits.tree_limits import LimitEnforcer
+from paddock.workers.probe import SandboxSupport, probe_sandbox_support
 from paddock.workers.runtime import WorkerRuntime
 from paddock.workers.worker_host import WorkerHost
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
@@ -39,8 +39,8 @@ class CommandMeans:
     paths: RuntimePaths
     folder: Path
     launcher_of: Callable[[IsolationLevel], Launcher]
-    rationing: Rationing
-    try_levels: Callable[[Iterable[IsolationLevel]], Awaitable[Reach]]
+    limit_enforcer: LimitEnforcer
+    try_levels: Callable[[Iterable[IsolationLevel]], Awaitable[SandboxSupport]]
 
     @classmethod
     @asynccontextmanager
@@ -55,7 +55,7 @@ class CommandMeans:
             paths.show(table, by_mounts=True)
             runtime = replace(located, mounts=table.mounts(), preload=_PRELOAD, entry=ENTRY)
             trials = _Trials(runtime, paths, workers.folder, workers.launcher_at)
-            yield cls(runtime, paths, workers.folder, workers.launcher_at, workers.rationing, trials.try_levels)
+            yield cls(runtime, paths, workers.folder, workers.launcher_at, workers.limit_enforcer, trials.try_levels)
 
 
 class _Trials:
@@ -72,14 +72,14 @@ class _Trials:
         self._paths = paths
         self._folder = folder
         self._launcher_of = launcher_of
-        self._reach = Reach()
+        self._sandbox_support = SandboxSupport()
 
-    async def try_levels(self, levels: Iterable[IsolationLevel]) -> Reach:
+    async def try_levels(self, levels: Iterable[IsolationLevel]) -> SandboxSupport:
         """Try those of the levels that were not tried yet, by starting a worker that is granted nothing."""
-        wanted = [level for level in levels if level not in self._reach.findings]
-        found = await find_reach(wanted, self._launcher_of, self._trial)
-        self._reach = Reach({**self._reach.findings, **found.findings})
-        return self._reach
+        wanted = [level for level in levels if level not in self._sandbox_support.findings]
+        found = await probe_sandbox_support(wanted, self._launcher_of, self._trial)
+        self._sandbox_support = SandboxSupport({**self._sandbox_support.findings, **found.findings})
+        return self._sandbox_support
 
     def _trial(self, level: IsolationLevel) -> LaunchSpec:
         mounts = self._runtime.mounts

@@ -17,7 +17,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.programs import SEARCH_PATH, configuration_of
 from paddock_sandbox.profile import ANY_PROGRAM, IsolationLevel, NetworkAccess, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
-from paddock_sources.commands.command_runner import CommandReach
+from paddock_sources.commands.command_runner import CommandAccess
 
 SCRATCH: Final[Mapping[IsolationLevel, str]] = {"ns": "/scratch", "bwrap": "/tmp"}  # noqa: S108 - of its own root
 MEMORY_MAX: Final = 2 << 30
@@ -30,7 +30,7 @@ _LOCKED_BYTES: Final = 64 << 10
 _NEVER_SHOWN: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 
 
-def command_environ(reach: CommandReach, scratch: Path, network: WorkerNetwork | None) -> dict[str, str]:
+def command_environ(access: CommandAccess, scratch: Path, network: WorkerNetwork | None) -> dict[str, str]:
     """Return the whole environment of commands; which certificates they trust is theirs to say, little else of ours."""
     home = os.fspath(scratch)
     ours = {"PATH": ":".join(SEARCH_PATH), "HOME": home}
@@ -38,11 +38,11 @@ def command_environ(reach: CommandReach, scratch: Path, network: WorkerNetwork |
     proxies = {name: value for name, value in there.items() if name.lower().endswith("_proxy")}
     if proxies:
         proxies["GIT_HTTP_PROXY_AUTHMETHOD"] = "basic"  # else it asks first without what it has been told, in vain
-    return {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TMPDIR": home, **there, **reach.environ, **proxies, **ours}
+    return {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TMPDIR": home, **there, **access.environ, **proxies, **ours}
 
 
 def command_profile(
-    reach: CommandReach, level: IsolationLevel, paths: RuntimePaths, scratch: Path, network: WorkerNetwork | None
+    access: CommandAccess, level: IsolationLevel, paths: RuntimePaths, scratch: Path, network: WorkerNetwork | None
 ) -> SandboxProfile:
     """Return what commands are shut into.
 
@@ -52,7 +52,7 @@ def command_profile(
     if level == "none":
         return SandboxProfile(level, scratch=str(scratch))
     by_mounts = level in LEVELS_WITH_NAMESPACES
-    reads, writes = ([(path, _real(path)) for path in given] for given in (reach.reads, reach.writes))
+    reads, writes = ([(path, _real(path)) for path in given] for given in (access.reads, access.writes))
     table = MountTable()
     show_system(table, None)
     if not by_mounts:
@@ -75,16 +75,16 @@ def command_profile(
         # Without mounts a place has the one name that it has for everybody.
         mounts if by_mounts else tuple(dict.fromkeys(replace(mount, target=mount.source) for mount in mounts)),
         programs=(ANY_PROGRAM,),
-        rlimits=tuple(_rlimits(reach, by_mounts=by_mounts)),
+        rlimits=tuple(_rlimits(access, by_mounts=by_mounts)),
         scratch=str(scratch),
         tmp_bytes=_SCRATCH_BYTES,
         network=None if network is None else NetworkAccess(network.ports),
     )
 
 
-def _rlimits(reach: CommandReach, *, by_mounts: bool) -> Iterator[ResourceLimit]:
+def _rlimits(access: CommandAccess, *, by_mounts: bool) -> Iterator[ResourceLimit]:
     yield ResourceLimit("NOFILE", _OPEN_FILES_MAX)
-    yield ResourceLimit("FSIZE", reach.written_bytes)
+    yield ResourceLimit("FSIZE", access.written_bytes)
     # Far more addresses than memory: programs map whole files, and reserve what they never touch.
     yield ResourceLimit("AS", 4 * MEMORY_MAX + (1 << 30) + TASKS_MAX * _THREAD_BYTES)
     yield ResourceLimit("MEMLOCK", _LOCKED_BYTES)

@@ -33,12 +33,12 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.plan.units import size_text
 from paddock.workers.exit_report import ExitReason, LimitHit
 from paddock.workers.exit_status import ExitStatus
-from paddock.workers.limits.tree_limits import Ration, RationedProcess
+from paddock.workers.limits.tree_limits import LimitedTree, TreeLimits
 from paddock.workers.process import ModuleProcess
 from paddock.workers.scratch import remove_private_folder
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.commands.command_output import CommandOutput
-from paddock_sources.commands.command_runner import MAX_STDOUT_BYTES, CommandError, CommandReach, Finished
+from paddock_sources.commands.command_runner import MAX_STDOUT_BYTES, CommandAccess, CommandError, Finished
 
 if TYPE_CHECKING:
     from paddock.egress.gate import EgressGate
@@ -60,10 +60,10 @@ def check_cancelled() -> None:
 class CommandWorker:
     """One worker, and the commands that are run in it; see `CommandSession`."""
 
-    def __init__(self, reach: CommandReach, level: IsolationLevel) -> None:
+    def __init__(self, access: CommandAccess, level: IsolationLevel) -> None:
         self.on_end: Callable[[CommandWorker], None] = lambda session: None
         self.ended_for = ""
-        self._reach = reach
+        self._access = access
         self._level = level
         self._loop = asyncio.get_running_loop()
         self._using = threading.Lock()
@@ -71,7 +71,7 @@ class CommandWorker:
         self._process: ModuleProcess | None = None
         self._channel: CommandChannel | None = None
         self._gate: EgressGate | None = None
-        self._ration: RationedProcess | None = None
+        self._tree_limits: LimitedTree | None = None
         self._folder: Path | None = None
         self._memory_kills = 0
         self._ending: asyncio.Task[None] | None = None
@@ -94,15 +94,15 @@ class CommandWorker:
         """Run a command to its end; see `CommandSession.run`."""
         with self._using:
             if self._channel is None:
-                raise CommandError(self._reach.name, "what it was to run in has ended")
-            output = CommandOutput(self._reach.name, on_stdout, on_stderr, max_stdout_bytes)
+                raise CommandError(self._access.name, "what it was to run in has ended")
+            output = CommandOutput(self._access.name, on_stdout, on_stderr, max_stdout_bytes)
             channel = self._channel
             try:
                 finished = channel.run(argv, stdin, output, timeout, check_cancelled)
             except WorkerGoneError as gone:
                 self._lose()
                 reason = self.ended_for or f"what it ran in was lost: {gone}"
-                raise CommandError(self._reach.name, f"it was ended: {reason}") from gone
+                raise CommandError(self._access.name, f"it was ended: {reason}") from gone
             except BaseException:
                 if channel.is_lost:
                     self._lose()
@@ -126,7 +126,7 @@ class CommandWorker:
             future.result(_END_SECONDS)
         except (TimeoutError, CancelledError):
             problem = "what it ran in does not end, and may still change what it was let write to"
-            raise CommandError(self._reach.name, problem) from None
+            raise CommandError(self._access.name, problem) from None
 
     def _lose(self) -> None:
         """Run nothing any more; whoever waited is told why, and not how the worker's end went."""
@@ -148,7 +148,7 @@ class CommandWorker:
             return
         if kills > self._memory_kills:
             self._memory_kills = kills
-            raise CommandError(self._reach.name, f"it needed more than {size_text(MEMORY_MAX)} of memory")
+            raise CommandError(self._access.name, f"it needed more than {size_text(MEMORY_MAX)} of memory")
 
     def _note(self, denial: Denial) -> None:
         """Remember a host that was refused; of a name that was only looked up, no port is known."""
@@ -170,19 +170,19 @@ class CommandWorker:
         Raises:
             CommandError: it cannot be.
         """
-        name = self._reach.name
+        name = self._access.name
         try:
             network = self._open_network(folder, audit)
             scratch = self._make_scratch(folder)
-            profile = command_profile(self._reach, self._level, means.paths, scratch, network)
+            profile = command_profile(self._access, self._level, means.paths, scratch, network)
             launcher = means.launcher_of(self._level)
             spec = CommandSpec(
                 name=name,
                 working_dir=scratch,
-                environ=command_environ(self._reach, scratch, network),
+                environ=command_environ(self._access, scratch, network),
                 runtime=means.runtime,
                 profile=profile,
-                ration=Ration(
+                tree_limits=TreeLimits(
                     MEMORY_MAX,
                     TASKS_MAX,
                     watches_tasks=self._level not in LEVELS_WITH_NAMESPACES,
@@ -192,7 +192,7 @@ class CommandWorker:
             if self._gate is not None:
                 launcher = NetworkedLauncher(launcher, self._gate)
             self._process = await launcher.launch(spec)
-            self._ration = means.rationing.begin(self._process, spec.ration, self._overrun)
+            self._tree_limits = means.limit_enforcer.begin(self._process, spec.tree_limits, self._overrun)
         except LaunchError as error:
             problem = f"what it is to run in could not be made: {error.step}: {error.message}"
             raise CommandError(name, problem, hints=error.hints) from error
@@ -223,8 +223,8 @@ class CommandWorker:
                 self.on_end(self)
 
     def _on_exit(self, status: ExitStatus) -> None:
-        ration, self._ration = self._ration, None
-        overrun = None if ration is None else ration.end(status)
+        tree_limits, self._tree_limits = self._tree_limits, None
+        overrun = None if tree_limits is None else tree_limits.end(status)
         if overrun is not None:
             self._overrun(*overrun)
 
@@ -235,14 +235,14 @@ class CommandWorker:
             self._process.kill()
 
     def _open_network(self, folder: Path, audit: AuditLog) -> WorkerNetwork | None:
-        if not self._reach.hosts or self._level == "none":
+        if not self._access.hosts or self._level == "none":
             return None
         from paddock.egress.gate import EgressGate
         from paddock.egress.rules import NetRules
 
-        granted = [NetRule.of(parse_authority(host, DEFAULT_PORT)) for host in self._reach.hosts]
-        rules = NetRules(granted, names_lead_inside=self._reach.is_users_word)
-        self._gate = EgressGate(self._reach.name, rules, audit=audit)
+        granted = [NetRule.of(parse_authority(host, DEFAULT_PORT)) for host in self._access.hosts]
+        rules = NetRules(granted, names_lead_inside=self._access.is_users_word)
+        self._gate = EgressGate(self._access.name, rules, audit=audit)
         self._gate.on_denial = self._note
         ports = self._gate.ports if self._level in LEVELS_WITH_NAMESPACES else (self._gate.listen(),)
         return WorkerNetwork.lay_out(self._own(folder) / "network", self._level, ports, self._gate.proxy_url)

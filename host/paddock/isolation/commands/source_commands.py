@@ -26,9 +26,9 @@ from paddock.isolation.commands.command_means import CommandMeans
 from paddock.isolation.commands.command_worker import CommandWorker, check_cancelled
 from paddock.isolation.machine import Machine
 from paddock.isolation.planner import failure_of
-from paddock.workers.probe import Unreached
+from paddock.workers.probe import Unavailable
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
-from paddock_sources.commands.command_runner import CommandError, CommandReach, CommandSession
+from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandSession
 
 _GLANCE_SECONDS: Final = 0.1  # between two looks at whether anybody still waits
 _STOP_SECONDS: Final = 20.0  # for every worker to end; each is killed long before
@@ -91,11 +91,11 @@ class SourceCommands:
             await self._stack.aclose()
 
     @contextmanager
-    def open(self, reach: CommandReach) -> Iterator[CommandSession]:
+    def open(self, access: CommandAccess) -> Iterator[CommandSession]:
         """Return a place where commands can be run; see `CommandRunner.open`."""
         if threading.get_ident() == getattr(self, "_thread", None):
             raise RuntimeError("commands are run in threads, not on the host's loop")
-        session = self._on_loop(reach.name, self._begin(reach), check_cancelled)
+        session = self._on_loop(access.name, self._begin(access), check_cancelled)
         try:
             yield session
         except BaseException:
@@ -132,16 +132,16 @@ class SourceCommands:
             future.cancel()
             raise
 
-    async def _begin(self, reach: CommandReach) -> CommandWorker:
+    async def _begin(self, access: CommandAccess) -> CommandWorker:
         if self._is_over:
-            raise CommandError(reach.name, "it cannot be run: its host is ending")
+            raise CommandError(access.name, "it cannot be run: its host is ending")
         task = asyncio.current_task()
         assert task is not None
         self._beginnings.add(task)
         try:
             means = await self._get_means()
-            level = await self._find_level(reach.name, means)
-            session = CommandWorker(reach, level)
+            level = await self._find_level(access.name, means)
+            session = CommandWorker(access, level)
             self._sessions.add(session)
             session.on_end = self._sessions.discard
             try:
@@ -182,7 +182,7 @@ class SourceCommands:
         failures = []
         for level in self._levels:
             found = None if level == "none" else (await means.try_levels([level])).findings[level]
-            if not isinstance(found, Unreached):
+            if not isinstance(found, Unavailable):
                 self._level = level
                 return
             failures.append((level, failure_of(found, Machine.look(self._environ))))

@@ -15,7 +15,7 @@ from typing import Final
 from paddock.authorization.authorizer import Cleared
 from paddock.plan.model import Agent
 from paddock.plan.units import size_text
-from paddock.session.machinery import Machinery
+from paddock.session.machinery import SessionResources
 from paddock.session.sub_sessions.conversation import Conversation
 
 SELF: Final = "self"  # as the name of an agent: the session that asks, once more
@@ -37,7 +37,7 @@ class Family:
     def __init__(
         self,
         first: str,
-        machinery: Machinery,
+        session_resources: SessionResources,
         cleared: Mapping[str, Cleared],
         agents: Mapping[str, Agent],
         *,
@@ -45,7 +45,7 @@ class Family:
         alive_max: int = _ALIVE_MAX,
         kept_max: int = _KEPT_MAX,
     ) -> None:
-        self.machinery = machinery
+        self.session_resources = session_resources
         self.cleared = cleared
         self._first = first
         self._agents = agents

@@ -22,7 +22,7 @@ OnOverrun = Callable[[ExitReason, LimitHit], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Ration:
+class TreeLimits:
     """What a process tree may use; None is no limit. `cpu_quota` is a fraction of one processor.
 
     `watches_tasks` says that nothing else counts tasks where there is no control group for it. `private_folder` is the
@@ -36,7 +36,7 @@ class Ration:
     private_folder: str = ""
 
 
-class Rationed(Protocol):
+class LimitableTree(Protocol):
     """A process tree that can be rationed."""
 
     @property
@@ -48,13 +48,13 @@ class Rationed(Protocol):
     def take_inquiry(self) -> socket.socket | None: ...
 
 
-class Rationing:
+class LimitEnforcer:
     """Hands out rations; one for a host. Its watchdog has to run."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._watchdog = watchdog
 
-    def begin(self, process: Rationed, ration: Ration, on_overrun: OnOverrun) -> RationedProcess:
+    def begin(self, process: LimitableTree, tree_limits: TreeLimits, on_overrun: OnOverrun) -> LimitedTree:
         """Put limits on a tree that runs nothing untrusted yet.
 
         Raises:
@@ -63,46 +63,46 @@ class Rationing:
         group = process.cgroup
         controllers = frozenset[str]() if group is None else group.controllers
         if group is not None:
-            tasks = None if ration.tasks_max is None else ration.tasks_max + _INIT_TASKS
+            tasks = None if tree_limits.tasks_max is None else tree_limits.tasks_max + _INIT_TASKS
             group.limit(
-                memory_max=ration.memory_max if "memory" in controllers else None,
+                memory_max=tree_limits.memory_max if "memory" in controllers else None,
                 tasks_max=tasks if "pids" in controllers else None,
-                cpu_quota=ration.cpu_quota if "cpu" in controllers else None,
+                cpu_quota=tree_limits.cpu_quota if "cpu" in controllers else None,
             )
         watched = WatchedLimits(
-            memory_max=None if "memory" in controllers else ration.memory_max,
-            tasks_max=ration.tasks_max if ration.watches_tasks and "pids" not in controllers else None,
-            record_locks_max=None if ration.memory_max is None else _RECORD_LOCKS_MAX,
+            memory_max=None if "memory" in controllers else tree_limits.memory_max,
+            tasks_max=tree_limits.tasks_max if tree_limits.watches_tasks and "pids" not in controllers else None,
+            record_locks_max=None if tree_limits.memory_max is None else _RECORD_LOCKS_MAX,
         )
         unmapped = None
         if watched.memory_max is not None:
-            unmapped = UnmappedMemory(process.take_inquiry(), ration.private_folder)
+            unmapped = UnmappedMemory(process.take_inquiry(), tree_limits.private_folder)
         watch = None
         if watched != WatchedLimits():
             watch = self._watchdog.watch(
                 process.init_pid, watched, lambda hit: on_overrun(_REASONS[hit.name], hit), unmapped
             )
-        return RationedProcess(watch, ration)
+        return LimitedTree(watch, tree_limits)
 
 
-class RationedProcess:
+class LimitedTree:
     """One tree with its ration."""
 
-    def __init__(self, watch: Watch | None, ration: Ration) -> None:
+    def __init__(self, watch: Watch | None, tree_limits: TreeLimits) -> None:
         self._watch = watch
-        self._ration = ration
+        self._tree_limits = tree_limits
 
     def end(self, status: ExitStatus) -> tuple[ExitReason, LimitHit] | None:
         """Take note that the tree has ended; return the limit that ended it, if the kernel says one did."""
         if self._watch is not None:
             self._watch.stop()
         used = status.used
-        if used is None or not used.memory_kills or self._ration.memory_max is None:
+        if used is None or not used.memory_kills or self._tree_limits.memory_max is None:
             return None
         if status.code is not None or status.signal not in (None, signal.SIGKILL):
             return None  # it was a child that the kernel killed for it, and the worker went on
         peak = "" if used.memory_peak is None else size_text(used.memory_peak)
-        return ExitReason.MEMORY, LimitHit("memory_max", size_text(self._ration.memory_max), peak, "cgroup memory")
+        return ExitReason.MEMORY, LimitHit("memory_max", size_text(self._tree_limits.memory_max), peak, "cgroup memory")
 
 
 _REASONS = {
