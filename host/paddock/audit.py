@@ -51,7 +51,7 @@ def state_folder(environ: Mapping[str, str] | None = None) -> Path:
     """
     folder = platformdirs.user_state_path("paddock", appauthor=False) if environ is None else _state_path(environ)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    keep_to_oneself(folder)
+    make_private(folder)
     return folder
 
 
@@ -62,7 +62,7 @@ def _state_path(environ: Mapping[str, str]) -> Path:
     return (Path(home) if os.path.isabs(home) else Path.home()) / ".local" / "state" / "paddock"
 
 
-def keep_to_oneself(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Have nobody else enter a folder of ours.
 
     Raises:

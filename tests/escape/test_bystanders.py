@@ -11,7 +11,7 @@ import pytest
 from escape.one_tool import folder_of, open_session
 from paddock import Session
 from paddock.selftest.testbed.observers import GATES, Bystanders, Person
-from paddock.session.requester import Asker, asking
+from paddock.session.requester import Requester, requesting
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
 _CODE = """
@@ -71,20 +71,20 @@ async def test_somebody_hears_of_what_others_decide_by(session: Session) -> None
 
 
 @pytest.mark.parametrize(
-    ("asker", "prompt", "answer"),
+    ("requester", "prompt", "answer"),
     [
         (None, "Paddock: may I?", "Allow"),
-        (Asker("tool", "x"), "Paddock: may I?", "Allow"),
-        (Asker("tool", "x"), "tool x asks: Paddock: may I?", "Deny"),
-        (Asker("tool", "x"), "tool y asks: may I?", "Allow"),
+        (Requester("tool", "x"), "Paddock: may I?", "Allow"),
+        (Requester("tool", "x"), "tool x asks: Paddock: may I?", "Deny"),
+        (Requester("tool", "x"), "tool y asks: may I?", "Allow"),
     ],
 )
 async def test_a_person_is_taken_in_by_whoever_is_not_named_to_them(
-    asker: Asker | None, prompt: str, answer: str
+    requester: Requester | None, prompt: str, answer: str
 ) -> None:
     person = Person()
-    if asker is None:
+    if requester is None:
         assert await person.request_approval(prompt, ["Allow", "Deny"], 1.0, "deny") == answer
         return
-    with asking(asker):
+    with requesting(requester):
         assert await person.request_approval(prompt, ["Allow", "Deny"], 1.0, "deny") == answer

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from paddock import audit
-from paddock.audit import AuditLog, keep_to_oneself, state_folder
+from paddock.audit import AuditLog, make_private, state_folder
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -281,6 +281,6 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, caplog: pytest.
 
 def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    keep_to_oneself(tmp_path)
+    make_private(tmp_path)
     with pytest.raises(OSError):
-        keep_to_oneself(tmp_path / "link")
+        make_private(tmp_path / "link")

@@ -19,7 +19,7 @@ from typing import Any
 from integration.command_line import paddock, policed_paddock
 from integration.policed_machine import SYSTEM_FOLDER, PolicedMachine
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Clerk
+from paddock.authorization.authorizer import Authorizer
 from paddock.authorization.preflight import checked_resolutions
 from paddock.cli import failure, plan_options
 from paddock.errors import PaddockError, PlanError, PolicyRefusedError
@@ -149,13 +149,13 @@ class Ground:
         entry = ModuleEntry.read(written, EntryPlace("tool", "", self.work))
         return self._said(self._judge_call({**os.environ, **self.environ}, entry))
 
-    def _clerk(self, environ: Mapping[str, str]) -> Clerk:
+    def _authorizer(self, environ: Mapping[str, str]) -> Authorizer:
         owner = Owner.current(environ)
         policy = Policy.load(environ, system_file=self.system / "policy.toml", system_owner=owner)
-        return Clerk(self.work, environ, policy, SecretSources.load(environ))
+        return Authorizer(self.work, environ, policy, SecretSources.load(environ))
 
     async def _judge_plan(self, environ: Mapping[str, str], grants: Mapping[str, str], trust: bool) -> None:
-        clerk = self._clerk(environ)
+        authorizer = self._authorizer(environ)
         plan = load_plan(self.plan, environ=environ)
         with SourceCache.of_user(environ) as cache:
             sources = ModuleSources(
@@ -163,26 +163,28 @@ class Ground:
                 environ,
                 self.root,
                 self.root,
-                clerk.policy,
+                authorizer.policy,
                 SourceOptions(offline=True),
                 AuditLog.silent(),
                 lends_keys=trust,
             )
             found = await sources.resolve(tuple(plan.entries()), plan.positions)
             resolutions = checked_resolutions(plan, found)
-            await clerk.clear_plan(plan, resolutions, trust_plan=trust, grants=grants, weaker_level=_no_weaker_level)
+            await authorizer.authorize_plan(
+                plan, resolutions, trust_plan=trust, grants=grants, weaker_level=_no_weaker_level
+            )
 
     async def _judge_call(self, environ: Mapping[str, str], entry: ModuleEntry) -> None:
-        clerk = self._clerk(environ)
+        authorizer = self._authorizer(environ)
         with SourceCache.of_user(environ) as cache:
             sources = ModuleSources(
-                cache, environ, self.work, self.work, clerk.policy, SourceOptions(offline=True), AuditLog.silent()
+                cache, environ, self.work, self.work, authorizer.policy, SourceOptions(offline=True), AuditLog.silent()
             )
             (found,) = (await sources.resolve([entry])).values()
             if isinstance(found, PaddockError):
                 raise found
             try:
-                await clerk.clear_call(entry, found, None)
+                await authorizer.authorize_call(entry, found, None)
             except (PlanError, PolicyRefusedError) as error:
                 plan_options.retell(error)
                 raise

@@ -13,7 +13,7 @@ import pytest
 
 from integration.conftest import WriteModule
 from paddock import Session
-from paddock.session.requester import Asker, current_asker
+from paddock.session.requester import Requester, current_requester
 from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.contract.module_sources import ModuleNotFoundError
@@ -297,10 +297,10 @@ class Questioned(Person):
 
     def __init__(self, reply: str) -> None:
         super().__init__(reply)
-        self.asked: list[tuple[str, Asker | None]] = []
+        self.asked: list[tuple[str, Requester | None]] = []
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
-        self.asked.append((prompt, current_asker()))
+        self.asked.append((prompt, current_requester()))
         return self.reply
 
 
@@ -318,7 +318,7 @@ async def test_a_hook_that_wants_an_approval_provider_is_handed_one_that_asks_th
     person = Questioned(reply)
     async with Session(plan, approval=person) as session:
         assert await session.execute("") == answer
-    assert person.asked == [("look: look around (risk: high)", Asker("hook", "hooks-gate", "look"))]
+    assert person.asked == [("look: look around (risk: high)", Requester("hook", "hooks-gate", "look"))]
 
 
 async def test_a_provider_that_the_application_hands_over_itself_has_the_last_word(

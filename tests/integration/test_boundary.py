@@ -8,7 +8,7 @@ from typing import Any
 from integration.community import community
 from integration.conftest import OpenSession, WriteModule
 
-_ASKER = """
+_REQUESTER = """
     from amplifier_core.models import ToolResult
 
     class Echo:
@@ -48,7 +48,7 @@ async def test_a_synchronous_call_comes_back_into_the_module_that_waits_for_it(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(
-        tools=[{"module": "tool-ask", "source": write_module("tool-ask", _ASKER)}],
+        tools=[{"module": "tool-ask", "source": write_module("tool-ask", _REQUESTER)}],
         hooks=[{"module": "hooks-relay", "source": write_module("hooks-relay", _RELAY)}],
     ) as session:
         answer = json.loads(await session.execute('{"tool": "ask", "input": {"text": "hello"}}'))

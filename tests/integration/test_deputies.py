@@ -11,7 +11,7 @@ import pytest
 
 from integration.conftest import OpenSession, WriteModule
 from integration.probe import probe, probed
-from paddock.session.requester import current_asker
+from paddock.session.requester import current_requester
 
 # -- what the host reads -----------------------------------------------------------------------
 
@@ -370,11 +370,11 @@ class _Person:
     """Allows everything, and notes in whose name it was asked."""
 
     def __init__(self) -> None:
-        self.askers: list[str] = []
+        self.requesters: list[str] = []
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
-        asker = current_asker()
-        self.askers.append(asker.name if asker is not None else "")
+        requester = current_requester()
+        self.requesters.append(requester.name if requester is not None else "")
         return "Allow once"
 
 
@@ -422,7 +422,7 @@ return ToolResult(output=[stolen, await coordinator.get_capability("hook.ask")()
     )
     assert denied == ["the approval provider of hooks-lending"]
     assert asked is True
-    assert person.askers == ["hooks-lending"]
+    assert person.requesters == ["hooks-lending"]
 
 
 async def test_nothing_that_is_anothers_is_handed_a_provider_of_approvals(

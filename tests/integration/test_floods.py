@@ -18,7 +18,7 @@ from paddock.plan.model import Kind
 from paddock.rpc import channel
 from paddock.rpc import fan_in as gathering
 from paddock.session import module as hosted_module
-from paddock.session.rates import Rates
+from paddock.session.rates import ModuleRateLimits
 from paddock.token_bucket import Budget
 
 _FLOODER = (
@@ -99,7 +99,7 @@ async def test_everything_else_gets_its_turn_while_a_module_says_much_at_once(
         assert not any(module.exit_reports for module in session.modules)
 
 
-class _Impatient(Rates):
+class _Impatient(ModuleRateLimits):
     """The host's patience, cut short so that the test is: a fortieth of it at once, and a twentieth as time goes by."""
 
     def __init__(self, kind: Kind) -> None:
@@ -119,7 +119,7 @@ async def test_a_module_that_has_the_host_do_ever_more_waits_for_it(
     write_module: WriteModule,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hosted_module, "Rates", _Impatient)
+    monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)
     flooder = {"module": "tool-flooder", "source": write_module("tool-flooder", _FLOODER)}
     tools = [{**flooder, "limits": {"runtime_max": "3s"}}, *_neighbours(write_module, "honest")]
     heard: list[Any] = []
@@ -130,7 +130,7 @@ async def test_a_module_that_has_the_host_do_ever_more_waits_for_it(
         ordinary = json.loads(await session.execute(_order()))
         assert ordinary["output"] == [19, True]
         assert heard == [[1] * 500] * 20
-        (module,) = (module for module in session._hosting.modules.all if module.name == "tool-flooder")
+        (module,) = (module for module in session._session_runtime.modules.all if module.name == "tool-flooder")
         admission = module.peer.admission
         flood = asyncio.ensure_future(session.execute(_order(act=act, times=times, size=size, stays=True)))
         async with asyncio.timeout(30):
@@ -223,14 +223,14 @@ def _ended(session: Session) -> dict[str, str]:
 
 def _behind(session: Session) -> set[str]:
     """Return the modules whose requests are put off now."""
-    return {module.name for module in session._hosting.modules.all if module.peer.admission.is_behind}
+    return {module.name for module in session._session_runtime.modules.all if module.peer.admission.is_behind}
 
 
 @pytest.mark.slow
 async def test_a_module_does_not_pay_for_what_another_left_under_a_key_that_both_change(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosted_module, "Rates", _Impatient)
+    monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)
     async with open_session(tools=_neighbours(write_module, "hostile", "honest")) as session:
         assert (await _asked(session, "honest", act="count", times=20))["output"] == 20
         assert (await _asked(session, "hostile", act="fill", size=10_000))["success"]
@@ -262,7 +262,7 @@ async def test_a_contributor_that_had_no_room_is_not_followed_by_others_of_the_s
 async def test_who_answers_does_not_pay_and_who_asks_waits(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosted_module, "Rates", _Impatient)
+    monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)
     others = ("one", "two", "three", "four")
     async with open_session(tools=_neighbours(write_module, "asking", *others)) as session:
         for name in others:
@@ -279,7 +279,7 @@ async def test_who_answers_does_not_pay_and_who_asks_waits(
 async def test_handlers_that_answer_with_much_pay_nothing_and_nobody_is_ended(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosted_module, "Rates", _Impatient)
+    monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)
     hooks = [{"module": "hooks-redactor", "source": write_module("hooks-redactor", _REDACTOR)}]
     async with open_session(tools=_neighbours(write_module, "one", "two"), hooks=hooks) as session:
         for name in ("one", "two"):

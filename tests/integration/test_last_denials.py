@@ -233,11 +233,11 @@ async def test_a_module_that_ends_before_any_call_ends_in_the_step_it_was_at(
     assert (ended["code"], ended["call_in_flight"]) == (3, call)
 
 
-_ASKER = """
+_REQUESTER = """
     import socket
     from amplifier_core import ToolResult
 
-    class Asker:
+    class Requester:
         name = "steal"
         description = "registers a handler and calls a host that it was not granted"
 
@@ -248,14 +248,14 @@ _ASKER = """
             self.coordinator.hooks.register("tool:pre", lambda event, data: None)
 
     async def mount(coordinator, config):
-        await coordinator.mount("tools", Asker(coordinator))
+        await coordinator.mount("tools", Requester(coordinator))
 """
 
 
 async def test_the_audit_log_says_who_saw_a_denial(
     write_module: WriteModule, home: Path, port: int, level: IsolationLevel
 ) -> None:
-    await steal(write_module("tool-asker", _ASKER), home, port, level)
+    await steal(write_module("tool-asker", _REQUESTER), home, port, level)
     await steal(write_module("tool-thief", _THIEF), home, port, level)
     seen = {(line["layer"], line["seen_by"]) for line in audited(home) if line["event"] == "denial"}
     assert seen == {("router", "host"), ("files", "module"), ("programs", "module"), ("network", "module")}

@@ -113,9 +113,9 @@ def _record_of(session: Session, scene: Scene) -> SessionRecord:
     session_resources = session._session_resources
     assert session._kernel is not None
     modules = []
-    for cleared in session._kernel._cleared.values():
-        shelter = session_resources.confinements.of(cleared.entry)
-        modules.append(ModuleRecord.of(cleared.entry, cleared.resolution, shelter.confinement, shelter.limits))
+    for authorized in session._kernel._authorized.values():
+        shelter = session_resources.sandbox_planner.of(authorized.entry)
+        modules.append(ModuleRecord.of(authorized.entry, authorized.resolution, shelter.confinement, shelter.limits))
     return SessionRecord.begin(session.session_id, modules, working_dir=scene.work, home=Path.home())
 
 

@@ -26,12 +26,12 @@ from paddock.authoring.provided import Means, Needs, provided
 from paddock.authoring.trial import Conditions
 from paddock.authoring.trial_context import Booth
 from paddock.authoring.validation import validate
-from paddock.authorization.authorizer import Cleared, Clerk
+from paddock.authorization.authorizer import AuthorizedModule, Authorizer
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.rpc.marshal import Values
 from paddock.rpc.peer import Handle
 from paddock.session.machinery import SessionResources
-from paddock.session.runtime import Hosting
+from paddock.session.runtime import SessionRuntime
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.protocol.remote_object import stand_in
@@ -75,7 +75,7 @@ class ModuleSandbox:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._portal = stack.enter_context(anyio.from_thread.start_blocking_portal("asyncio"))
-            self._session_resources, self._cleared = stack.enter_context(
+            self._session_resources, self._authorized = stack.enter_context(
                 self._portal.wrap_async_context_manager(self._ready())
             )
             self._stack = stack.pop_all()
@@ -110,33 +110,33 @@ class ModuleSandbox:
 
     async def _validate(self) -> ValidationResult:
         environ = dict(os.environ)
-        clerk = await Clerk.at_work(self._folder.root, environ, None)
-        booth = Booth(clerk, Means(environ), Conditions(environ, self._isolation), {})
+        authorizer = await Authorizer.at_work(self._folder.root, environ, None)
+        booth = Booth(authorizer, Means(environ), Conditions(environ, self._isolation), {})
         return await validate(booth, self._folder, self._kind)
 
     @asynccontextmanager
-    async def _ready(self) -> AsyncIterator[tuple[SessionResources, Cleared]]:
+    async def _ready(self) -> AsyncIterator[tuple[SessionResources, AuthorizedModule]]:
         environ = dict(os.environ)
         root = self._folder.root
-        clerk = await Clerk.at_work(root, environ, None)
+        authorizer = await Authorizer.at_work(root, environ, None)
         async with (
-            provided(self._folder, clerk.policy, Means(environ), Needs()) as resolution,
+            provided(self._folder, authorizer.policy, Means(environ), Needs()) as resolution,
             SessionResources(working_dir=root, environ=environ) as session_resources,
         ):
             written = {"module": resolution.module_id, "source": str(root)}
             entry = ModuleEntry.read(written, EntryPlace(self._kind, "", root))
-            clearance = await clerk.clear_call(entry, resolution, self._isolation)
-            await session_resources.shelter(clearance)
-            yield session_resources, clearance.modules[0]
+            authorization = await authorizer.authorize_call(entry, resolution, self._isolation)
+            await session_resources.plan_sandboxes(authorization)
+            yield session_resources, authorization.modules[0]
 
     @asynccontextmanager
     async def _mounted(self) -> AsyncIterator[tuple[_Coordinator, Values]]:
-        async with Hosting(self._session_resources) as hosting:
+        async with SessionRuntime(self._session_resources) as session_runtime:
             session = SimpleNamespace(session_id="test-session", parent_id=None, config=dict(_CONFIG))
-            coordinator = _Coordinator(session, hosting.values, hosting.mirrors)
-            hosting.bind(coordinator)
-            await hosting.start(self._cleared)
-            yield coordinator, hosting.values
+            coordinator = _Coordinator(session, session_runtime.values, session_runtime.mirrors)
+            session_runtime.bind(coordinator)
+            await session_runtime.start(self._authorized)
+            yield coordinator, session_runtime.values
 
     def _object(self, coordinator: HostedCoordinator, values: Values) -> Any:
         """Return a stand-in for what was mounted that calls it with what it is given, also where a session would not.

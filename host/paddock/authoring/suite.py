@@ -83,10 +83,10 @@ async def run_behavior_tests(booth: Booth, folder: ModuleFolder, kind: Kind) -> 
 async def _run(
     booth: Booth, folder: ModuleFolder, needs: Needs, args: Sequence[str], bases: Sequence[str]
 ) -> SuiteOutcome:
-    async with provided(folder, booth.clerk.policy, booth.means, needs) as resolution:
+    async with provided(folder, booth.authorizer.policy, booth.means, needs) as resolution:
         told = {**_place(folder, resolution), "args": list(args), "bases": list(bases), "columns": _columns()}
         job = Job(_ENTRY, told, "its tests", _PERMISSIONS, {**_LIMITS, **booth.limits})
-        ended = await run_trial(booth.clerk, _AS, resolution, job, _Ended.model_validate, booth.conditions)
+        ended = await run_trial(booth.authorizer, _AS, resolution, job, _Ended.model_validate, booth.conditions)
     return SuiteOutcome(ended.code)
 
 

@@ -17,9 +17,9 @@ import anyio
 import msgpack
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Clerk
+from paddock.authorization.authorizer import Authorizer
 from paddock.errors import ModuleDiedError
-from paddock.isolation.planner import OnConfined, Shelter
+from paddock.isolation.planner import OnConfined, SandboxedModule
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.session.machinery import SessionResources
 from paddock.workers.exit_report import ExitReason, LimitHit
@@ -60,7 +60,12 @@ class Conditions:
 
 
 async def run_trial(
-    clerk: Clerk, kind: Kind, resolution: Resolution, job: Job, read: Callable[[Any], _Answer], conditions: Conditions
+    authorizer: Authorizer,
+    kind: Kind,
+    resolution: Resolution,
+    job: Job,
+    read: Callable[[Any], _Answer],
+    conditions: Conditions,
 ) -> _Answer:
     """Return what the worker answers, as `read` makes it of plain data.
 
@@ -78,8 +83,8 @@ async def run_trial(
         },
         EntryPlace(kind, "", resolution.root),
     )
-    clearance = await clerk.clear_call(entry, resolution, conditions.isolation)
-    entry = clearance.modules[0].entry
+    authorization = await authorizer.authorize_call(entry, resolution, conditions.isolation)
+    entry = authorization.modules[0].entry
     session_resources = SessionResources(
         working_dir=resolution.root,
         environ=conditions.environ,
@@ -88,14 +93,14 @@ async def run_trial(
         on_confined=conditions.on_confined,
     )
     async with session_resources:
-        await session_resources.shelter(clearance)
-        shelter = session_resources.confinements.of(entry)
-        supervisor = _supervisor(session_resources, shelter, resolution, job, conditions.on_line)
+        await session_resources.plan_sandboxes(authorization)
+        sandboxed = session_resources.sandbox_planner.of(entry)
+        supervisor = _supervisor(session_resources, sandboxed, resolution, job, conditions.on_line)
         goodbye = None
         try:
             process = await supervisor.start()
             try:
-                answer = await _heard(supervisor, process, job, read, shelter.limits.runtime_max)
+                answer = await _heard(supervisor, process, job, read, sandboxed.limits.runtime_max)
             finally:
                 process.rpc.close()
             goodbye = _nothing
@@ -107,21 +112,21 @@ async def run_trial(
 
 def _supervisor(
     session_resources: SessionResources,
-    shelter: Shelter,
+    sandboxed: SandboxedModule,
     resolution: Resolution,
     job: Job,
     on_line: Callable[[OutputLine], None] | None,
 ) -> Supervisor:
     spec = LaunchSpec(
         name=resolution.module_id,
-        working_dir=shelter.confinement.folder,
-        environ=shelter.environ,
-        runtime=replace(session_resources.confinements.runtime.without(resolution.own_versions), entry=job.entry),
-        profile=shelter.confinement.profile,
-        tree_limits=shelter.tree_limits,
+        working_dir=sandboxed.confinement.folder,
+        environ=sandboxed.environ,
+        runtime=replace(session_resources.sandbox_planner.runtime.without(resolution.own_versions), entry=job.entry),
+        profile=sandboxed.confinement.profile,
+        tree_limits=sandboxed.tree_limits,
         on_line=on_line,
     )
-    launcher = session_resources.workers.launcher_at(shelter.level, "exec" if resolution.own_versions else "template")
+    launcher = session_resources.workers.launcher_at(sandboxed.level, "exec" if resolution.own_versions else "template")
     return Supervisor(launcher, spec, limit_enforcer=session_resources.workers.limit_enforcer)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from paddock.authoring.provided import Means
 from paddock.authoring.trial import Conditions
-from paddock.authorization.authorizer import Clerk
+from paddock.authorization.authorizer import Authorizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Booth:
     `limits` are those that the user names.
     """
 
-    clerk: Clerk
+    authorizer: Authorizer
     means: Means
     conditions: Conditions
     limits: Mapping[str, object]

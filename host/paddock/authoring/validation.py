@@ -46,9 +46,9 @@ async def validate(booth: Booth, folder: ModuleFolder, kind: Kind) -> Validation
         ModuleDiedError: its process ended, or overstayed, before that was known.
         PaddockError: what it needs cannot be had, or nothing can be started.
     """
-    async with provided(folder, booth.clerk.policy, booth.means, Needs()) as resolution:
+    async with provided(folder, booth.authorizer.policy, booth.means, Needs()) as resolution:
         job = Job(_ENTRY, _told(resolution, kind), "its validation", {}, {**_LIMITS, **booth.limits})
-        answer = await run_trial(booth.clerk, kind, resolution, job, _Checks.model_validate, booth.conditions)
+        answer = await run_trial(booth.authorizer, kind, resolution, job, _Checks.model_validate, booth.conditions)
     return ValidationResult(
         kind, str(folder.package_dir), checks=[_own(one, folder, resolution) for one in answer.checks]
     )

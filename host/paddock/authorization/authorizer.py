@@ -51,7 +51,7 @@ _NO_PINS: Final[Pins] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Cleared:
+class AuthorizedModule:
     """A module that may be started: what was decided, and where its code is."""
 
     decision: Decision
@@ -64,21 +64,21 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
-class Clearance:
+class Authorization:
     """All the modules of a session, in their order, and the secrets they use.
 
     `accepts_weaker` says that the operator accepted a plan, and with it a weaker isolation level than usual; `digest`
     is the plan's as it was judged, with where its paths lead.
     """
 
-    modules: tuple[Cleared, ...]
+    modules: tuple[AuthorizedModule, ...]
     trust: Trust
     secrets: SecretValues
     accepts_weaker: bool = False
     digest: str = ""
 
 
-class Clerk:
+class Authorizer:
     """Decides for one user in one working directory."""
 
     def __init__(self, working_dir: Path, environ: Mapping[str, str], policy: Policy, secrets: SecretSources) -> None:
@@ -153,17 +153,19 @@ class Clerk:
         except GrantsNotKeptError as error:
             _log.warning("accepted for this time only: %s", error)
 
-    async def clear_call(self, entry: ModuleEntry, resolution: Resolution, named: IsolationLevel | None) -> Clearance:
+    async def authorize_call(
+        self, entry: ModuleEntry, resolution: Resolution, named: IsolationLevel | None
+    ) -> Authorization:
         """Clear the one module of a call, whose entry is made of flags.
 
         Raises:
             PolicyRefusedError, PlanError, SecretError: it may not be called like that.
         """
-        return await self._clear(
+        return await self._authorize(
             [Asked(entry, resolution.source, (), named, resolution.commit)], [resolution], _BY_FLAGS, None
         )
 
-    async def clear_plan(
+    async def authorize_plan(
         self,
         plan: MountPlan,
         resolutions: Mapping[str, Resolution],
@@ -174,7 +176,7 @@ class Clerk:
         consent: Consent | None = None,
         pins: Pins = _NO_PINS,
         weaker_level: WeakerLevel,
-    ) -> Clearance:
+    ) -> Authorization:
         """Clear the modules of a plan, whose code is at `resolutions`, by the places of their entries.
 
         `trust_plan` accepts what the plan says this once, `grants` names presets for modules, `consent` is asked about
@@ -204,17 +206,17 @@ class Clerk:
                 acceptance = await self._ask(consent, review, plan, pins) or acceptance
                 asked = _asked(plan, resolutions, given, named, acceptance)
         codes = [resolutions[one.entry.path] for one in asked]
-        clearance = await self._clear(asked, codes, acceptance.trust, plan.positions, _folder_of(plan))
-        return replace(clearance, accepts_weaker=acceptance.trust.accepted, digest=plan.digest)
+        authorization = await self._authorize(asked, codes, acceptance.trust, plan.positions, _folder_of(plan))
+        return replace(authorization, accepts_weaker=acceptance.trust.accepted, digest=plan.digest)
 
-    async def check_places(self, plan: MountPlan, clearance: Clearance) -> None:
+    async def check_places(self, plan: MountPlan, authorization: Authorization) -> None:
         """Refuse a plan with a path that leads elsewhere outside the working directory than when it was judged.
 
         Raises:
             PlanError: one does, so that something else than was accepted would be granted.
         """
         now = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
-        if now.digest != clearance.digest:
+        if now.digest != authorization.digest:
             problem = PlanProblem("", "a path in it leads elsewhere than when it was judged", "see where it leads now")
             raise PlanError([problem], origin=None if plan.origin is None else str(plan.origin))
 
@@ -238,14 +240,14 @@ class Clerk:
     def _situation(self, trust: Trust, positions: Positions | None, folder: Path | None) -> Situation:
         return Situation(self._policy, trust, self._working_dir, self._owner, self._secrets, positions, folder)
 
-    async def _clear(
+    async def _authorize(
         self,
         asked: Sequence[Asked],
         resolutions: Sequence[Resolution],
         trust: Trust,
         positions: Positions | None,
         folder: Path | None = None,
-    ) -> Clearance:
+    ) -> Authorization:
         situation = self._situation(trust, positions, folder)
         # In a thread: paths are followed and files looked at.
         decisions = await anyio.to_thread.run_sync(evaluate, asked, situation)
@@ -258,7 +260,7 @@ class Clerk:
         kept = SecretValues(values)
         for name in kept.unmasked:
             _log.warning("the value of secret `%s` is too short to be hidden where it is printed", name)
-        return Clearance(tuple(map(Cleared, decisions, resolutions)), trust, kept)
+        return Authorization(tuple(map(AuthorizedModule, decisions, resolutions)), trust, kept)
 
 
 def _folder_of(plan: MountPlan) -> Path | None:

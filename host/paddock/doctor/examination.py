@@ -35,8 +35,8 @@ async def examine(environ: Mapping[str, str]) -> Diagnosis:
     """Return what was found out; `environ` is the environment that a session would be started in."""
     machine = Machine.look(environ)
     async with SessionResources(working_dir=Path("/"), environ=environ) as session_resources:
-        sandbox_support = await session_resources.confinements.try_levels(ISOLATION_LEVELS)
-        groups = session_resources.confinements.groups
+        sandbox_support = await session_resources.sandbox_planner.try_levels(ISOLATION_LEVELS)
+        groups = session_resources.sandbox_planner.groups
     levels = tuple(_level(sandbox_support.findings[level], machine) for level in ISOLATION_LEVELS)
     problems = tuple(_cgroup(problem, machine) for problem in groups.problems)
     lacks_proc = any("/proc" in found.lacks for found in levels)

@@ -19,7 +19,7 @@ from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.worker_network import WorkerNetwork
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, grants_of, told_line
+from paddock.plan.permissions import Permissions, grants_of, redacted_permissions_line
 from paddock.plan.problems import path_text
 from paddock.policy.rules.networks import ClosedNetwork
 from paddock.policy.secrets.values import SecretValues
@@ -100,7 +100,7 @@ class Networks:
 def _line(granted: Permissions, destinations: Sequence[str]) -> str:
     """Return the line that grants a module some destinations besides what it has."""
     known = (NetRule.parse(written).text for written in granted.net)
-    return told_line(granted.model_copy(update={"net": tuple(dict.fromkeys((*known, *destinations)))}))
+    return redacted_permissions_line(granted.model_copy(update={"net": tuple(dict.fromkeys((*known, *destinations)))}))
 
 
 def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[Injection]:

@@ -24,7 +24,7 @@ _DIGITS: Final = 32  # of the digest: half of it tells folders apart, and a path
 
 
 @dataclass(frozen=True, slots=True)
-class KeptHome:
+class PersistentHome:
     """Whose folder it is: a module's, from a source without its version, in a working directory.
 
     `instance` tells several entries of the module apart.
@@ -36,7 +36,7 @@ class KeptHome:
     instance: str = ""
 
     @classmethod
-    def of(cls, entry: ModuleEntry, source: str, project: Path) -> KeptHome:
+    def of(cls, entry: ModuleEntry, source: str, project: Path) -> PersistentHome:
         """Return whose folder the module of an entry gets, with its code from `source`."""
         return cls(entry.module, _without_version(source), project, entry.instance_id or "")
 

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
-from paddock.authorization.authorizer import Clearance, Cleared
+from paddock.authorization.authorizer import Authorization, AuthorizedModule
 from paddock.errors import LevelFailure, PlanError, PlanProblem, PolicyRefusedError, Refusal
 from paddock.isolation.compile import Confinement, confine
 from paddock.isolation.denials.attempt import AttemptJudge, Explainer
@@ -27,7 +27,7 @@ from paddock.isolation.levels import choose_level
 from paddock.isolation.machine import Machine
 from paddock.isolation.mount_table import MountTable
 from paddock.isolation.network import Networks
-from paddock.isolation.persistent_home import KeptHome
+from paddock.isolation.persistent_home import PersistentHome
 from paddock.isolation.remedies import remedy
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.isolation.watchlist import Watchlist
@@ -59,7 +59,7 @@ _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 
 
 @dataclass(frozen=True, slots=True)
-class Shelter:
+class SandboxedModule:
     """What one module runs in, and under which limits."""
 
     confinement: Confinement
@@ -87,14 +87,14 @@ class Shelter:
 class _Decided:
     """What was decided of one module: `codes` are those of all, which it may not change."""
 
-    module: Cleared
+    module: AuthorizedModule
     level: IsolationLevel
     secrets: SecretValues
     codes: tuple[Resolution, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SessionPaths:
     """Where a session is: the folder its modules work in, the host's environment, and a private folder of the host's.
 
     `kept` are files that no module may change.
@@ -106,7 +106,7 @@ class Place:
     kept: tuple[Path, ...] = ()
 
 
-class Confinements:
+class SandboxPlanner:
     """The shelters of the modules of a session and of those it starts.
 
     Args:
@@ -121,7 +121,7 @@ class Confinements:
 
     def __init__(
         self,
-        place: Place,
+        place: SessionPaths,
         groups: CgroupHome,
         launcher_of: Callable[[IsolationLevel], Launcher],
         networks: Networks,
@@ -144,7 +144,7 @@ class Confinements:
         self._paths.show(table, by_mounts=True)
         self.runtime = WorkerRuntime(located.interpreter, located.packages, table.mounts())
         self._decided: dict[str, _Decided] = {}
-        self._shelters: dict[str, Shelter] = {}
+        self._shelters: dict[str, SandboxedModule] = {}
         self._subjects: dict[str, Subject] = {}
         self._explainers: dict[str, Explainer] = {}
         self._watchlists: list[Watchlist] = []
@@ -152,7 +152,7 @@ class Confinements:
         self._guarded: dict[Path, GuardedPaths] = {}  # what each folder had guarded when it was first looked at
         self.sandbox_support = SandboxSupport()
 
-    async def decide(self, clearance: Clearance) -> None:
+    async def decide(self, authorization: Authorization) -> None:
         """Decide on a shelter for each module that was cleared.
 
         Raises:
@@ -160,28 +160,28 @@ class Confinements:
             PolicyRefusedError: a policy's rule stands against what would come of it.
             PlanError: grants or limits cannot be given; all are named.
         """
-        await self._probe_sandbox_support([module.entry for module in clearance.modules])
-        codes = tuple(module.resolution for module in clearance.modules)
+        await self._probe_sandbox_support([module.entry for module in authorization.modules])
+        codes = tuple(module.resolution for module in authorization.modules)
         refused: list[PlanError | PolicyRefusedError] = []
-        for module in clearance.modules:
+        for module in authorization.modules:
             level = choose_level(
                 module.entry,
                 reachable=self.sandbox_support.reachable,
                 failures=self._failures(),
-                trusted=clearance.accepts_weaker,
+                trusted=authorization.accepts_weaker,
                 named=self._isolation,
                 floor=module.decision.floor,
             )
             for act in (
                 partial(require_enforced, module.entry, module.decision.limits, level, self.groups.controllers),
-                partial(self._note, _Decided(module, level, clearance.secrets, codes)),
+                partial(self._note, _Decided(module, level, authorization.secrets, codes)),
             ):
                 try:
                     act()
                 except (PlanError, PolicyRefusedError) as error:
                     refused.append(error)
         _raise_all(refused)
-        confined = [(module.entry, self.of(module.entry).confinement) for module in clearance.modules]
+        confined = [(module.entry, self.of(module.entry).confinement) for module in authorization.modules]
         for entry, confinement in confined:
             if confinement.shortage:
                 self._shortages.append(f"{entry.module}: {confinement.shortage}")
@@ -195,11 +195,11 @@ class Confinements:
         """Let no module change these files either; before it is decided about any."""
         self._place = replace(self._place, kept=(*self._place.kept, *files))
 
-    def of(self, entry: ModuleEntry) -> Shelter:
+    def of(self, entry: ModuleEntry) -> SandboxedModule:
         """Return what was decided for an entry."""
         return self._shelters[entry.path]
 
-    def another(self, entry: ModuleEntry, networks: Networks, folder: Path) -> Shelter:
+    def another(self, entry: ModuleEntry, networks: Networks, folder: Path) -> SandboxedModule:
         """Return a shelter for one more worker of an entry, with what it shares with none in `networks` and `folder`.
 
         Raises:
@@ -249,20 +249,22 @@ class Confinements:
             PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
         """
         module, entry = decided.module, decided.module.entry
-        shelter = self._shelter(decided, self._networks, self._place.folder)
+        sandboxed = self._shelter(decided, self._networks, self._place.folder)
         self._decided[entry.path] = decided
-        self._shelters[entry.path] = shelter
+        self._shelters[entry.path] = sandboxed
         self._subjects[entry.path] = Subject(
             entry=entry,
-            profile=shelter.confinement.profile,
+            profile=sandboxed.confinement.profile,
             working_dir=self._place.working_dir,
             owner=self._owner,
             rights=Authority(entry),
             fixed=FixedPaths.of(module.resolution, decided.codes, self._paths.installation, self._place.kept),
-            protected=shelter.confinement.protected,
+            protected=sandboxed.confinement.protected,
         )
 
-    def _shelter(self, decided: _Decided, networks: Networks, folder: Path, found: Grants | None = None) -> Shelter:
+    def _shelter(
+        self, decided: _Decided, networks: Networks, folder: Path, found: Grants | None = None
+    ) -> SandboxedModule:
         """Return a shelter for a module, whose grants were `found` before or are to be.
 
         Raises:
@@ -301,13 +303,13 @@ class Confinements:
             home=None if home is None else str(home),
             folders=confinement.grants.search_path(),
         )
-        return Shelter(confinement, limits, environ, home)
+        return SandboxedModule(confinement, limits, environ, home)
 
     def _holds_links(self, level: IsolationLevel) -> bool:
         found = self.sandbox_support.findings.get(level)
         return isinstance(found, Available) and NO_LINKS not in found.missing
 
-    def _home(self, module: Cleared) -> Path | None:
+    def _home(self, module: AuthorizedModule) -> Path | None:
         """Return the folder that is kept for a module, if its entry says so.
 
         Raises:
@@ -315,7 +317,7 @@ class Confinements:
         """
         if module.entry.state != "keep":
             return None
-        whose = KeptHome.of(module.entry, module.resolution.source, self._place.working_dir)
+        whose = PersistentHome.of(module.entry, module.resolution.source, self._place.working_dir)
         try:
             return whose.make(self._place.environ)
         except OSError as error:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
 
-from paddock.audit import keep_to_oneself, state_folder
+from paddock.audit import make_private, state_folder
 from paddock.errors import PaddockError
 from paddock.isolation.compile import Confinement
 from paddock.isolation.denials.explain import Subject
@@ -286,7 +286,7 @@ class SessionRecords:
     def _made(self) -> Path:
         folder = self._folder if self._folder is not None else state_folder(self._environ) / "sessions"
         folder.mkdir(mode=0o700, exist_ok=True)
-        keep_to_oneself(folder)
+        make_private(folder)
         return folder
 
     def _existing(self) -> Path | None:

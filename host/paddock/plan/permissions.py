@@ -232,7 +232,7 @@ def with_grant(permissions: Permissions, family: str, grant: str) -> Permissions
     return Permissions.model_validate({**table, family: [*table.get(family, ()), grant]})
 
 
-def told_line(permissions: Permissions) -> str:
+def redacted_permissions_line(permissions: Permissions) -> str:
     """Return permissions as one line of a plan that others get to read: what variables are set to is left out."""
     granted = grants_of(permissions)
     parts = (variable.partition("=") for variable in granted.env)

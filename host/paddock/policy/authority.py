@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.plan.model import Kind, ModuleEntry
-from paddock.plan.permissions import MOUNTED_BY_GRANT, told_line, with_grant
+from paddock.plan.permissions import MOUNTED_BY_GRANT, redacted_permissions_line, with_grant
 from paddock_sdk.contract import events
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 
@@ -184,7 +184,7 @@ class Authority:
     def grant_for(self, family: Literal["call", "emit", "hooks", "mount"], name: str) -> str:
         """Return the line of a plan that adds this to all that the module is granted; none if a plan cannot say it."""
         try:
-            return told_line(with_grant(self._entry.permissions, family, name))
+            return redacted_permissions_line(with_grant(self._entry.permissions, family, name))
         except ValidationError:
             return ""  # modules choose names, and what stands in a line to be copied has to be a name and no more
 

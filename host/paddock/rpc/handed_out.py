@@ -49,15 +49,15 @@ class HandedOut:
         self._asked: WeakKeyDictionary[Hashable, _Share] = WeakKeyDictionary()
         self._objects: dict[int, tuple[_Share, int]] = {}
 
-    def add(self, object_id: int, weight: int, asker: Hashable | None) -> None:
-        """Count an object that is handed out; `asker` is the worker whose call it answers, if any.
+    def add(self, object_id: int, weight: int, requester: Hashable | None) -> None:
+        """Count an object that is handed out; `requester` is the worker whose call it answers, if any.
 
         Raises:
             OverLimitError: it exceeds a limit; it is not counted, nor is an earlier one of its number.
         """
-        share = self._own if asker is None else self._asked.get(asker)
+        share = self._own if requester is None else self._asked.get(requester)
         if share is None:
-            share = self._asked[asker] = _Share(_MAX_ASKED_OBJECTS, _MAX_ASKED_DESCRIBED)
+            share = self._asked[requester] = _Share(_MAX_ASKED_OBJECTS, _MAX_ASKED_DESCRIBED)
         self.forget(object_id)
         share.check(1, weight)
         share.count(1, weight)

@@ -320,14 +320,15 @@ class Peer:
         """Return the number under which this worker knows `handle`, if it does."""
         return self._grant_ids.get(handle)
 
-    def receive(self, entries: Sequence[HandleEntry], asker: Peer | None = None) -> tuple[AnyHandle, ...]:
-        """Return the handles that a frame from this worker refers to, which answers `asker` if that is another worker.
+    def receive(self, entries: Sequence[HandleEntry], requester: Peer | None = None) -> tuple[AnyHandle, ...]:
+        """Return the handles that a frame from this worker refers to, which answers `requester` if that is another
+        worker.
 
         Raises:
             RemoteProtocolError: one of them was never handed out, or the worker has handed out too many by itself.
-            OverLimitError: `asker` keeps too many, or one was not taken before for that; those here are let go of.
+            OverLimitError: `requester` keeps too many, or one was not taken before for that; those here are let go of.
         """
-        other = asker if asker is not self else None
+        other = requester if requester is not self else None
         over: OverLimitError | None = None
         received: list[AnyHandle] = []
         for entry in entries:
@@ -340,7 +341,7 @@ class Peer:
             raise over
         return tuple(received)
 
-    def _receive_one(self, entry: HandleEntry, asker: Peer | None) -> AnyHandle:
+    def _receive_one(self, entry: HandleEntry, requester: Peer | None) -> AnyHandle:
         if entry.side == HandleSide.RECEIVER:
             return self.grant(entry.id).handle
         handle = self._exports.get(entry.id)
@@ -351,13 +352,15 @@ class Peer:
             if not description:
                 raise OverLimitError(f"an object of `{self.name}` was not taken before, as there was no room for it")
             weight = check_description(description)
-            (asker or self).charge_weight(weight)  # what is answered costs who asked
+            (requester or self).charge_weight(weight)  # what is answered costs who asked
             try:
-                self._handed_out.add(entry.id, weight, asker)
+                self._handed_out.add(entry.id, weight, requester)
             except OverLimitError as exc:
-                if asker is None:
+                if requester is None:
                     raise RemoteProtocolError(str(exc)) from None
-                raise OverLimitError(f"`{asker.name}` keeps too much of `{self.name}`: {exc}; let go of some") from None
+                raise OverLimitError(
+                    f"`{requester.name}` keeps too much of `{self.name}`: {exc}; let go of some"
+                ) from None
             handle = Handle(self, entry.id, description)
             self.adopt(handle)
         handle.received.times += 1

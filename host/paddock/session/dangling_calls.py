@@ -16,7 +16,7 @@ def tables(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, (list, tuple)) else []
 
 
-def closing(messages: object) -> list[dict[str, Any]]:
+def closing_messages(messages: object) -> list[dict[str, Any]]:
     """Return the messages that answer what is open in a conversation, to be put behind it."""
     return [
         {"role": "tool", "tool_call_id": call_id, "name": name, "content": _ANSWER}

@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from paddock.authorization.authorizer import Cleared
+from paddock.authorization.authorizer import AuthorizedModule
 from paddock.errors import AnswerTypeError, ModuleLoadError, PaddockError, PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry
 from paddock.session.module import HostedModule
 from paddock.session.module_status import ModuleStatus
 from paddock.session.mount_rules import NameTakenError, check_instance
-from paddock.session.runtime import Hosting
+from paddock.session.runtime import SessionRuntime
 from paddock.session.session_plan import SessionPlan
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.sub_sessions.agent_plan import may_guard
@@ -26,12 +26,12 @@ from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
 
 
 class HostedSession(AmplifierSession):
-    """One session's kernel, on `hosting`, which has to be entered before this is initialised."""
+    """One session's kernel, on `session_runtime`, which has to be entered before this is initialised."""
 
     def __init__(
         self,
         plan: SessionPlan,
-        hosting: Hosting,
+        session_runtime: SessionRuntime,
         session_id: str,
         parent_id: str | None,
         *,
@@ -40,8 +40,8 @@ class HostedSession(AmplifierSession):
         is_resumed: bool,
     ) -> None:
         self.plan = plan
-        self._hosting = hosting
-        self._cleared: Mapping[str, Cleared] = {}
+        self._session_runtime = session_runtime
+        self._authorized: Mapping[str, AuthorizedModule] = {}
         self._mounted: dict[str, HostedModule] = {}
         self._problems: dict[str, PaddockError] = {}
         self._conflict: PlanProblem | None = None
@@ -57,7 +57,7 @@ class HostedSession(AmplifierSession):
         self.coordinator.loader = self._ready
 
     def _make_coordinator(self) -> HostedCoordinator:
-        self._hosted = self._hosting.make_coordinator(self._stand_in())
+        self._hosted = self._session_runtime.make_coordinator(self._stand_in())
         return self._hosted
 
     @property
@@ -68,12 +68,12 @@ class HostedSession(AmplifierSession):
     @property
     def is_admitted(self) -> bool:
         """Whether it was decided what its modules may do, and so that they are started at all."""
-        return bool(self._cleared)
+        return bool(self._authorized)
 
-    def admit(self, cleared: Mapping[str, Cleared]) -> None:
+    def admit(self, authorized: Mapping[str, AuthorizedModule]) -> None:
         """Take what was decided of each module, by the place of its entry; workers are served from now on."""
-        self._cleared = cleared
-        self._hosting.bind(self._hosted)
+        self._authorized = authorized
+        self._session_runtime.bind(self._hosted)
         self._hosted.tell_state_changes()
 
     async def initialize(self) -> None:
@@ -83,8 +83,8 @@ class HostedSession(AmplifierSession):
             PaddockError: the session cannot work.
         """
         if not self.initialized:
-            self._hosting.launch_ahead(
-                (self._cleared[entry.path], self.plan.told.get(entry.path, {})) for entry in self.plan.entries()
+            self._session_runtime.launch_ahead(
+                (self._authorized[entry.path], self.plan.told.get(entry.path, {})) for entry in self.plan.entries()
             )
         await super().initialize()
 
@@ -94,7 +94,7 @@ class HostedSession(AmplifierSession):
             name, said = str(entry.get("module")), "it came into the session's configuration after the plan was read"
             raise ModuleLoadError(name, "start", said, hints=["put it into the plan that the session is made of"])
         try:
-            module = await self._hosting.start(self._cleared[planned.path])
+            module = await self._session_runtime.start(self._authorized[planned.path])
             self._check_instance(module)
         except PaddockError as exc:
             self._problems[planned.path] = exc
@@ -107,14 +107,14 @@ class HostedSession(AmplifierSession):
         try:
             await module.session_ready()
         except Exception as exc:  # the module's; what may guard a gate may have wanted to register its handlers here
-            if may_guard(self._cleared[entry.path].entry):
+            if may_guard(self._authorized[entry.path].entry):
                 self._problems[entry.path] = ModuleLoadError(module.name, "mount", f"when all was mounted: {exc}")
             raise
 
     def _check_instance(self, module: HostedModule) -> None:
         """Refuse to have a provider called by a name that is another's, as the session does next."""
         try:
-            check_instance(module.authority, self._hosted, self._hosting.values)
+            check_instance(module.authority, self._hosted, self._session_runtime.values)
         except ValueError as exc:
             if isinstance(exc, NameTakenError):
                 self._conflict = self._conflict or exc.conflict(module.authority)
@@ -130,7 +130,7 @@ class HostedSession(AmplifierSession):
         self._check_conflicts()
         for entry in self.plan.entries():
             is_missing = entry.path in self._problems or entry.path not in self._mounted
-            if is_missing and may_guard(self._cleared[entry.path].entry):
+            if is_missing and may_guard(self._authorized[entry.path].entry):
                 problem = self._problems.get(entry.path) or ModuleLoadError(entry.module, "start", "it is not there")
                 raise problem.with_hint(
                     f"it may be a guard, so nothing starts without it; to go on without it, write in the entry of "
@@ -138,7 +138,7 @@ class HostedSession(AmplifierSession):
                 )
 
     def _check_conflicts(self) -> None:
-        found = [module.conflict for module in self._hosting.modules.all if module.conflict is not None]
+        found = [module.conflict for module in self._session_runtime.modules.all if module.conflict is not None]
         found += [self._conflict] if self._conflict is not None else []
         if found:
             raise PlanError(found)
@@ -183,12 +183,12 @@ class HostedSession(AmplifierSession):
 
     def _status_of(self, entry: ModuleEntry) -> ModuleStatus:
         path = entry.path
-        module = self._hosting.modules.at(path)
+        module = self._session_runtime.modules.at(path)
         problem = self._problems.get(path)
-        cleared = self._cleared[path]
-        code = cleared.resolution
+        authorized = self._authorized[path]
+        code = authorized.resolution
         live_from = code.root if code.is_live else None
-        granted = cleared.entry.permissions
+        granted = authorized.entry.permissions
         if module is None:
             return ModuleStatus(
                 entry.module,

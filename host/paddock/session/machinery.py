@@ -16,10 +16,10 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Clearance
+from paddock.authorization.authorizer import Authorization
 from paddock.isolation.network import Networks
 from paddock.isolation.operator_folders import make_operator_folders
-from paddock.isolation.planner import Confinements, OnConfined, Place
+from paddock.isolation.planner import OnConfined, SandboxPlanner, SessionPaths
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.workers.mount_guard import MountGuard, Replacement
 from paddock.workers.output import OutputLine
@@ -59,7 +59,7 @@ class SessionResources:
         self.audit = audit or AuditLog.silent()
         self.secrets: SecretValues = NO_SECRETS
         self.workers: WorkerHost
-        self.confinements: Confinements
+        self.sandbox_planner: SandboxPlanner
         self.networks: Networks
         self.mount_guard: MountGuard
         self._replaced: dict[tuple[str, str], Replacement] = {}
@@ -80,15 +80,15 @@ class SessionResources:
             self.workers = await steps.enter_async_context(WorkerHost.started())
             operators = await anyio.to_thread.run_sync(make_operator_folders, self._environ)
             self.networks = Networks(self.folder, self.audit)
-            self.confinements = Confinements(
-                Place(self.working_dir, self._environ, self.folder, (*self._kept, *operators)),
+            self.sandbox_planner = SandboxPlanner(
+                SessionPaths(self.working_dir, self._environ, self.folder, (*self._kept, *operators)),
                 self.workers.groups,
                 self.workers.launcher_at,
                 self.networks,
                 isolation=self._isolation,
                 on_confined=self._on_confined,
             )
-            self.mount_guard = MountGuard(self.confinements.runtime, self._on_replaced, self._on_unguarded)
+            self.mount_guard = MountGuard(self.sandbox_planner.runtime, self._on_replaced, self._on_unguarded)
             steps.push_async_callback(close_within_bound, self.mount_guard.aclose)
             steps.push_async_callback(close_within_bound, self.networks.aclose)
             self._steps = steps.pop_all()
@@ -99,20 +99,20 @@ class SessionResources:
     ) -> None:
         await self._steps.aclose()
 
-    async def shelter(self, clearance: Clearance) -> None:
+    async def plan_sandboxes(self, authorization: Authorization) -> None:
         """Decide how each module that was cleared is shut in; what they are started with is settled by that.
 
         Raises:
             PaddockError: they cannot be.
         """
-        await self.confinements.decide(clearance)
-        self.secrets = clearance.secrets
+        await self.sandbox_planner.decide(authorization)
+        self.secrets = authorization.secrets
 
     def changes(self) -> tuple[str, ...]:
         """Return, for people, what became of what is guarded in granted folders."""
         # Of several modules that see it, whichever has it open counts.
         replaced = {one.path: one.line for one in sorted(self._replaced.values(), key=lambda one: bool(one.problem))}
-        return tuple(dict.fromkeys([*self._unguarded, *replaced.values(), *self.confinements.changes()]))
+        return tuple(dict.fromkeys([*self._unguarded, *replaced.values(), *self.sandbox_planner.changes()]))
 
     def _on_replaced(self, replacement: Replacement) -> None:
         """Note that others replaced something; no module is to pay for what a person's editor does as well."""

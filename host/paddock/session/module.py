@@ -22,7 +22,7 @@ import anyio
 from paddock.audit import AuditLog
 from paddock.errors import Denial, ModuleDiedError, ModuleLoadError, PlanProblem
 from paddock.isolation.denials.attempt import Attempt, Explainer
-from paddock.isolation.denials.attempts import Attempts
+from paddock.isolation.denials.attempts import AttemptReview
 from paddock.isolation.denials.log import DenialLog
 from paddock.plan.model import ModuleEntry
 from paddock.plan.units import size_text
@@ -38,15 +38,15 @@ from paddock.session.proxies.contributor import Contributor
 from paddock.session.proxies.function import RegisteredFunction
 from paddock.session.proxies.handler import Handler
 from paddock.session.proxies.orchestrator import OrchestratorProxy
-from paddock.session.quota import Allowance
-from paddock.session.rates import Rates
+from paddock.session.quota import RegistrationQuota
+from paddock.session.rates import ModuleRateLimits
 from paddock.session.registrations import Registration, Registrations
-from paddock.session.requester import Asker, note_question
-from paddock.session.shutdown import Ending
+from paddock.session.requester import Requester, note_prompt
+from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.descriptions import describe_anew
 from paddock.session.state.mirrors import Mirrors
-from paddock.session.state.ownership import Left
+from paddock.session.state.ownership import SharedItem
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.workers.process import ModuleProcess
 from paddock.workers.supervisor import Supervisor
@@ -99,12 +99,14 @@ class HostedModule:
         self.supervisor = supervisor
         self.authority = Authority(entry)
         self.audit = audit
-        self.ending = Ending()
-        self.allowance = Allowance()
-        self.rates = Rates(entry.kind)
+        self.deadlines = ShutdownDeadlines()
+        self.quota = RegistrationQuota()
+        self.rate_limits = ModuleRateLimits(entry.kind)
         self.open_approvals = 0
         self._denials = DenialLog(self.kind, self.name, audit, router.now)
-        self.attempts = Attempts(self._denials.record, router.spawn, self.rates.attempts, self._denials.leave_out)
+        self.attempts = AttemptReview(
+            self._denials.record, router.spawn, self.rate_limits.attempts, self._denials.leave_out
+        )
         self.limits = limits
         self.wants_session_ready = False
         self.conflict: PlanProblem | None = None  # with another entry of the plan, over a name
@@ -223,8 +225,8 @@ class HostedModule:
                 self.authority,
                 self.limits.runtime_max,
                 self.limits.calls_max,
-                self.rates.work,
-                self.rates.answers,
+                self.rate_limits.work,
+                self.rate_limits.answers,
             )
             connection = Connection(Role.HOST, receive_limit=self.limits.frame_max)
             peer.channel = Channel(connection, peer, _UNREAD_SECONDS, batch=self._router.batch)
@@ -232,7 +234,7 @@ class HostedModule:
             self._life = _Life(process, peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)
             self._registrations.begin_life(peer)
-            self.allowance.begin_life()
+            self.quota.begin_life()
             try:
                 with anyio.fail_after(self.limits.start_max) as time:
                     await self._bring_up(process, peer, is_restart, time)
@@ -519,9 +521,9 @@ class HostedModule:
         """Register a handler of this module, or renew the registration of an earlier life."""
         act = self._registrations.renew(("handler", event, name), function.handle)
         if act is None:
-            ask = partial(note_question, Asker(self.kind, self.name))
+            ask = partial(note_prompt, Requester(self.kind, self.name))
             values, on_failure = self._router.values, self.entry.on_failure
-            proxy = Handler(values, function, self.name, on_failure, ask, self.ending)
+            proxy = Handler(values, function, self.name, on_failure, ask, self.deadlines)
             unregister = hooks.register(event, proxy, priority, name)
             act = self._registrations.add(("handler", event, name), function.handle, unregister)
         return act
@@ -550,9 +552,9 @@ class HostedModule:
         handle = value.handles[0] if len(value.handles) == 1 and isinstance(value.handles[0], Handle) else None
         if handle is not None and self._registrations.renew(("capability", name), handle) is not None:
             return
-        thing = Left("capability", name)
+        thing = SharedItem("capability", name)
         if (refusal := coordinator.ownership.refusal(thing, self.authority)) is not None:
-            self.allowance.give_back(("capability", name))
+            self.quota.give_back(("capability", name))
             self.deny(refusal)
             owner = coordinator.ownership.owner_of(thing)
             raise NameTakenError(f"{refusal.describe()}; {refusal.hint}", name, owner)

@@ -18,7 +18,7 @@ _MAX_WEIGHT: Final = 16 * 1024 * 1024  # a sixteenth of the memory of the smalle
 _LASTING: Final = frozenset({"state", "attribute", "capability", "data"})  # outlive who left them
 
 
-class Allowance:
+class RegistrationQuota:
     """What one module has left with the host so far, in this life and, where it stays, in earlier ones.
 
     Keys are tuples that begin with the sort of thing.
@@ -83,7 +83,7 @@ class Allowance:
         self._total -= self._weights.pop(key, 0)
 
 
-class SharedKeys:
+class SharedStateQuota:
     """Who answers for how much of what is under the keys of a mapping that every module may write into.
 
     A module answers for what it added and is still there, whoever wrote the rest: what one has left is never charged
@@ -92,9 +92,9 @@ class SharedKeys:
 
     def __init__(self, sort: str) -> None:
         self._sort = sort
-        self._writers: dict[Hashable, dict[Allowance, None]] = {}
+        self._writers: dict[Hashable, dict[RegistrationQuota, None]] = {}
 
-    def written(self, by: Allowance | None, key: Hashable, before: int, after: int) -> None:
+    def written(self, by: RegistrationQuota | None, key: Hashable, before: int, after: int) -> None:
         """Take note that what is under `key` weighed `before` and weighs `after`, 0 if it is gone.
 
         What is by none of them is the application's, and charged to nobody.

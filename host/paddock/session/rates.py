@@ -16,7 +16,7 @@ from paddock.token_bucket import Budget
 _STREAMING: Final = ("provider", "orchestrator")
 
 
-class Rates:
+class ModuleRateLimits:
     """The budgets of one module of a kind."""
 
     def __init__(self, kind: Kind) -> None:

@@ -12,9 +12,9 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Clearance
+from paddock.authorization.authorizer import Authorization
 from paddock.errors import PaddockError
-from paddock.isolation.planner import Confinements
+from paddock.isolation.planner import SandboxPlanner
 from paddock.isolation.record import ModuleRecord, SessionRecord, SessionRecords
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
@@ -23,7 +23,7 @@ from paddock_sources import Resolution
 from paddock_sources.errors import without_credentials
 
 
-class Chronicle:
+class SessionRecorder:
     """The account of one session, or of the one call that it is for."""
 
     def __init__(self, session_id: str, audit: AuditLog, working_dir: Path, environ: Mapping[str, str]) -> None:
@@ -34,39 +34,41 @@ class Chronicle:
         self._records = SessionRecords(environ=environ)
         self._record: SessionRecord | None = None
 
-    async def begin(self, clearance: Clearance, confinements: Confinements, plan: MountPlan | None = None) -> None:
+    async def begin(
+        self, authorization: Authorization, sandbox_planner: SandboxPlanner, plan: MountPlan | None = None
+    ) -> None:
         """Note what was decided for each module; `plan` is where the modules come from, if from any."""
         written = {} if plan is None else {entry.path: entry.permissions for entry in plan.entries()}
         modules = [
             ModuleRecord.of(
                 module.entry,
                 module.resolution,
-                confinements.of(module.entry).confinement,
+                sandbox_planner.of(module.entry).confinement,
                 module.decision.limits,
                 module.decision.consulted,
                 written=written.get(module.entry.path),
                 positions=None if plan is None else plan.positions,
             )
-            for module in clearance.modules
+            for module in authorization.modules
         ]
-        origin, digest = (None, "") if plan is None else (plan.origin, clearance.digest)
+        origin, digest = (None, "") if plan is None else (plan.origin, authorization.digest)
         self._record = SessionRecord.begin(
             self._id, modules, working_dir=self._working_dir, home=self._home, plan=origin, digest=digest
         )
         await anyio.to_thread.run_sync(self._records.keep, self._record)
-        rule = clearance.trust.rule
+        rule = authorization.trust.rule
         self._audit.record(
             "session.started",
             plan=None if origin is None else str(origin),
             digest=digest,
-            accepted=None if rule is None or not clearance.trust.accepted else rule.describe(),
+            accepted=None if rule is None or not authorization.trust.accepted else rule.describe(),
             modules={
                 one.name if module.entry.agent is None else module.entry.path: {
                     **_code(module.resolution),
                     "level": one.level,
                     "grants": _grants(one),
                 }
-                for one, module in zip(modules, clearance.modules, strict=True)
+                for one, module in zip(modules, authorization.modules, strict=True)
             },
         )
 

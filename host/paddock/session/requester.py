@@ -15,12 +15,12 @@ from typing import Final
 
 _KEPT: Final = 100  # questions that nobody asked the person yet; most never are, as something else was decided
 
-_current: ContextVar[Asker | None] = ContextVar("asker", default=None)
-_answering: ContextVar[list[tuple[Asker, int]] | None] = ContextVar("answering", default=None)
+_current: ContextVar[Requester | None] = ContextVar("asker", default=None)
+_answering: ContextVar[list[tuple[Requester, int]] | None] = ContextVar("answering", default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class Requester:
     """The module that asks; `on_behalf_of` is whom it names as the one who wants to know, untrusted."""
 
     kind: str
@@ -28,15 +28,15 @@ class Asker:
     on_behalf_of: str = ""
 
 
-def current_asker() -> Asker | None:
+def current_requester() -> Requester | None:
     """Return the module that the running call is made for, None where the application itself asks."""
     return _current.get()
 
 
 @contextmanager
-def asking(asker: Asker) -> Iterator[None]:
+def requesting(requester: Requester) -> Iterator[None]:
     """Let what is asked within be asked by this module."""
-    token = _current.set(asker)
+    token = _current.set(requester)
     try:
         yield
     finally:
@@ -44,12 +44,12 @@ def asking(asker: Asker) -> Iterator[None]:
 
 
 @contextmanager
-def collecting_questions() -> Iterator[list[tuple[Asker, int]]]:
+def collecting_prompts() -> Iterator[list[tuple[Requester, int]]]:
     """Collect who wants the person asked, and the hash of what, in answer to the event that is emitted within.
 
     Not the question itself: any number of handlers may answer with one that is as long as a message.
     """
-    asked: list[tuple[Asker, int]] = []
+    asked: list[tuple[Requester, int]] = []
     token = _answering.set(asked)
     try:
         yield asked
@@ -57,30 +57,30 @@ def collecting_questions() -> Iterator[list[tuple[Asker, int]]]:
         _answering.reset(token)
 
 
-def note_question(asker: Asker, prompt: object) -> None:
+def note_prompt(requester: Requester, prompt: object) -> None:
     """Note that a module answers the event that is being emitted with a question, unless it is none to ask a person."""
     asked = _answering.get()
     if asked is not None and (prompt is None or isinstance(prompt, str)):
-        asked.append((asker, hash(prompt)))
+        asked.append((requester, hash(prompt)))
 
 
-class OpenQuestions:
+class PendingPrompts:
     """What events were answered with, until whoever emitted them has it asked: so it is known whose question that is.
 
     Only a question that a module really answered with is asked in its name, once for each time.
     """
 
     def __init__(self) -> None:
-        self._open: deque[tuple[object, Asker, int]] = deque(maxlen=_KEPT)
+        self._open: deque[tuple[object, Requester, int]] = deque(maxlen=_KEPT)
 
-    def note(self, emitter: object, prompt: str | None, asked: list[tuple[Asker, int]]) -> None:
+    def note(self, emitter: object, prompt: str | None, asked: list[tuple[Requester, int]]) -> None:
         """Note whose question an emitter is answered with."""
         question = hash(prompt)
-        asker = next((asker for asker, known in asked if known == question), None)
-        if asker is not None:
-            self._open.append((emitter, asker, question))
+        requester = next((requester for requester, known in asked if known == question), None)
+        if requester is not None:
+            self._open.append((emitter, requester, question))
 
-    def take(self, emitter: object, prompt: str | None) -> Asker | None:
+    def take(self, emitter: object, prompt: str | None) -> Requester | None:
         """Return whose question it is that an emitter has asked, None where it is not known to be anybody's."""
         question = hash(prompt)
         for one in self._open:

@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeVar
 import anyio
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Cleared
+from paddock.authorization.authorizer import AuthorizedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.networked_launcher import NetworkedLauncher
 from paddock.plan.merging import merged
@@ -28,8 +28,8 @@ from paddock.session.journal import ContextJournal
 from paddock.session.machinery import SessionResources
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
-from paddock.session.shelters import DecidedShelters, FurtherShelters, Shelters
-from paddock.session.shutdown import Ending
+from paddock.session.shelters import AdditionalSandboxes, PlannedSandboxes, SessionSandboxes
+from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
 from paddock.workers.exit_report import ExitReason
@@ -38,7 +38,7 @@ from paddock.workers.launcher import LaunchSpec
 from paddock.workers.limits.folder_quota import FolderQuota
 from paddock.workers.output import OutputLine
 from paddock.workers.supervisor import Supervisor
-from paddock.workers.undisturbed import undisturbed
+from paddock.workers.undisturbed import run_undisturbed
 from paddock.workers.worker_host import close_within_bound
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -52,7 +52,7 @@ _WEIGHING_SECONDS: Final = 2.0  # for what was refused last to be found out; it 
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
 
-class Hosting:
+class SessionRuntime:
     """Everything that one session's modules run on, by `session_resources` that has been entered before this is.
 
     `name` is what a further session is called where what its modules print is told apart from others'; the first has
@@ -70,21 +70,23 @@ class Hosting:
             AmplifierSession,
             HookRegistry,
             CancellationToken,
-            Hosting,
+            SessionRuntime,
             SessionResources,
         )
         self.mirrors = Mirrors()
-        self.ending = Ending()
+        self.deadlines = ShutdownDeadlines()
         self._name = name
         self._tasks = asyncio.TaskGroup()
-        self._shelters: Shelters
+        self._sandboxes: SessionSandboxes
 
     async def __aenter__(self) -> Self:
         session_resources = self.session_resources
         if self._name is not None:
-            self._shelters = FurtherShelters(session_resources.confinements, session_resources.folder, self.audit)
+            self._sandboxes = AdditionalSandboxes(
+                session_resources.sandbox_planner, session_resources.folder, self.audit
+            )
         else:
-            self._shelters = DecidedShelters(session_resources.confinements, session_resources.networks)
+            self._sandboxes = PlannedSandboxes(session_resources.sandbox_planner, session_resources.networks)
         await self._tasks.__aenter__()
         self.router = Router(self.values, self._tasks)
         self.values.router = self.router
@@ -97,10 +99,10 @@ class Hosting:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            await undisturbed(self._stop_modules())
+            await run_undisturbed(self._stop_modules())
         finally:
             try:
-                await close_within_bound(self._shelters.aclose)
+                await close_within_bound(self._sandboxes.aclose)
             finally:
                 self.router.cancel_all()
                 await self._tasks.__aexit__(None, None, None)
@@ -138,19 +140,19 @@ class Hosting:
         self.coordinator = coordinator
         self.router.service = HostService(self.router, coordinator, self.mirrors, self.modules.of)
 
-    def launch_ahead(self, modules: Iterable[tuple[Cleared, dict[str, Any]]]) -> None:
+    def launch_ahead(self, modules: Iterable[tuple[AuthorizedModule, dict[str, Any]]]) -> None:
         """Have the processes of modules, each with what is told it besides, made ready side by side for their start."""
         turn = anyio.CapacityLimiter(_LAUNCHES_AT_ONCE)
-        for cleared, told in modules:
-            self._take_on(cleared, told).launch_ahead(turn)
+        for authorized, told in modules:
+            self._take_on(authorized, told).launch_ahead(turn)
 
-    async def start(self, cleared: Cleared) -> HostedModule:
+    async def start(self, authorized: AuthorizedModule) -> HostedModule:
         """Start a module that has a shelter and have it mounted.
 
         Raises:
             ModuleError: it cannot be; its process, if there was one, is ended.
         """
-        module = self.modules.at(cleared.entry.path) or self._take_on(cleared, {})
+        module = self.modules.at(authorized.entry.path) or self._take_on(authorized, {})
         await module.start()
         return module
 
@@ -158,42 +160,42 @@ class Hosting:
         """Run `work`, which must not raise, as a task that ends before this does."""
         return self._tasks.create_task(work, context=context)
 
-    def _take_on(self, cleared: Cleared, told: dict[str, Any]) -> HostedModule:
+    def _take_on(self, authorized: AuthorizedModule, told: dict[str, Any]) -> HostedModule:
         """Return a module that can be started; `told` is data that goes over its configuration."""
-        entry, resolution = cleared.entry, cleared.resolution
+        entry, resolution = authorized.entry, authorized.resolution
         session_resources = self.session_resources
         name = entry.instance_id or entry.module
-        shelter = self._shelters.of(entry)
+        sandboxed = self._sandboxes.of(entry)
         spec = LaunchSpec(
             name=name,
-            working_dir=shelter.confinement.folder,
-            environ=shelter.environ,
-            home_links=shelter.confinement.home_links(),
-            runtime=session_resources.confinements.runtime.without(resolution.own_versions),
-            profile=shelter.confinement.profile,
-            tree_limits=shelter.tree_limits,
+            working_dir=sandboxed.confinement.folder,
+            environ=sandboxed.environ,
+            home_links=sandboxed.confinement.home_links(),
+            runtime=session_resources.sandbox_planner.runtime.without(resolution.own_versions),
+            profile=sandboxed.confinement.profile,
+            tree_limits=sandboxed.tree_limits,
             on_line=self._pump(name),
             output_per_second=OUTPUT_PER_SECOND,
         )
         launcher = session_resources.workers.launcher_at(
-            shelter.level, "exec" if resolution.own_versions else entry.spawn
+            sandboxed.level, "exec" if resolution.own_versions else entry.spawn
         )
-        if shelter.level in LEVELS_WITH_NAMESPACES:
+        if sandboxed.level in LEVELS_WITH_NAMESPACES:
             launcher = GuardedLauncher(launcher, session_resources.mount_guard)
-        gate = self._shelters.networks.gate_of(entry)
+        gate = self._sandboxes.networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)
         supervisor = Supervisor(launcher, spec, limit_enforcer=session_resources.workers.limit_enforcer)
         # Over what secrets were filled into: a reference in what is told stays the text that it is.
         config = merged(session_resources.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
-        limits = shelter.limits
+        limits = sandboxed.limits
         module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config, limits, self.audit)
-        module.ending = self.ending
-        module.explainer = session_resources.confinements.explainer_of(entry)
-        self._shelters.networks.tell_denials(entry, module.deny)
+        module.deadlines = self.deadlines
+        module.explainer = session_resources.sandbox_planner.explainer_of(entry)
+        self._sandboxes.networks.tell_denials(entry, module.deny)
         self.modules.add(module)
-        if shelter.home is not None:
-            quota = FolderQuota(shelter.home, shelter.limits.tmp_max, supervisor, module.on_over_quota)
+        if sandboxed.home is not None:
+            quota = FolderQuota(sandboxed.home, sandboxed.limits.tmp_max, supervisor, module.on_over_quota)
             self.router.spawn(quota.run())
         return module
 

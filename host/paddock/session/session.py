@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Clearance, Clerk
+from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.authorization.consent import Consent
 from paddock.authorization.preflight import check_working_dir, checked_resolutions
 from paddock.errors import ConsentRefusedError, ModuleDiedError, PaddockError, PlanError, PolicyRefusedError
@@ -33,15 +33,15 @@ from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
 from paddock.policy.pins import LockMovedError
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
-from paddock.session.dangling_calls import closing
+from paddock.session.dangling_calls import closing_messages
 from paddock.session.hosted_session import HostedSession
 from paddock.session.machinery import OnOutput, SessionResources
 from paddock.session.module_status import ModuleStatus
-from paddock.session.recorder import Chronicle
-from paddock.session.runtime import Hosting
+from paddock.session.recorder import SessionRecorder
+from paddock.session.runtime import SessionRuntime
 from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions
-from paddock.session.sub_sessions.session_tree import Family
+from paddock.session.sub_sessions.session_tree import SessionTree
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
@@ -124,13 +124,13 @@ class Session:
             audit=self._audit,
             on_confined=on_confined,
         )
-        self._hosting = Hosting(self._session_resources)
-        self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
+        self._session_runtime = SessionRuntime(self._session_resources)
+        self._session_recorder = SessionRecorder(self._id, self._audit, self._working_dir, self._environ)
         self._sources = sources or SourceOptions()
         self._stack = AsyncExitStack()
         self._kernel = HostedSession(
             SessionPlan.of(self.plan),
-            self._hosting,
+            self._session_runtime,
             self._id,
             parent_id,
             approval_system=approval,
@@ -212,45 +212,45 @@ class Session:
         await self.cleanup()
 
     async def _open(self) -> None:
-        clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
+        authorizer = await Authorizer.at_work(self._working_dir, self._environ, self._policy)
         async with AsyncExitStack() as stack:
             cache = stack.enter_context(SourceCache.of_user(self._environ, check=check_cancelled))
             try:
-                resolutions = await self._resolve(clerk, cache)
+                resolutions = await self._resolve(authorizer, cache)
             except (PolicyRefusedError, LockMovedError, ConsentRefusedError) as error:
-                self._chronicle.refuse(self.plan, error)
+                self._session_recorder.refuse(self.plan, error)
                 raise
-            stack.push_async_callback(self._chronicle.end)  # when every module has ended
+            stack.push_async_callback(self._session_recorder.end)  # when every module has ended
             await stack.enter_async_context(self._session_resources)
-            await stack.enter_async_context(self._hosting)
-            clearance = await self._clear(clerk, resolutions)
-            await self._chronicle.begin(clearance, self._session_resources.confinements, self.plan)
-            cleared = {module.entry.path: module for module in clearance.modules}
-            self._kernel.admit(cleared)
+            await stack.enter_async_context(self._session_runtime)
+            authorization = await self._clear(authorizer, resolutions)
+            await self._session_recorder.begin(authorization, self._session_resources.sandbox_planner, self.plan)
+            authorized = {module.entry.path: module for module in authorization.modules}
+            self._kernel.admit(authorized)
             stack.push_async_callback(self._end_kernel)
             if self.plan.agents:
-                family = Family(self._id, self._session_resources, cleared, self.plan.agents)
-                sub_sessions = SubSessions(self._kernel, self._hosting, family, self._audit)
+                session_tree = SessionTree(self._id, self._session_resources, authorized, self.plan.agents)
+                sub_sessions = SubSessions(self._kernel, self._session_runtime, session_tree, self._audit)
                 sub_sessions.offer()
                 stack.push_async_callback(sub_sessions.aclose)
             await self._start_kernel()
             self._stack = stack.pop_all()
 
-    async def _resolve(self, clerk: Clerk, cache: SourceCache) -> dict[str, Resolution]:
+    async def _resolve(self, authorizer: Authorizer, cache: SourceCache) -> dict[str, Resolution]:
         """Return where the code of the plan's modules is, by the places of their entries."""
         origin = self.plan.origin
         base = origin.parent if origin is not None else Path.cwd()
-        accepted = await clerk.is_accepted(self.plan, trust_plan=self._trust_plan)
+        accepted = await authorizer.is_accepted(self.plan, trust_plan=self._trust_plan)
         locks = None if origin is None else base
         options = self._sources
         resolver = self.coordinator.get(RESOLVER_POINT)
         if resolver is not None:
             options = replace(options, application=resolver)
         sources = self._code = ModuleSources(
-            cache, self._environ, base, locks, clerk.policy, options, self._audit, lends_keys=accepted
+            cache, self._environ, base, locks, authorizer.policy, options, self._audit, lends_keys=accepted
         )
         check_pins = partial(
-            clerk.check_pins,
+            authorizer.check_pins,
             self.plan,
             lock=base / LOCK_FILE,
             trust_plan=self._trust_plan,
@@ -260,10 +260,10 @@ class Session:
         found = await sources.resolve(entries, self.plan.positions, check_pins=check_pins)
         return checked_resolutions(self.plan, found)
 
-    async def _clear(self, clerk: Clerk, resolutions: Mapping[str, Resolution]) -> Clearance:
+    async def _clear(self, authorizer: Authorizer, resolutions: Mapping[str, Resolution]) -> Authorization:
         """Have all that is asked for decided, and each module's shelter."""
         try:
-            clearance = await clerk.clear_plan(
+            authorization = await authorizer.authorize_plan(
                 self.plan,
                 resolutions,
                 trust_plan=self._trust_plan,
@@ -271,28 +271,28 @@ class Session:
                 named=self._isolation,
                 consent=self._consent,
                 pins=self._code.pins,
-                weaker_level=lambda: self._session_resources.confinements.weaker_level(self.plan.entries()),
+                weaker_level=lambda: self._session_resources.sandbox_planner.weaker_level(self.plan.entries()),
             )
-            self._secrets = clearance.secrets
+            self._secrets = authorization.secrets
             await self._code.write()
-            await self._keep_lock_file(clearance)
-            await self._shelter(clearance)
-            await clerk.check_places(self.plan, clearance)
+            await self._keep_lock_file(authorization)
+            await self._shelter(authorization)
+            await authorizer.check_places(self.plan, authorization)
         except PaddockError as error:
-            self._chronicle.refuse(self.plan, error)
+            self._session_recorder.refuse(self.plan, error)
             raise
-        return clearance
+        return authorization
 
-    async def _keep_lock_file(self, clearance: Clearance) -> None:
+    async def _keep_lock_file(self, authorization: Authorization) -> None:
         if self.plan.origin is not None:
-            entries = [module.entry for module in clearance.modules]
+            entries = [module.entry for module in authorization.modules]
             folder = self.plan.origin.parent
             keep = partial(keep_lock_file, folder, entries, self._working_dir)
-            self._session_resources.confinements.keep(await anyio.to_thread.run_sync(keep))
+            self._session_resources.sandbox_planner.keep(await anyio.to_thread.run_sync(keep))
 
-    async def _shelter(self, clearance: Clearance) -> None:
+    async def _shelter(self, authorization: Authorization) -> None:
         try:
-            await self._session_resources.shelter(clearance)
+            await self._session_resources.plan_sandboxes(authorization)
         except (PlanError, PolicyRefusedError) as error:
             self._locate(error)
             raise
@@ -318,7 +318,7 @@ class Session:
             Exception: what the orchestrator raised.
         """
         kernel = self._opened
-        self._hosting.coordinator.tell_state_changes()
+        self._session_runtime.coordinator.tell_state_changes()
         try:
             answer: str = await kernel.execute(prompt)
         except ModuleDiedError:
@@ -343,7 +343,7 @@ class Session:
             await self._close_dangling_calls()
 
     async def _end_kernel(self) -> None:
-        await self._hosting.ending.run(self._kernel.cleanup)
+        await self._session_runtime.deadlines.run(self._kernel.cleanup)
 
     async def _close_dangling_calls(self) -> None:
         """Answer the tool calls that the turn left open, so that the next request to a provider is a valid one."""
@@ -352,8 +352,8 @@ class Session:
             try:
                 messages = await context.get_messages()
             except Exception:  # it may be more than it can say at once; what it was told is known here as well
-                messages = self._hosting.journal.messages()
-            for message in closing(messages):
+                messages = self._session_runtime.journal.messages()
+            for message in closing_messages(messages):
                 await context.add_message(message)
         except Exception as exc:  # the turn's own error is the one to report
             _log.warning("open tool calls could not be closed: %s", exc)

@@ -17,17 +17,17 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.isolation.network import Networks
-from paddock.isolation.planner import Confinements, Shelter
+from paddock.isolation.planner import SandboxedModule, SandboxPlanner
 from paddock.plan.model import ModuleEntry
 from paddock.workers.scratch import remove_private_folder
 
 
-class Shelters(Protocol):
+class SessionSandboxes(Protocol):
     """The shelters of one session."""
 
     networks: Networks
 
-    def of(self, entry: ModuleEntry) -> Shelter:
+    def of(self, entry: ModuleEntry) -> SandboxedModule:
         """Return what an entry's module runs in."""
         ...
 
@@ -36,30 +36,30 @@ class Shelters(Protocol):
         ...
 
 
-class DecidedShelters:
+class PlannedSandboxes:
     """The shelters as they were decided on; they go with the machinery."""
 
-    def __init__(self, confinements: Confinements, networks: Networks) -> None:
+    def __init__(self, sandbox_planner: SandboxPlanner, networks: Networks) -> None:
         self.networks = networks
-        self._confinements = confinements
+        self._sandbox_planner = sandbox_planner
 
-    def of(self, entry: ModuleEntry) -> Shelter:
-        return self._confinements.of(entry)
+    def of(self, entry: ModuleEntry) -> SandboxedModule:
+        return self._sandbox_planner.of(entry)
 
     async def aclose(self) -> None:
         """Leave them to the machinery."""
 
 
-class FurtherShelters:
+class AdditionalSandboxes:
     """Shelters for further workers of the same entries."""
 
-    def __init__(self, confinements: Confinements, folder: Path, audit: AuditLog) -> None:
-        self._confinements = confinements
+    def __init__(self, sandbox_planner: SandboxPlanner, folder: Path, audit: AuditLog) -> None:
+        self._sandbox_planner = sandbox_planner
         self._folder = Path(tempfile.mkdtemp(prefix="session-", dir=folder))
         self.networks = Networks(self._folder, audit)
 
-    def of(self, entry: ModuleEntry) -> Shelter:
-        return self._confinements.another(entry, self.networks, self._folder)
+    def of(self, entry: ModuleEntry) -> SandboxedModule:
+        return self._sandbox_planner.another(entry, self.networks, self._folder)
 
     async def aclose(self) -> None:
         try:

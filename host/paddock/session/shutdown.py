@@ -16,25 +16,25 @@ from typing import Final, Literal, TypeVar
 import anyio
 
 T = TypeVar("T")
-Part = Literal["session:end", "cleanup functions", "what others emit"]
+ShutdownPhase = Literal["session:end", "cleanup functions", "what others emit"]
 
 # One that hangs keeps the others waiting for about as long as containers are usually given between being asked to end
 # and being killed, and half as long again if it does so twice.
-_SECONDS: Final[dict[Part, float]] = {"session:end": 10.0, "cleanup functions": 5.0, "what others emit": 3.0}
+_SECONDS: Final[dict[ShutdownPhase, float]] = {"session:end": 10.0, "cleanup functions": 5.0, "what others emit": 3.0}
 _OF_THE_APPLICATION: Final = 15.0
 _HURRIED: Final = 1.0  # of whatever is ended ahead of time
 
 _log = logging.getLogger(__name__)
 
 
-class Ending:
+class ShutdownDeadlines:
     """The end of one session, which may yet be to come."""
 
     def __init__(self) -> None:
         self._application: anyio.CancelScope | None = None  # there is one while the end is under way
         self._is_hurried = False
-        self._left: dict[tuple[str, Part], float] = {}
-        self._late: set[tuple[str, Part]] = set()
+        self._left: dict[tuple[str, ShutdownPhase], float] = {}
+        self._late: set[tuple[str, ShutdownPhase]] = set()
 
     @property
     def is_under_way(self) -> bool:
@@ -52,7 +52,7 @@ class Ending:
         if own.cancelled_caught:
             _log.warning("the application did not finish within %g s; its session ends without it", _OF_THE_APPLICATION)
 
-    async def share(self, name: str, part: Part, act: Callable[[], Awaitable[T]], late: T) -> T:
+    async def run_within(self, name: str, part: ShutdownPhase, act: Callable[[], Awaitable[T]], late: T) -> T:
         """Do something that a module has to do for its part in the end, in its own time; return `late` if that is over.
 
         Before the end there is no such bound.

@@ -23,19 +23,19 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.rpc.calls import current
-from paddock.session.dangling_calls import closing, tables
+from paddock.session.dangling_calls import closing_messages, tables
 from paddock.session.hosted_session import HostedSession
 from paddock.session.journal import opening
 from paddock.session.proxies.hook import HookProxy
-from paddock.session.runtime import Hosting
-from paddock.session.shutdown import Ending
+from paddock.session.runtime import SessionRuntime
+from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.sub_sessions.agent_plan import plan_of
 from paddock.session.sub_sessions.conversation import Conversation
-from paddock.session.sub_sessions.session_tree import Family
-from paddock.session.sub_sessions.spawn_payload import PassedOn
+from paddock.session.sub_sessions.session_tree import SessionTree
+from paddock.session.sub_sessions.spawn_payload import SpawnPayload
 from paddock.session.sub_sessions.spawn_request import SpawnRequest, text
 from paddock.session.sub_sessions.turn_report import TurnReport
-from paddock.workers.undisturbed import undisturbed
+from paddock.workers.undisturbed import run_undisturbed
 from paddock_sdk.protocol import LocalProtocolError
 
 SPAWN: Final = "session.spawn"
@@ -49,18 +49,23 @@ _log = logging.getLogger(__name__)
 
 
 class SubSessions:
-    """Starts sub-sessions of `parent`, which is `depth` sessions below the first and runs on `hosting`."""
+    """Starts sub-sessions of `parent`, which is `depth` sessions below the first and runs on `session_runtime`."""
 
     def __init__(
-        self, parent: HostedSession, hosting: Hosting, family: Family, audit: AuditLog, depth: int = 0
+        self,
+        parent: HostedSession,
+        session_runtime: SessionRuntime,
+        session_tree: SessionTree,
+        audit: AuditLog,
+        depth: int = 0,
     ) -> None:
         self._parent = parent
-        self._hosting = hosting
-        self._family = family
+        self._session_runtime = session_runtime
+        self._session_tree = session_tree
         self._audit = audit
         self._depth = depth
         self._running: set[asyncio.Task[dict[str, Any] | Exception]] = set()
-        self._living: dict[str, tuple[Hosting, SubSessions]] = {}
+        self._living: dict[str, tuple[SessionRuntime, SubSessions]] = {}
         self._is_over = False
 
     def offer(self) -> None:
@@ -99,9 +104,9 @@ class SubSessions:
             RuntimeError: no more sub-sessions may be started.
             Exception: what the turn failed with.
         """
-        passed_on = await anyio.to_thread.run_sync(  # which may be much, and nobody else is to wait for it
+        payload = await anyio.to_thread.run_sync(  # which may be much, and nobody else is to wait for it
             partial(
-                PassedOn.read,
+                SpawnPayload.read,
                 orchestrator_config=orchestrator_config,
                 parent_messages=parent_messages,
                 session_metadata=session_metadata,
@@ -114,22 +119,22 @@ class SubSessions:
             sub_session_id=sub_session_id,
             tool_inheritance=tool_inheritance,
             hook_inheritance=hook_inheritance,
-            passed_on=passed_on,
+            payload=payload,
             provider_preferences=provider_preferences,
             self_delegation_depth=self_delegation_depth,
         )
         self._check_parent(parent_session)
-        agent = self._family.agent(request.agent)
-        self._family.check_depth(self._depth + 1)
+        agent = self._session_tree.agent(request.agent)
+        self._session_tree.check_depth(self._depth + 1)
         parent_id = self._parent.session_id
         conversation = Conversation(
-            id=self._family.new_id(parent_id, request.agent, request.id),
+            id=self._session_tree.new_id(parent_id, request.agent, request.id),
             parent_id=parent_id,
             agent=request.agent,
             plan=plan_of(self._parent.plan, agent, request),
             self_delegation_depth=request.self_delegation_depth,
             instruction="" if agent is None else agent.instruction,
-            history=passed_on.messages,
+            history=payload.messages,
         )
         return await self._run(conversation, request.instruction)
 
@@ -141,7 +146,7 @@ class SubSessions:
             RuntimeError: it is running, or no more sub-sessions may be started.
             Exception: what the turn failed with.
         """
-        conversation = self._family.kept(self._parent.session_id, text("sub_session_id", sub_session_id))
+        conversation = self._session_tree.kept(self._parent.session_id, text("sub_session_id", sub_session_id))
         return await self._run(conversation, text("instruction", instruction))
 
     async def aclose(self) -> None:
@@ -169,8 +174,8 @@ class SubSessions:
         async with anyio.create_task_group() as killing:
             for id in ids:
                 if id in self._living:
-                    hosting, below = self._living[id]
-                    killing.start_soon(hosting.kill)
+                    session_runtime, below = self._living[id]
+                    killing.start_soon(session_runtime.kill)
                     killing.start_soon(below._kill, tuple(below._living))
 
     def _check_parent(self, session: Any) -> None:
@@ -187,11 +192,11 @@ class SubSessions:
         """Run a turn in a task of its own, which is cancelled once and then left to put everything in order."""
         if self._is_over:
             raise RuntimeError("the session is over")
-        with self._family.alive(conversation.id):
+        with self._session_tree.alive(conversation.id):
             # Made for the application: what its modules do is in nobody's service, so that no right is borrowed.
             context = contextvars.copy_context()
             context.run(current.set, None)
-            task = self._hosting.beside(self._turn(conversation, instruction), context)
+            task = self._session_runtime.beside(self._turn(conversation, instruction), context)
             self._running.add(task)
             task.add_done_callback(self._running.discard)
             try:
@@ -218,31 +223,31 @@ class SubSessions:
             audit.record("sub_session.ended")
 
     async def _live(self, conversation: Conversation, instruction: str, audit: AuditLog) -> dict[str, Any]:
-        hosting = Hosting(self._family.session_resources, audit=audit, name=conversation.agent)
+        session_runtime = SessionRuntime(self._session_tree.session_resources, audit=audit, name=conversation.agent)
         async with AsyncExitStack() as stack:
             stack.callback(self._living.pop, conversation.id, None)  # until its last process has ended
-            await stack.enter_async_context(hosting)
-            session = self._prepared(conversation, hosting)
+            await stack.enter_async_context(session_runtime)
+            session = self._prepared(conversation, session_runtime)
             report = TurnReport(session.coordinator.hooks)
             own = self._parent.coordinator.cancellation
             own.register_child(session.coordinator.cancellation)
             stack.callback(own.unregister_child, session.coordinator.cancellation)
-            below = SubSessions(session, hosting, self._family, self._audit, self._depth + 1)
+            below = SubSessions(session, session_runtime, self._session_tree, self._audit, self._depth + 1)
             below.offer()
-            self._living[conversation.id] = hosting, below
-            stack.push_async_callback(_end, session, hosting.ending, below)
+            self._living[conversation.id] = session_runtime, below
+            stack.push_async_callback(_end, session, session_runtime.deadlines, below)
             await session.initialize()
             session.check_start()
-            await _remind(session, hosting, conversation)
+            await _remind(session, session_runtime, conversation)
             try:
                 try:
                     output = await session.execute(instruction)
                 except Exception:
-                    self._keep(conversation, hosting, await _messages(session, hosting))
+                    self._keep(conversation, session_runtime, await _messages(session, session_runtime))
                     raise
-                self._keep(conversation, hosting, await _messages(session, hosting))
+                self._keep(conversation, session_runtime, await _messages(session, session_runtime))
             except asyncio.CancelledError:  # of the turn, or of reading what it left: the context is not waited for
-                self._keep(conversation, hosting, hosting.journal.messages())
+                self._keep(conversation, session_runtime, session_runtime.journal.messages())
                 raise
             was_cancelled = session.coordinator.cancellation.is_cancelled
         return {
@@ -253,12 +258,12 @@ class SubSessions:
             "metadata": report.metadata,
         }
 
-    def _prepared(self, conversation: Conversation, hosting: Hosting) -> HostedSession:
+    def _prepared(self, conversation: Conversation, session_runtime: SessionRuntime) -> HostedSession:
         """Return the session, with what its parent's application provides."""
         parent = self._parent.hosted
         session = HostedSession(
             conversation.plan,
-            hosting,
+            session_runtime,
             conversation.id,
             conversation.parent_id,
             approval_system=parent.approval_system,
@@ -273,62 +278,66 @@ class SubSessions:
         for event, handler, priority, name in parent.hooks.registrations():
             if not isinstance(handler, (HookProxy, TurnReport)):
                 session.coordinator.hooks.register(event, handler, priority, name)
-        session.admit(self._family.cleared)
+        session.admit(self._session_tree.authorized)
         return session
 
-    def _keep(self, conversation: Conversation, hosting: Hosting, said: object) -> None:
+    def _keep(self, conversation: Conversation, session_runtime: SessionRuntime, said: object) -> None:
         messages = tables(said)
         try:  # as data alone: an object in it would keep the session that ends, and be of no use to the next
-            transcript, _ = hosting.values.codec.encode([*messages, *closing(messages)], live_objects=False)
+            transcript, _ = session_runtime.values.codec.encode(
+                [*messages, *closing_messages(messages)], live_objects=False
+            )
         except LocalProtocolError as error:  # a context may hold anything
             _log.warning("sub-session `%s` cannot be resumed from here: %s", conversation.id, error)
             return
         conversation.said(transcript)
-        self._family.keep(conversation)
+        self._session_tree.keep(conversation)
 
 
-async def _remind(session: HostedSession, hosting: Hosting, conversation: Conversation) -> None:
+async def _remind(session: HostedSession, session_runtime: SessionRuntime, conversation: Conversation) -> None:
     """Have a session's context hold what was said so far, or what is to be known from the start."""
     context = session.coordinator.get("context")
     if conversation.transcript is not None:
-        await _tell(context, hosting, hosting.values.codec.decode(conversation.transcript))
+        await _tell(context, session_runtime, session_runtime.values.codec.decode(conversation.transcript))
         return
     if conversation.history:
-        await _tell(context, hosting, list(conversation.history))
+        await _tell(context, session_runtime, list(conversation.history))
     if conversation.instruction:
         await context.add_message({"role": "system", "content": conversation.instruction})
 
 
-async def _tell(context: Any, hosting: Hosting, messages: list[Any]) -> None:
-    known = opening(messages, hosting.values)
+async def _tell(context: Any, session_runtime: SessionRuntime, messages: list[Any]) -> None:
+    known = opening(messages, session_runtime.values)
     await context.set_messages(messages[:known])
     for message in messages[known:]:
         await context.add_message(message)
 
 
-async def _messages(session: HostedSession, hosting: Hosting) -> object:
+async def _messages(session: HostedSession, session_runtime: SessionRuntime) -> object:
     """Return what a session's context holds; if it does not say, what it was told."""
     try:
         with anyio.fail_after(_LAST_WORDS_SECONDS):
             messages = await session.coordinator.get("context").get_messages()
     except Exception as error:  # whatever the module raised over it
         _log.info("the context of `%s` did not say what it holds: %s", session.session_id, error)
-        return hosting.journal.messages()
-    return messages if isinstance(messages, list) else hosting.journal.messages()
+        return session_runtime.journal.messages()
+    return messages if isinstance(messages, list) else session_runtime.journal.messages()
 
 
-async def _end(session: HostedSession, ending: Ending, below: SubSessions) -> None:
+async def _end(session: HostedSession, deadlines: ShutdownDeadlines, below: SubSessions) -> None:
     """End a session and those below it; a turn that is cancelled when it is over already takes nothing from that."""
     task = asyncio.current_task()
     is_hurried = task is not None and task.cancelling() > 0
-    await undisturbed(_end_side_by_side(session, ending, below, is_hurried=is_hurried))
+    await run_undisturbed(_end_side_by_side(session, deadlines, below, is_hurried=is_hurried))
 
 
-async def _end_side_by_side(session: HostedSession, ending: Ending, below: SubSessions, *, is_hurried: bool) -> None:
+async def _end_side_by_side(
+    session: HostedSession, deadlines: ShutdownDeadlines, below: SubSessions, *, is_hurried: bool
+) -> None:
     """Do so at the same time: neither has to wait for what the other's modules take."""
     async with anyio.create_task_group() as side_by_side:
         side_by_side.start_soon(below.aclose)
-        await ending.run(session.cleanup, is_hurried=is_hurried)
+        await deadlines.run(session.cleanup, is_hurried=is_hurried)
 
 
 def _cancel(task: asyncio.Task[Any]) -> None:

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Clerk
+from paddock.authorization.authorizer import Authorizer
 from paddock.errors import (
     Denial,
     LaunchError,
@@ -40,8 +40,8 @@ from paddock.rpc.peer import Handle
 from paddock.session.machinery import OnOutput, SessionResources
 from paddock.session.module import HostedModule
 from paddock.session.modules import failed_result
-from paddock.session.recorder import Chronicle
-from paddock.session.runtime import Hosting
+from paddock.session.recorder import SessionRecorder
+from paddock.session.runtime import SessionRuntime
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.workers.exit_report import ExitReport
 from paddock_sandbox.profile import IsolationLevel
@@ -138,7 +138,7 @@ class ToolCall:
         self._working_dir = Path(working_dir or Path.cwd()).resolve()
         self._id = str(uuid.uuid4())
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
-        self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
+        self._session_recorder = SessionRecorder(self._id, self._audit, self._working_dir, self._environ)
         self._is_called = False
         self._session_resources: SessionResources | None = None
 
@@ -163,8 +163,8 @@ class ToolCall:
 
     async def _run_from(self, cache: SourceCache) -> ToolCallOutcome:
         try:
-            clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
-            entry, resolution = await self._find(clerk.policy, cache)
+            authorizer = await Authorizer.at_work(self._working_dir, self._environ, self._policy)
+            entry, resolution = await self._find(authorizer.policy, cache)
             session_resources = SessionResources(
                 working_dir=self._working_dir,
                 environ=self._environ,
@@ -175,14 +175,14 @@ class ToolCall:
             )
         except PaddockError as error:
             if isinstance(error, PolicyRefusedError):
-                self._chronicle.refuse_call(self._source, self._tool, error)
+                self._session_recorder.refuse_call(self._source, self._tool, error)
             return ToolCallOutcome(failed_result(error), "", (), error)
         try:
-            async with session_resources, Hosting(session_resources) as hosting:
+            async with session_resources, SessionRuntime(session_resources) as session_runtime:
                 self._session_resources = session_resources
-                outcome = await self._run(hosting, clerk, entry, resolution)
+                outcome = await self._run(session_runtime, authorizer, entry, resolution)
         finally:
-            await self._chronicle.end()
+            await self._session_recorder.end()
         return replace(outcome, changes=self.changes, live_from=resolution.root if resolution.is_live else None)
 
     async def _find(self, policy: Policy, cache: SourceCache) -> tuple[ModuleEntry, Resolution]:
@@ -218,52 +218,54 @@ class ToolCall:
         await sources.write()
         return entry, found
 
-    async def _run(self, hosting: Hosting, clerk: Clerk, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
-        session_resources = hosting.session_resources
+    async def _run(
+        self, session_runtime: SessionRuntime, authorizer: Authorizer, entry: ModuleEntry, resolution: Resolution
+    ) -> ToolCallOutcome:
+        session_resources = session_runtime.session_resources
         try:
-            clearance = await clerk.clear_call(entry, resolution, self._isolation)
-            self._secrets = clearance.secrets
-            keep = partial(keep_lock_file, self._working_dir, [clearance.modules[0].entry], self._working_dir)
-            session_resources.confinements.keep(await anyio.to_thread.run_sync(keep))
-            await session_resources.shelter(clearance)
-            await self._chronicle.begin(clearance, session_resources.confinements)
+            authorization = await authorizer.authorize_call(entry, resolution, self._isolation)
+            self._secrets = authorization.secrets
+            keep = partial(keep_lock_file, self._working_dir, [authorization.modules[0].entry], self._working_dir)
+            session_resources.sandbox_planner.keep(await anyio.to_thread.run_sync(keep))
+            await session_resources.plan_sandboxes(authorization)
+            await self._session_recorder.begin(authorization, session_resources.sandbox_planner)
         except PaddockError as error:
-            self._chronicle.refuse_call(self._source, self._tool, error)
+            self._session_recorder.refuse_call(self._source, self._tool, error)
             return ToolCallOutcome(failed_result(error), "", (), error)
-        coordinator = self._coordinator(hosting)
-        began = hosting.router.now()
+        coordinator = self._coordinator(session_runtime)
+        began = session_runtime.router.now()
         try:
-            module = await hosting.start(clearance.modules[0])
+            module = await session_runtime.start(authorization.modules[0])
             await _announce_readiness(module)
-            began = hosting.router.now()
-            result = await self._call(hosting, module)
+            began = session_runtime.router.now()
+            result = await self._call(session_runtime, module)
             outcome = ToolCallOutcome(result, module.level, tuple(module.reports))
         except PaddockError as error:
-            outcome = await _failure(hosting, error)
+            outcome = await _failure(session_runtime, error)
         finally:
-            await hosting.ending.run(coordinator.cleanup)
-        return await _with_denials(outcome, hosting, began)
+            await session_runtime.deadlines.run(coordinator.cleanup)
+        return await _with_denials(outcome, session_runtime, began)
 
-    def _coordinator(self, hosting: Hosting) -> HostedCoordinator:
+    def _coordinator(self, session_runtime: SessionRuntime) -> HostedCoordinator:
         # Modules read these three; what belongs to a whole session is empty.
         session = SimpleNamespace(session_id=self._id, parent_id=None, config={"session": {}})
-        coordinator = hosting.make_coordinator(session)
+        coordinator = session_runtime.make_coordinator(session)
         if self._approval is not None:
             coordinator.approval_system = self._approval
         if self._display is not None:
             coordinator.display_system = self._display
-        hosting.bind(coordinator)
+        session_runtime.bind(coordinator)
         return coordinator
 
-    async def _call(self, hosting: Hosting, module: HostedModule) -> ToolResult:
+    async def _call(self, session_runtime: SessionRuntime, module: HostedModule) -> ToolResult:
         """Return the tool's result.
 
         Raises:
             ToolMissingError: there is no such tool.
             ModuleDiedError: the module ended, or was ended, before it answered.
         """
-        values = hosting.values
-        tools = hosting.coordinator.get("tools")
+        values = session_runtime.values
+        tools = session_runtime.coordinator.get("tools")
         if self._tool not in tools:
             raise ToolMissingError(module.name, self._tool, mounted=tools)
         handle = values.handle_of(tools[self._tool])
@@ -275,7 +277,7 @@ class ToolCall:
             message = values.encode([[self._arguments], {}])
             self._is_called = True
             # Of this life only: a tool that died in this call is not started again to be asked once more.
-            answer = values.decode(await hosting.router.host_calls.call_now(handle, method, message))
+            answer = values.decode(await session_runtime.router.host_calls.call_now(handle, method, message))
         except LocalProtocolError as error:
             return _failed(type(error).__name__, f"the input cannot be sent to the tool: {error}")
         except RemoteProtocolError as error:
@@ -303,12 +305,12 @@ async def _announce_readiness(module: HostedModule) -> None:
             _log.warning("on_session_ready of module `%s` failed: %s", module.name, error)
 
 
-async def _with_denials(outcome: ToolCallOutcome, hosting: Hosting, began: float) -> ToolCallOutcome:
+async def _with_denials(outcome: ToolCallOutcome, session_runtime: SessionRuntime, began: float) -> ToolCallOutcome:
     """End the module, and return the outcome with what it was refused up to its end; a failed result with what since.
 
     What the result says of that by itself is the module's word, which may ask people to grant anything.
     """
-    module = next(iter(hosting.modules.all), None)
+    module = next(iter(session_runtime.modules.all), None)
     if module is None:
         return outcome
     await module.stop()
@@ -324,9 +326,9 @@ async def _with_denials(outcome: ToolCallOutcome, hosting: Hosting, began: float
     return replace(outcome, result=outcome.result.model_copy(update={"error": error or None}))
 
 
-async def _failure(hosting: Hosting, error: PaddockError) -> ToolCallOutcome:
+async def _failure(session_runtime: SessionRuntime, error: PaddockError) -> ToolCallOutcome:
     """Return the outcome for a module that could not be started, has no such tool, or died."""
-    module = next(iter(hosting.modules.all), None)
+    module = next(iter(session_runtime.modules.all), None)
     if module is None:
         return ToolCallOutcome(failed_result(error), "", (), error)
     if isinstance(error, (ModuleLoadError, LaunchError)):

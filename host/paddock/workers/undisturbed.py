@@ -11,7 +11,7 @@ import anyio
 T = TypeVar("T")
 
 
-async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
+async def run_undisturbed(work: Coroutine[Any, Any, T]) -> T:
     """Return what `work` comes to, which runs in a task of its own; a cancellation of the caller is raised after it.
 
     A shielded scope alone holds off the cancellations of `anyio`, and none by `Task.cancel`. `work` bounds its own

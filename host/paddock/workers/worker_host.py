@@ -25,7 +25,7 @@ from paddock.workers.limits.control_groups import find_groups
 from paddock.workers.limits.tree_limits import LimitEnforcer
 from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.scratch import PrivateFolder, sweep
-from paddock.workers.undisturbed import undisturbed
+from paddock.workers.undisturbed import run_undisturbed
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
 
@@ -73,7 +73,7 @@ class WorkerHost:
 
 async def close_within_bound(close: Callable[[], Awaitable[None]]) -> None:
     """Give something up, whoever is cancelled meanwhile; what it raises or how long it takes is no reason to stop."""
-    await undisturbed(_in_time(close))
+    await run_undisturbed(_in_time(close))
 
 
 async def _in_time(close: Callable[[], Awaitable[None]]) -> None:
@@ -86,4 +86,4 @@ async def _in_time(close: Callable[[], Awaitable[None]]) -> None:
 
 async def _removed(folder: PrivateFolder) -> None:
     # In a thread: modules may have left any number of files.
-    await undisturbed(anyio.to_thread.run_sync(folder.remove))
+    await run_undisturbed(anyio.to_thread.run_sync(folder.remove))

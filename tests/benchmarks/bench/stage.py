@@ -13,12 +13,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from paddock.authorization.authorizer import Clerk
+from paddock.authorization.authorizer import Authorizer
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock.session.machinery import SessionResources
 from paddock.session.module import HostedModule
-from paddock.session.runtime import Hosting
+from paddock.session.runtime import SessionRuntime
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sources import FileSource
 
@@ -28,8 +28,8 @@ MODULES = Path(__file__).resolve().parent.parent / "modules"
 class Stage:
     """Modules come on as they are asked for, and stay."""
 
-    def __init__(self, hosting: Hosting, coordinator: HostedCoordinator) -> None:
-        self._hosting = hosting
+    def __init__(self, session_runtime: SessionRuntime, coordinator: HostedCoordinator) -> None:
+        self._session_runtime = session_runtime
         self.coordinator = coordinator
         self._entries = 0
 
@@ -40,12 +40,12 @@ class Stage:
         compileall.compile_dir(MODULES, quiet=1)  # workers write no bytecode; an installed module comes with its own
         async with (
             SessionResources(working_dir=Path.cwd(), environ=os.environ) as session_resources,
-            Hosting(session_resources) as hosting,
+            SessionRuntime(session_resources) as session_runtime,
         ):
             session = SimpleNamespace(session_id="bench", parent_id=None, config={})
-            coordinator = HostedCoordinator(session, hosting.values, hosting.mirrors)
-            hosting.bind(coordinator)
-            yield cls(hosting, coordinator)
+            coordinator = HostedCoordinator(session, session_runtime.values, session_runtime.mirrors)
+            session_runtime.bind(coordinator)
+            yield cls(session_runtime, coordinator)
 
     async def cast(
         self, kind: Kind, module: str, config: dict[str, Any] | None = None, **options: Any
@@ -59,11 +59,11 @@ class Stage:
         written = {"module": module, "source": f"./{module}", "config": config or {}, **options}
         entry = ModuleEntry.read(written, place)
         resolution = FileSource(MODULES / module).resolve(module)
-        session_resources = self._hosting.session_resources
-        clerk = await Clerk.at_work(session_resources.working_dir, os.environ, Policy())
-        clearance = await clerk.clear_call(entry, resolution, None)
-        await session_resources.shelter(replace(clearance, accepts_weaker=True))
-        return partial(self._hosting.start, clearance.modules[0])
+        session_resources = self._session_runtime.session_resources
+        authorizer = await Authorizer.at_work(session_resources.working_dir, os.environ, Policy())
+        authorization = await authorizer.authorize_call(entry, resolution, None)
+        await session_resources.plan_sandboxes(replace(authorization, accepts_weaker=True))
+        return partial(self._session_runtime.start, authorization.modules[0])
 
     async def start(
         self, kind: Kind, module: str, config: dict[str, Any] | None = None, **options: Any

@@ -21,7 +21,7 @@ from paddock.authoring.suite import SuiteOutcome, run_behavior_tests, run_own_te
 from paddock.authoring.trial import Conditions
 from paddock.authoring.trial_context import Booth
 from paddock.authoring.validation import validate
-from paddock.authorization.authorizer import Clerk
+from paddock.authorization.authorizer import Authorizer
 from paddock_sdk.validation.result import ValidationResult
 from sources.index_server import IndexServer
 
@@ -71,7 +71,9 @@ class Trials:
         environ = dict(os.environ)
         self.printed.clear()
         conditions = Conditions(environ, reachable_level(), lambda line: self.printed.append(line.text))  # type: ignore[arg-type]
-        return Booth(await Clerk.at_work(self.folder, environ, None), Means(environ, self.offline), conditions, limits)
+        return Booth(
+            await Authorizer.at_work(self.folder, environ, None), Means(environ, self.offline), conditions, limits
+        )
 
 
 async def _bounded(work: Coroutine[Any, Any, _T]) -> _T:

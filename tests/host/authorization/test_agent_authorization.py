@@ -38,15 +38,15 @@ async def test_what_only_an_agent_asks_for_takes_an_accepted_plan(scene: Scene) 
     (refusal,) = caught.value.refusals
     assert refusal.path == "agents.researcher.tools[1].permissions.net[0]"
     assert refusal.line == plan.place_of(refusal.path).line == 9
-    clearance = await scene.clear(plan, trust_plan=True)
-    cleared = {one.entry.path: one.entry.permissions for one in clearance.modules}
+    authorization = await scene.clear(plan, trust_plan=True)
+    cleared = {one.entry.path: one.entry.permissions for one in authorization.modules}
     assert cleared["agents.researcher.tools[1]"].net == ("example.org:443",)
     assert cleared["agents.researcher.tools[0]"].read == cleared["tools[0]"].read == (".",)
 
 
 async def test_whoever_is_asked_is_shown_whose_modules_they_are_and_accepts_them_with_the_plan(scene: Scene) -> None:
     plan, person = scene.plan(_AGENTS), Person(Answer.ACCEPT)
-    clearance = await scene.clear(plan, consent=person)
+    authorization = await scene.clear(plan, consent=person)
     (review,) = person.seen
     assert [module.name for module in review.modules][2:] == [
         "tool-a",
@@ -55,16 +55,16 @@ async def test_whoever_is_asked_is_shown_whose_modules_they_are_and_accepts_them
         "tool-filesystem of agent writer",
     ]
     assert review.modules[4].needs_trust
-    granted = {one.entry.path: one.entry.permissions for one in clearance.modules}
+    granted = {one.entry.path: one.entry.permissions for one in authorization.modules}
     assert granted["agents.writer.tools[0]"].read  # what fits it, proposed and accepted
     assert [module.entry for module in (await scene.clear(plan)).modules] == [
-        module.entry for module in clearance.modules
+        module.entry for module in authorization.modules
     ]
 
 
 async def test_a_preset_goes_to_a_module_wherever_it_is_listed(scene: Scene) -> None:
-    clearance = await scene.clear(scene.plan(_AGENTS), trust_plan=True, grants={"tool-filesystem": "workspace"})
-    granted = {one.entry.path: one.entry.permissions for one in clearance.modules}
+    authorization = await scene.clear(scene.plan(_AGENTS), trust_plan=True, grants={"tool-filesystem": "workspace"})
+    granted = {one.entry.path: one.entry.permissions for one in authorization.modules}
     assert granted["agents.writer.tools[0]"].write
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from paddock.authorization.authorizer import Clearance, Clerk
+from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.authorization.consent import Answer, PlanReview
 from paddock.errors import ConsentRefusedError, PlanError, PolicyFileError, PolicyRefusedError, Refusal
 from paddock.plan.load import load_plan
@@ -86,12 +86,12 @@ class Scene:
         grants: Mapping[str, str] | None = None,
         named: IsolationLevel | None = None,
         policy: Policy | None = None,
-    ) -> Clearance:
+    ) -> Authorization:
         async def weaker_level() -> IsolationLevel | None:
             return self.weaker
 
-        clerk = await Clerk.at_work(self.work, self.environ, policy)
-        return await clerk.clear_plan(
+        authorizer = await Authorizer.at_work(self.work, self.environ, policy)
+        return await authorizer.authorize_plan(
             plan,
             {entry.path: self.resolution(entry.module) for entry in plan.entries()},
             trust_plan=trust_plan,
@@ -101,10 +101,10 @@ class Scene:
             weaker_level=weaker_level,
         )
 
-    async def clear_call(self, named: IsolationLevel | None = None, **keys: object) -> Clearance:
+    async def clear_call(self, named: IsolationLevel | None = None, **keys: object) -> Authorization:
         entry = ModuleEntry.read({"module": "tool-x", **keys}, EntryPlace("tool", "", self.work))
-        clerk = await Clerk.at_work(self.work, self.environ, None)
-        return await clerk.clear_call(entry, self.resolution("tool-x"), named)
+        authorizer = await Authorizer.at_work(self.work, self.environ, None)
+        return await authorizer.authorize_call(entry, self.resolution("tool-x"), named)
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def _tool(clearance: Clearance) -> Permissions:
-    return clearance.modules[-1].entry.permissions
+def _tool(authorization: Authorization) -> Permissions:
+    return authorization.modules[-1].entry.permissions
 
 
 async def _refused(scene: Scene, tools: str, **how: Any) -> Refusal:
@@ -128,20 +128,20 @@ async def _refused(scene: Scene, tools: str, **how: Any) -> Refusal:
 
 
 async def test_modules_are_cleared_in_the_order_of_the_plan_with_the_code_they_have(scene: Scene) -> None:
-    cleared = await scene.clear(scene.plan("- {module: tool-x}\n- {module: tool-y}"))
-    assert [module.entry.path for module in cleared.modules] == [
+    authorized = await scene.clear(scene.plan("- {module: tool-x}\n- {module: tool-y}"))
+    assert [module.entry.path for module in authorized.modules] == [
         "session.orchestrator",
         "session.context",
         "tools[0]",
         "tools[1]",
     ]
-    assert [module.resolution.root.name for module in cleared.modules] == [
+    assert [module.resolution.root.name for module in authorized.modules] == [
         "loop-basic",
         "context-simple",
         "tool-x",
         "tool-y",
     ]
-    assert not cleared.trust.accepted and not cleared.accepts_weaker
+    assert not authorized.trust.accepted and not authorized.accepts_weaker
 
 
 async def test_what_takes_an_accepted_plan_is_refused_with_its_line_and_the_fix(scene: Scene) -> None:
@@ -151,20 +151,20 @@ async def test_what_takes_an_accepted_plan_is_refused_with_its_line_and_the_fix(
 
 
 async def test_a_flag_accepts_a_plan_this_once_and_with_it_a_weaker_level(scene: Scene) -> None:
-    cleared = await scene.clear(scene.plan(_ASKING), trust_plan=True)
-    assert _tool(cleared).net == ("example.org",)
-    assert cleared.trust.accepted and cleared.accepts_weaker
-    assert cleared.trust.rule is not None and cleared.trust.rule.text == "--trust-plan"
+    authorized = await scene.clear(scene.plan(_ASKING), trust_plan=True)
+    assert _tool(authorized).net == ("example.org",)
+    assert authorized.trust.accepted and authorized.accepts_weaker
+    assert authorized.trust.rule is not None and authorized.trust.rule.text == "--trust-plan"
     assert scene.accepted() == ()
     await _refused(scene, _ASKING)
 
 
 async def test_whoever_is_asked_and_accepts_is_asked_once(scene: Scene) -> None:
     person = Person(Answer.ACCEPT)
-    cleared = await scene.clear(scene.plan(_ASKING), consent=person)
-    assert _tool(cleared).net == ("example.org",)
-    assert cleared.accepts_weaker and cleared.trust.rule is not None
-    assert cleared.trust.rule.place.file == str(scene.config / "grants.toml") and cleared.trust.rule.place.line
+    authorized = await scene.clear(scene.plan(_ASKING), consent=person)
+    assert _tool(authorized).net == ("example.org",)
+    assert authorized.accepts_weaker and authorized.trust.rule is not None
+    assert authorized.trust.rule.place.file == str(scene.config / "grants.toml") and authorized.trust.rule.place.line
     (review,) = person.seen
     assert review.digest == scene.accepted()[0].digest
     again = await scene.clear(scene.plan(_ASKING), consent=person)
@@ -198,8 +198,8 @@ async def test_whoever_wants_nothing_started_has_nothing_cleared_or_remembered(s
 
 async def test_a_plan_that_is_taken_as_it_is_gets_what_it_may_have_and_nothing_more(scene: Scene) -> None:
     person = Person(Answer.AS_IT_IS)
-    cleared = await scene.clear(scene.plan(_SILENT), consent=person)
-    assert _tool(cleared) == Permissions() and not cleared.accepts_weaker
+    authorized = await scene.clear(scene.plan(_SILENT), consent=person)
+    assert _tool(authorized) == Permissions() and not authorized.accepts_weaker
     await _refused(scene, _ASKING, consent=person)
     assert len(person.seen) == 2 and scene.accepted() == ()
 
@@ -234,8 +234,8 @@ async def test_an_acceptance_that_cannot_be_kept_is_for_this_time_and_said_to_be
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     (scene.config / "grants.toml.lock").mkdir()
-    cleared = await scene.clear(scene.plan(_ASKING), consent=Person(Answer.ACCEPT))
-    assert cleared.trust.accepted and _tool(cleared).net == ("example.org",)
+    authorized = await scene.clear(scene.plan(_ASKING), consent=Person(Answer.ACCEPT))
+    assert authorized.trust.accepted and _tool(authorized).net == ("example.org",)
     assert "accepted for this time only: " in caplog.text and "grants.toml" in caplog.text
     assert scene.accepted() == ()
 
@@ -245,16 +245,16 @@ async def test_an_acceptance_that_cannot_be_kept_is_for_this_time_and_said_to_be
 
 async def test_a_flag_gives_a_preset_to_every_module_of_a_name_and_to_no_other(scene: Scene) -> None:
     plan = scene.plan("- {module: tool-x}\n- {module: tool-x, instance_id: second}\n- {module: tool-y}")
-    cleared = await scene.clear(plan, grants={"tool-x": "workspace-read", "second": "workspace"})
-    x, second, y = (module.entry.permissions for module in cleared.modules[2:])
+    authorized = await scene.clear(plan, grants={"tool-x": "workspace-read", "second": "workspace"})
+    x, second, y = (module.entry.permissions for module in authorized.modules[2:])
     assert (x.read, x.write) == ((".",), ())
     assert (second.read, second.write) == ((".",), (".",))
     assert y == Permissions()
 
 
 async def test_what_a_flag_gives_takes_no_accepted_plan(scene: Scene) -> None:
-    cleared = await scene.clear(scene.plan("- {module: tool-x}"), grants={"tool-x": "shell"})
-    assert _tool(cleared).run == ("*",) and not cleared.trust.accepted
+    authorized = await scene.clear(scene.plan("- {module: tool-x}"), grants={"tool-x": "shell"})
+    assert _tool(authorized).run == ("*",) and not authorized.trust.accepted
 
 
 @pytest.mark.parametrize(
@@ -273,9 +273,9 @@ async def test_a_flag_about_what_is_not_there_is_told(scene: Scene, grants: dict
 
 
 async def test_the_flags_of_a_call_are_accepted_and_no_weaker_level_with_them(scene: Scene) -> None:
-    cleared = await scene.clear_call(permissions={"net": ["example.org"], "read": [str(scene.root)]})
-    assert _tool(cleared).net == ("example.org",)
-    assert cleared.trust.accepted and not cleared.accepts_weaker
+    authorized = await scene.clear_call(permissions={"net": ["example.org"], "read": [str(scene.root)]})
+    assert _tool(authorized).net == ("example.org",)
+    assert authorized.trust.accepted and not authorized.accepts_weaker
 
 
 # -- policies ------------------------------------------------------------------------------
@@ -382,11 +382,11 @@ _USING = "- {module: tool-x, config: {key: '${KEY}'}, permissions: {secrets: [KE
 
 async def test_secrets_are_those_that_are_used_and_no_others(scene: Scene) -> None:
     scene.environ |= {"KEY": "the key itself", "SPARE": "another one", "UNASKED": "a third"}
-    cleared = await scene.clear(scene.plan(_USING), trust_plan=True)
-    assert dict(cleared.secrets) == {"KEY": "the key itself"}
-    assert cleared.modules[-1].entry.config == {"key": "${KEY}"}  # what is kept and shown of it has no value
-    assert "the key itself" not in repr(cleared)
-    assert cleared.secrets.mask("it is the key itself") == "it is [secret KEY]"
+    authorized = await scene.clear(scene.plan(_USING), trust_plan=True)
+    assert dict(authorized.secrets) == {"KEY": "the key itself"}
+    assert authorized.modules[-1].entry.config == {"key": "${KEY}"}  # what is kept and shown of it has no value
+    assert "the key itself" not in repr(authorized)
+    assert authorized.secrets.mask("it is the key itself") == "it is [secret KEY]"
 
 
 async def test_a_command_for_a_secret_is_run_once_all_else_is_decided(scene: Scene) -> None:
@@ -401,8 +401,8 @@ async def test_a_command_for_a_secret_is_run_once_all_else_is_decided(scene: Sce
     with pytest.raises(ConsentRefusedError):
         await scene.clear(scene.plan(_USING), consent=Person(Answer.STOP))
     assert not ran.exists()
-    cleared = await scene.clear(scene.plan(f"{_USING}\n{_USING}"), trust_plan=True)
-    assert dict(cleared.secrets) == {"KEY": "the-key"}
+    authorized = await scene.clear(scene.plan(f"{_USING}\n{_USING}"), trust_plan=True)
+    assert dict(authorized.secrets) == {"KEY": "the-key"}
     assert ran.read_text() == "\n"
 
 

@@ -21,13 +21,13 @@ from paddock.cli.terminal.keyboard import Keyboard
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.question import Option, Question, lay_out
 from paddock.cli.terminal.render import Screen
-from paddock.session.requester import Asker, asking
+from paddock.session.requester import Requester, requesting
 from paddock.text import escape
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 from person import Person
 from terminal_screen import TerminalScreen
 
-_HOOK = Asker("hook", "hooks-asking")
+_HOOK = Requester("hook", "hooks-asking")
 _ASKED = "it is deny:"
 _AGAIN = "not one of these"
 
@@ -57,8 +57,10 @@ class Asking:
         keyboard = Keyboard(person.keys, clock=person.clock, pause=person.clock.pause)
         self.approval = TerminalApproval(Dialogue(self.screen, keyboard), clock=person.clock)
 
-    async def ask(self, prompt: str = "Run ls?", *options: str, seconds: float = 60.0, asker: Asker = _HOOK) -> str:
-        with asking(asker):
+    async def ask(
+        self, prompt: str = "Run ls?", *options: str, seconds: float = 60.0, requester: Requester = _HOOK
+    ) -> str:
+        with requesting(requester):
             return await self.approval.request_approval(prompt, list(options or ("Allow", "Deny")), seconds, "deny")
 
     @asynccontextmanager
@@ -453,7 +455,7 @@ async def test_a_module_that_does_not_stop_asking_is_denied_and_no_other_with_it
         for _ in range(50):
             assert await there.ask(seconds=0) == "deny"
         with pytest.raises(ApprovalTimeoutError):
-            await there.ask(seconds=0, asker=Asker("tool", "tool-x"))
+            await there.ask(seconds=0, requester=Requester("tool", "tool-x"))
         there.person.clock.now += 31
         with pytest.raises(ApprovalTimeoutError):
             await there.ask(seconds=0)
@@ -466,14 +468,14 @@ async def test_whom_a_module_names_as_the_one_who_asks_makes_it_no_other_module(
     with anyio.fail_after(60):
         for number in range(20):
             with pytest.raises(ApprovalTimeoutError):
-                await there.ask(seconds=0, asker=Asker("orchestrator", "loop-x", f"hook-{number}"))
-        assert await there.ask(asker=Asker("orchestrator", "loop-x", "hook-20")) == "deny"
+                await there.ask(seconds=0, requester=Requester("orchestrator", "loop-x", f"hook-{number}"))
+        assert await there.ask(requester=Requester("orchestrator", "loop-x", "hook-20")) == "deny"
 
 
 async def test_off_a_terminal_nobody_is_asked_and_the_default_holds(there: Asking) -> None:
     stream = io.StringIO()
     approval = TerminalApproval(Dialogue(Screen(stream), Keyboard(there.person.keys)))
-    with asking(_HOOK):
+    with requesting(_HOOK):
         assert await approval.request_approval("Run \x1b[2Jthis?", ["Allow", "Deny"], 60.0, "deny") == "Deny"
     assert stream.getvalue() == (
         "warning: nobody is at a terminal to be asked by module `hooks-asking` (hook), so the answer is deny: "
@@ -482,7 +484,7 @@ async def test_off_a_terminal_nobody_is_asked_and_the_default_holds(there: Askin
 
 
 async def test_whom_a_module_names_is_marked_if_it_passes_for_another(there: Asking) -> None:
-    async with there.asked("Run ls?", asker=replace(_HOOK, on_behalf_of="b\u0430sh")):
+    async with there.asked("Run ls?", requester=replace(_HOOK, on_behalf_of="b\u0430sh")):
         await there.person.until(_ASKED)
         assert "warning: not everything that module" in " ".join(" ".join(there.person.all_rows()).split())
         there.person.type("1\n")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.isolation.persistent_home import KeptHome
+from paddock.isolation.persistent_home import PersistentHome
 
-WHOSE = KeptHome("tool-a", "git+https://example.org/modules", Path("/work"))
+WHOSE = PersistentHome("tool-a", "git+https://example.org/modules", Path("/work"))
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Clearance, Cleared
+from paddock.authorization.authorizer import Authorization, AuthorizedModule
 from paddock.errors import IsolationRefusedError, IsolationUnavailableError, LaunchError, PlanError, PolicyRefusedError
 from paddock.isolation.compile import Confinement
 from paddock.isolation.machine import Machine
 from paddock.isolation.network import Networks
-from paddock.isolation.planner import Confinements, Place, failure_of
+from paddock.isolation.planner import SandboxPlanner, SessionPaths, failure_of
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.policy.decision import Asked, Trust
 from paddock.policy.evaluate import Situation, evaluate
@@ -23,7 +23,7 @@ from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
-from paddock.session.shelters import FurtherShelters
+from paddock.session.shelters import AdditionalSandboxes
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.probe import Unavailable
 from paddock.workers.process import ModuleProcess
@@ -79,14 +79,14 @@ class Scene:
         self.root = root = root.resolve()
         for name in ("work", "host", "home"):
             (root / name).mkdir()
-        self.place = Place(root / "work", {"HOME": str(root / "home"), "LANG": "C.UTF-8"}, root / "host")
+        self.place = SessionPaths(root / "work", {"HOME": str(root / "home"), "LANG": "C.UTF-8"}, root / "host")
         self.networks = Networks(root / "host", AuditLog.silent())
         self.confined: list[Sequence[tuple[ModuleEntry, Confinement]]] = []
 
-    def confinements(
+    def sandbox_planner(
         self, machine: ScriptedMachine, *, groups: CgroupHome | None = None, **how: object
-    ) -> Confinements:
-        return Confinements(
+    ) -> SandboxPlanner:
+        return SandboxPlanner(
             self.place,
             CgroupHome() if groups is None else groups,
             machine.launcher_at,
@@ -104,19 +104,19 @@ class Scene:
         entry = ModuleEntry.read({"module": name, **keys}, EntryPlace(kind, f"{kind}s[{number}]", self.root))
         return entry, Resolution(name, str(root), root, "package", package_dir, root, kind)
 
-    def cleared(
+    def authorized(
         self,
         *modules: tuple[ModuleEntry, Resolution],
         accepted: bool = False,
         policy: Policy = Policy(),  # noqa: B008 - frozen
         secrets: SecretValues = NO_SECRETS,
-    ) -> Clearance:
+    ) -> Authorization:
         """Return what clears these modules; nothing they ask for is refused for want of an accepted plan."""
         owner = Owner.current(self.place.environ)
         situation = Situation(policy, Trust(True), self.place.working_dir, owner, secrets)
         decisions = evaluate([Asked(entry, code.source) for entry, code in modules], situation)
-        cleared = tuple(map(Cleared, decisions, (code for _, code in modules)))
-        return Clearance(cleared, Trust(accepted), secrets, accepts_weaker=accepted)
+        authorized = tuple(map(AuthorizedModule, decisions, (code for _, code in modules)))
+        return Authorization(authorized, Trust(accepted), secrets, accepts_weaker=accepted)
 
 
 @pytest.fixture
@@ -128,92 +128,92 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 
 async def test_the_strongest_level_that_can_be_had_is_taken_and_no_weaker_one_tried(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "bwrap", "landlock")
-    confinements = scene.confinements(machine)
+    sandbox_planner = scene.sandbox_planner(machine)
     entry, code = scene.module("tool-x")
-    await confinements.decide(scene.cleared((entry, code)))
-    assert confinements.of(entry).level == "ns"
+    await sandbox_planner.decide(scene.authorized((entry, code)))
+    assert sandbox_planner.of(entry).level == "ns"
     assert machine.tried_levels == ["ns"]
 
 
 async def test_what_was_tried_is_ended_again(scene: Scene) -> None:
     machine = ScriptedMachine("ns")
-    await scene.confinements(machine).decide(scene.cleared(scene.module("tool-x")))
+    await scene.sandbox_planner(machine).decide(scene.authorized(scene.module("tool-x")))
     assert [process.ended for process in machine.processes] == [["stop", "close"]]
 
 
 async def test_where_the_strongest_is_refused_the_next_is_tried(scene: Scene) -> None:
     machine = ScriptedMachine("bwrap", "landlock")
-    confinements = scene.confinements(machine)
+    sandbox_planner = scene.sandbox_planner(machine)
     entry, code = scene.module("tool-x")
-    await confinements.decide(scene.cleared((entry, code)))
-    assert confinements.of(entry).level == "bwrap"
+    await sandbox_planner.decide(scene.authorized((entry, code)))
+    assert sandbox_planner.of(entry).level == "bwrap"
     assert machine.tried_levels == ["ns", "bwrap"]
 
 
 async def test_a_level_below_the_floor_is_not_taken_for_anybody_who_did_not_accept_it(scene: Scene) -> None:
     machine = ScriptedMachine("landlock")
     with pytest.raises(IsolationUnavailableError) as refused:
-        await scene.confinements(machine).decide(scene.cleared(scene.module("tool-x")))
+        await scene.sandbox_planner(machine).decide(scene.authorized(scene.module("tool-x")))
     assert "step of ns" in str(refused.value) and "step of bwrap" in str(refused.value)
     assert any("--isolation landlock" in hint for hint in refused.value.hints)
     assert scene.confined == []
 
 
 async def test_a_level_below_the_floor_is_taken_where_the_plan_was_accepted(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("landlock"))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     entry, code = scene.module("tool-x")
-    await confinements.decide(scene.cleared((entry, code), accepted=True))
-    assert confinements.of(entry).level == "landlock"
+    await sandbox_planner.decide(scene.authorized((entry, code), accepted=True))
+    assert sandbox_planner.of(entry).level == "landlock"
 
 
 async def test_a_level_that_an_entry_names_is_had_exactly(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "bwrap", "landlock")
-    confinements = scene.confinements(machine)
+    sandbox_planner = scene.sandbox_planner(machine)
     named, other = scene.module("tool-x", isolation="landlock"), scene.module("tool-y")
-    await confinements.decide(scene.cleared(named, other, accepted=True))
-    assert (confinements.of(named[0]).level, confinements.of(other[0]).level) == ("landlock", "ns")
+    await sandbox_planner.decide(scene.authorized(named, other, accepted=True))
+    assert (sandbox_planner.of(named[0]).level, sandbox_planner.of(other[0]).level) == ("landlock", "ns")
     assert sorted(machine.tried_levels) == ["landlock", "ns"]
 
 
 async def test_a_level_that_an_entry_names_and_nobody_accepted_is_refused(scene: Scene) -> None:
     with pytest.raises(IsolationRefusedError):
-        await scene.confinements(ScriptedMachine("ns", "landlock")).decide(
-            scene.cleared(scene.module("tool-x", isolation="landlock"))
+        await scene.sandbox_planner(ScriptedMachine("ns", "landlock")).decide(
+            scene.authorized(scene.module("tool-x", isolation="landlock"))
         )
 
 
 async def test_the_operators_level_is_for_all_entries_that_name_none(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "landlock")
-    confinements = scene.confinements(machine, isolation="landlock")
+    sandbox_planner = scene.sandbox_planner(machine, isolation="landlock")
     entry, code = scene.module("tool-x")
-    await confinements.decide(scene.cleared((entry, code)))
-    assert confinements.of(entry).level == "landlock"
+    await sandbox_planner.decide(scene.authorized((entry, code)))
+    assert sandbox_planner.of(entry).level == "landlock"
     assert machine.tried_levels == ["landlock"]
 
 
 async def test_without_isolation_there_is_nothing_to_try(scene: Scene) -> None:
     machine = ScriptedMachine()
-    confinements = scene.confinements(machine, isolation="none")
+    sandbox_planner = scene.sandbox_planner(machine, isolation="none")
     entry, code = scene.module("tool-x")
-    await confinements.decide(scene.cleared((entry, code)))
-    assert confinements.of(entry).level == "none"
+    await sandbox_planner.decide(scene.authorized((entry, code)))
+    assert sandbox_planner.of(entry).level == "none"
     assert machine.tried == []
 
 
 async def test_each_level_is_tried_once_for_a_session(scene: Scene) -> None:
     machine = ScriptedMachine("bwrap")
-    confinements = scene.confinements(machine)
+    sandbox_planner = scene.sandbox_planner(machine)
     for name in ("tool-x", "tool-y"):
-        await confinements.decide(scene.cleared(scene.module(name)))
-    reach = await confinements.try_levels(["ns", "bwrap", "landlock"])
+        await sandbox_planner.decide(scene.authorized(scene.module(name)))
+    reach = await sandbox_planner.try_levels(["ns", "bwrap", "landlock"])
     assert machine.tried_levels == ["ns", "bwrap", "landlock"]
     assert reach.reachable == {"bwrap"}
 
 
 async def test_what_is_tried_is_granted_nothing_but_the_runtime(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "bwrap", "landlock")
-    confinements = scene.confinements(machine)
-    await confinements.try_levels(["ns", "bwrap", "landlock"])
+    sandbox_planner = scene.sandbox_planner(machine)
+    await sandbox_planner.try_levels(["ns", "bwrap", "landlock"])
     homes: Mapping[str, str] = {spec.profile.level: spec.profile.scratch for spec in machine.tried}
     assert (homes["ns"], homes["bwrap"]) == ("/scratch", "/tmp")
     assert Path(homes["landlock"]).is_relative_to(scene.place.folder)
@@ -222,51 +222,51 @@ async def test_what_is_tried_is_granted_nothing_but_the_runtime(scene: Scene) ->
         assert spec.profile.programs == ()
         assert dict(spec.environ) == {"HOME": spec.profile.scratch}
         if spec.profile.level != "landlock":
-            assert spec.profile.mounts == confinements.runtime.mounts
+            assert spec.profile.mounts == sandbox_planner.runtime.mounts
 
 
 async def test_each_module_has_a_private_folder_of_its_own_where_it_has_no_root_of_its_own(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("landlock"))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     modules = [scene.module("tool-x"), scene.module("tool-y")]
-    await confinements.decide(scene.cleared(*modules, accepted=True))
-    folders = [Path(confinements.of(entry).confinement.profile.scratch) for entry, _ in modules]
+    await sandbox_planner.decide(scene.authorized(*modules, accepted=True))
+    folders = [Path(sandbox_planner.of(entry).confinement.profile.scratch) for entry, _ in modules]
     assert len({*folders}) == 2
     for folder, (entry, _) in zip(folders, modules, strict=True):
         assert folder.is_relative_to(scene.place.folder)
         assert folder.stat().st_mode & 0o777 == 0o700
-        assert confinements.of(entry).environ["HOME"] == str(folder)
+        assert sandbox_planner.of(entry).environ["HOME"] == str(folder)
 
 
 @pytest.mark.parametrize("level", ["ns", "landlock"])
 async def test_a_further_worker_of_an_entry_shares_the_home_that_is_kept_and_no_other_folder(
     scene: Scene, level: IsolationLevel, tmp_path: Path
 ) -> None:
-    confinements = scene.confinements(ScriptedMachine("ns", "landlock"), isolation=level)
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns", "landlock"), isolation=level)
     kept, code = scene.module("tool-x", state="keep")
     second, _ = scene.module("tool-y", state="keep", instance_id="second")
     plain = scene.module("tool-z")
-    await confinements.decide(scene.cleared((kept, code), (second, code), plain, accepted=True))
-    shelters = FurtherShelters(confinements, tmp_path, AuditLog.silent())
-    first, further = confinements.of(kept), shelters.of(kept)
+    await sandbox_planner.decide(scene.authorized((kept, code), (second, code), plain, accepted=True))
+    shelters = AdditionalSandboxes(sandbox_planner, tmp_path, AuditLog.silent())
+    first, further = sandbox_planner.of(kept), shelters.of(kept)
     assert further.home is not None and further.home == first.home
     assert further.environ["HOME"] == str(first.home)
-    assert confinements.of(second).home not in (None, first.home)
+    assert sandbox_planner.of(second).home not in (None, first.home)
     for entry in (kept, plain[0]):
-        scratches = [where.confinement.profile.scratch for where in (confinements.of(entry), shelters.of(entry))]
+        scratches = [where.confinement.profile.scratch for where in (sandbox_planner.of(entry), shelters.of(entry))]
         assert len({*scratches}) == (1 if level == "ns" else 2), "the same path, in a root of each worker's own"
     await shelters.aclose()
     assert first.home is not None and first.home.is_dir()
 
 
 async def test_what_is_wrong_with_all_entries_is_told_at_once_and_nothing_is_decided(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("ns"))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     wanted = [
         scene.module("tool-x", permissions={"read": ["./missing"]}),
         scene.module("tool-y", limits={"cpu_quota": "50%"}),
         scene.module("tool-z"),
     ]
     with pytest.raises(PlanError) as refused:
-        await confinements.decide(scene.cleared(*wanted))
+        await sandbox_planner.decide(scene.authorized(*wanted))
     places = {problem.path for problem in refused.value.problems}
     assert places == {"tools[0].permissions.read[0]", "tools[1].limits.cpu_quota"}
     assert scene.confined == []
@@ -275,7 +275,7 @@ async def test_what_is_wrong_with_all_entries_is_told_at_once_and_nothing_is_dec
 async def test_both_what_is_wrong_with_the_grants_and_with_the_limits_of_an_entry_are_told(scene: Scene) -> None:
     wanted = [scene.module("tool-x", permissions={"read": ["./missing"]}, limits={"cpu_quota": "50%"})]
     with pytest.raises(PlanError) as refused:
-        await scene.confinements(ScriptedMachine("ns")).decide(scene.cleared(*wanted))
+        await scene.sandbox_planner(ScriptedMachine("ns")).decide(scene.authorized(*wanted))
     assert len(refused.value.problems) == 2
 
 
@@ -283,10 +283,10 @@ async def test_a_written_limit_that_control_groups_enforce_is_accepted_where_the
     groups = CgroupHome.find()
     if "cpu" not in groups.controllers:
         pytest.skip(str([str(problem) for problem in groups.problems]))
-    confinements = scene.confinements(ScriptedMachine("ns"), groups=groups)
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"), groups=groups)
     entry, code = scene.module("tool-x", limits={"cpu_quota": "50%", "memory_max": "64M", "tasks_max": 7})
-    await confinements.decide(scene.cleared((entry, code)))
-    tree_limits = confinements.of(entry).tree_limits
+    await sandbox_planner.decide(scene.authorized((entry, code)))
+    tree_limits = sandbox_planner.of(entry).tree_limits
     assert (tree_limits.cpu_quota, tree_limits.memory_max, tree_limits.tasks_max) == (0.5, 64 << 20, 7)
 
 
@@ -294,51 +294,51 @@ async def test_a_written_limit_that_control_groups_enforce_is_accepted_where_the
 async def test_tasks_are_watched_where_no_namespace_counts_them(
     scene: Scene, level: IsolationLevel, watched: bool
 ) -> None:
-    confinements = scene.confinements(ScriptedMachine("ns", "bwrap", "landlock"), isolation=level)
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns", "bwrap", "landlock"), isolation=level)
     entry, code = scene.module("tool-x")
-    await confinements.decide(scene.cleared((entry, code)))
-    assert confinements.of(entry).tree_limits.watches_tasks is watched
+    await sandbox_planner.decide(scene.authorized((entry, code)))
+    assert sandbox_planner.of(entry).tree_limits.watches_tasks is watched
 
 
 async def test_no_module_may_change_the_code_of_another(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("ns"))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     modules = scene.root / "modules"
     greedy = scene.module("tool-x", permissions={"write": [str(modules)]})
     other = scene.module("tool-y")
-    await confinements.decide(scene.cleared(greedy, other))
-    mounts = {mount.target: mount.writable for mount in confinements.of(greedy[0]).confinement.profile.mounts}
+    await sandbox_planner.decide(scene.authorized(greedy, other))
+    mounts = {mount.target: mount.writable for mount in sandbox_planner.of(greedy[0]).confinement.profile.mounts}
     assert mounts[str(modules)] is True
     assert mounts[str(modules / "tool-y")] is mounts[str(modules / "tool-x")] is False
 
 
 async def test_the_hosts_private_folder_is_out_of_every_modules_reach(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("ns"))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     greedy = scene.module("tool-x", permissions={"write": [str(scene.place.folder)]})
     with pytest.raises(PlanError) as refused:
-        await confinements.decide(scene.cleared(greedy))
+        await sandbox_planner.decide(scene.authorized(greedy))
     assert [problem.path for problem in refused.value.problems] == ["tools[0].permissions.write[0]"]
 
 
 async def test_what_was_decided_is_told_once_it_is_complete(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("ns"))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     modules = [scene.module("tool-x"), scene.module("tool-y")]
-    await confinements.decide(scene.cleared(*modules))
+    await sandbox_planner.decide(scene.authorized(*modules))
     ((told),) = scene.confined
     assert [entry for entry, _ in told] == [entry for entry, _ in modules]
-    assert [confinement for _, confinement in told] == [confinements.of(entry).confinement for entry, _ in modules]
+    assert [confinement for _, confinement in told] == [sandbox_planner.of(entry).confinement for entry, _ in modules]
 
 
 async def test_a_change_to_what_other_programs_run_by_themselves_is_told_at_the_end(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("landlock"))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     hooks = scene.place.working_dir / ".git" / "hooks"
     hooks.mkdir(parents=True)
     (hooks.parent / "config").touch()
     (hooks.parent / "HEAD").write_text("ref: refs/heads/main\n")
     entry, code = scene.module("tool-x", permissions={"write": ["."]})
-    await confinements.decide(scene.cleared((entry, code), accepted=True))
-    assert confinements.changes() == ()
+    await sandbox_planner.decide(scene.authorized((entry, code), accepted=True))
+    assert sandbox_planner.changes() == ()
     (hooks / "post-checkout").touch(0o755)
-    (change,) = confinements.changes()
+    (change,) = sandbox_planner.changes()
     assert change == (f"{hooks} changed during the run; programs of yours may run what is in it: look at it first")
 
 
@@ -350,10 +350,10 @@ def _policy(text: str) -> Policy:
 
 
 async def test_a_minimum_of_the_policy_holds_where_the_plan_was_accepted(scene: Scene) -> None:
-    accepted = scene.cleared(scene.module("tool-x"), accepted=True, policy=_policy('minimum_isolation = "bwrap"\n'))
+    accepted = scene.authorized(scene.module("tool-x"), accepted=True, policy=_policy('minimum_isolation = "bwrap"\n'))
     machine = ScriptedMachine("landlock")
     with pytest.raises(IsolationUnavailableError) as refused:
-        await scene.confinements(machine).decide(accepted)
+        await scene.sandbox_planner(machine).decide(accepted)
     assert "the minimum is set by policy.toml:1: minimum_isolation = bwrap" in refused.value.hints
     assert not any("--isolation" in hint for hint in refused.value.hints)
     assert machine.tried_levels == ["ns", "bwrap", "landlock"]
@@ -361,10 +361,10 @@ async def test_a_minimum_of_the_policy_holds_where_the_plan_was_accepted(scene: 
 
 async def test_limits_are_those_that_the_policy_lets_be(scene: Scene) -> None:
     entry, code = scene.module("tool-x", limits={"runtime_max": "5s"})
-    cleared = scene.cleared((entry, code), policy=_policy('[max_limits]\nmemory_max = "32M"\ntasks_max = 3\n'))
-    confinements = scene.confinements(ScriptedMachine("ns"))
-    await confinements.decide(cleared)
-    shelter = confinements.of(entry)
+    authorized = scene.authorized((entry, code), policy=_policy('[max_limits]\nmemory_max = "32M"\ntasks_max = 3\n'))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
+    await sandbox_planner.decide(authorized)
+    shelter = sandbox_planner.of(entry)
     assert (shelter.tree_limits.memory_max, shelter.tree_limits.tasks_max) == (32 << 20, 3)
     assert shelter.limits.runtime_max == 5
 
@@ -375,14 +375,14 @@ async def test_a_path_that_leads_elsewhere_by_the_time_modules_are_shut_in_is_re
     (scene.root / "outside").mkdir()
     link.symlink_to("inside")
     policy = _policy(f'[[module]]\nmatch = "*"\ngrants = {{read = ["{scene.place.working_dir}"]}}\n')
-    cleared = scene.cleared(scene.module("tool-x", permissions={"read": ["link"]}), policy=policy)
-    confinements = scene.confinements(ScriptedMachine("ns"))
-    await confinements.decide(cleared)
+    authorized = scene.authorized(scene.module("tool-x", permissions={"read": ["link"]}), policy=policy)
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
+    await sandbox_planner.decide(authorized)
     scene.confined.clear()
     link.unlink()
     link.symlink_to("../outside")
     with pytest.raises(PolicyRefusedError) as refused:
-        await confinements.decide(cleared)
+        await sandbox_planner.decide(authorized)
     (refusal,) = refused.value.refusals
     assert (refusal.path, refusal.rule_file, refusal.rule_line) == ("tools[0].permissions.read[0]", "policy.toml", 3)
     assert scene.confined == []
@@ -392,43 +392,43 @@ async def test_a_path_that_leads_elsewhere_by_the_time_modules_are_shut_in_is_re
 
 
 async def test_only_a_module_that_was_granted_hosts_is_given_a_network(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("ns"))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     with_net, code = scene.module("tool-x", permissions={"net": ["example.com:8443", "127.0.0.1:80"]})
     without = scene.module("tool-y")
-    await confinements.decide(scene.cleared((with_net, code), without))
-    network = confinements.of(with_net).confinement.profile.network
+    await sandbox_planner.decide(scene.authorized((with_net, code), without))
+    network = sandbox_planner.of(with_net).confinement.profile.network
     assert network is not None and {80, 8443} < {*network.ports}
-    assert "HTTPS_PROXY" in confinements.of(with_net).environ
+    assert "HTTPS_PROXY" in sandbox_planner.of(with_net).environ
     assert scene.networks.gate_of(with_net) is not None
-    assert confinements.of(without[0]).confinement.profile.network is None
-    assert not [name for name in confinements.of(without[0]).environ if "proxy" in name.lower()]
+    assert sandbox_planner.of(without[0]).confinement.profile.network is None
+    assert not [name for name in sandbox_planner.of(without[0]).environ if "proxy" in name.lower()]
     assert scene.networks.gate_of(without[0]) is None
 
 
 async def test_without_namespaces_a_network_is_one_port_of_the_host_with_a_token(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("landlock"))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     modules = [scene.module(name, permissions={"net": ["example.com"]}) for name in ("tool-x", "tool-y")]
-    await confinements.decide(scene.cleared(*modules, accepted=True))
+    await sandbox_planner.decide(scene.authorized(*modules, accepted=True))
     proxies = []
     for entry, _ in modules:
-        network = confinements.of(entry).confinement.profile.network
+        network = sandbox_planner.of(entry).confinement.profile.network
         assert network is not None
-        proxies.append(confinements.of(entry).environ["HTTPS_PROXY"])
+        proxies.append(sandbox_planner.of(entry).environ["HTTPS_PROXY"])
         assert proxies[-1].endswith(f"@127.0.0.1:{network.ports[0]}") and len(network.ports) == 1
     assert len({*proxies}) == 2
 
 
 async def test_without_isolation_a_module_has_the_hosts_network_and_no_gate(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine(), isolation="none")
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine(), isolation="none")
     entry, code = scene.module("tool-x", permissions={"net": ["example.com"]})
-    await confinements.decide(scene.cleared((entry, code)))
-    assert confinements.of(entry).confinement.profile.network is None
+    await sandbox_planner.decide(scene.authorized((entry, code)))
+    assert sandbox_planner.of(entry).confinement.profile.network is None
     assert scene.networks.gate_of(entry) is None
 
 
 async def test_a_secret_is_in_the_environment_of_the_module_that_names_it_alone(scene: Scene) -> None:
     secrets = SecretValues({"KEY": "the value of it", "OTHER": "another value"})
-    confinements = scene.confinements(ScriptedMachine("ns"))
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     permissions = {
         "net": ["example.com"],
         "secrets": ["KEY", {"name": "OTHER", "inject": "host"}],
@@ -436,22 +436,22 @@ async def test_a_secret_is_in_the_environment_of_the_module_that_names_it_alone(
     }
     entry, code = scene.module("tool-x", permissions=permissions)
     other = scene.module("tool-y", permissions={"secrets": ["KEY"]})
-    await confinements.decide(scene.cleared((entry, code), other, secrets=secrets))
-    environ = confinements.of(entry).environ
+    await sandbox_planner.decide(scene.authorized((entry, code), other, secrets=secrets))
+    environ = sandbox_planner.of(entry).environ
     assert (environ["A"], environ["B"]) == ("the value of it", secrets.placeholder("OTHER"))
     assert "another value" not in str(environ)
-    assert "the value of it" not in str(confinements.of(other[0]).environ)
+    assert "the value of it" not in str(sandbox_planner.of(other[0]).environ)
 
 
 async def test_a_key_that_cannot_be_put_into_requests_is_told_with_its_place_and_not_with_its_value(
     scene: Scene,
 ) -> None:
     permissions = {"net": ["example.com"], "secrets": [{"name": "KEY", "inject": "host"}]}
-    cleared = scene.cleared(
+    authorized = scene.authorized(
         scene.module("tool-x", permissions=permissions), secrets=SecretValues({"KEY": "two\nlines of it"})
     )
     with pytest.raises(PlanError) as refused:
-        await scene.confinements(ScriptedMachine("ns")).decide(cleared)
+        await scene.sandbox_planner(ScriptedMachine("ns")).decide(authorized)
     assert [problem.path for problem in refused.value.problems] == ["tools[0].permissions.secrets[0]"]
     assert "lines of it" not in str(refused.value)
     assert scene.confined == []

@@ -46,8 +46,8 @@ async def test_requests_beyond_the_budget_are_admitted_later_and_in_order(networ
 
 async def test_answers_are_heard_while_requests_are_put_off(network: Network) -> None:
     peer, worker = await network.connect("worker", work=_never())
-    asker, asking = await network.connect("asker")
-    target = await network.lend(worker, worker.own(5, {"work": ASYNC}), asker)
+    requester, asking = await network.connect("asker")
+    target = await network.lend(worker, worker.own(5, {"work": ASYNC}), requester)
     first, second = (worker.request(0, 7, _MUCH) for _ in range(2))
     await worker.answer(first)
     for _ in range(3):
@@ -61,8 +61,8 @@ async def test_answers_are_heard_while_requests_are_put_off(network: Network) ->
 async def test_the_time_a_request_is_put_off_is_the_workers_own(network: Network) -> None:
     peer, worker = await network.connect("worker", work=_never(), runtime_max=1000.0)
     _, others = await network.connect("other")
-    asker, asking = await network.connect("asker")
-    asking.call_object(await network.lend(worker, worker.own(5, {"work": ASYNC}), asker))
+    requester, asking = await network.connect("asker")
+    asking.call_object(await network.lend(worker, worker.own(5, {"work": ASYNC}), requester))
     request = await worker.request_from_host()
     (call,) = peer.channel.calls.values()
     await worker.ask(0, 7, _MUCH)

@@ -17,9 +17,9 @@ from .scripted_worker import ASYNC, ScriptedWorker, until
 
 
 async def _pair(network: Network) -> tuple[ScriptedWorker, ScriptedWorker, int]:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    return asking, answering, await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    return asking, answering, await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
 
 
 def _ends(worker: ScriptedWorker) -> list[Any]:

@@ -201,7 +201,7 @@ def _joined(frame: bytes | Parts) -> bytes:
 async def test_what_a_burst_of_frames_leads_to_leaves_together(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking, asker = await network.connect("asker")
+    asking, requester = await network.connect("asker")
     peer, worker = await network.connect("worker")
     target = await network.lend(worker, worker.own(5, {"work": ASYNC}), asking)
     written: list[bytes] = []
@@ -209,8 +209,8 @@ async def test_what_a_burst_of_frames_leads_to_leaves_together(
     assert transport is not None
     write = transport.write
     monkeypatch.setattr(transport, "write", lambda data: (written.append(bytes(data)), write(data))[1])
-    frames = [asker.request_frame(target, 0, [[number], {}])[1] for number in range(20)]
-    asker.write(*frames)
+    frames = [requester.request_frame(target, 0, [[number], {}])[1] for number in range(20)]
+    requester.write(*frames)
     for number in range(20):
         request = await worker.request_from_host()
         assert worker.value(request) == [[number], {}]
@@ -219,11 +219,11 @@ async def test_what_a_burst_of_frames_leads_to_leaves_together(
 
 
 async def test_a_large_frame_in_a_burst_comes_after_the_small_ones_before_it(network: Network) -> None:
-    asking, asker = await network.connect("asker")
+    asking, requester = await network.connect("asker")
     _, worker = await network.connect("worker")
     target = await network.lend(worker, worker.own(5, {"work": ASYNC}), asking)
     sizes = [1, 2, 5000, 3, 100_000, 4]
-    asker.write(*(asker.request_frame(target, 0, [["x" * size], {}])[1] for size in sizes))
+    requester.write(*(requester.request_frame(target, 0, [["x" * size], {}])[1] for size in sizes))
     arrived = [len(worker.value(await worker.request_from_host())[0][0]) for _ in sizes]
     assert arrived == sizes
 

@@ -54,8 +54,8 @@ def test_a_call_without_a_limit_is_never_overdue() -> None:
 
 async def test_a_call_that_overstays_is_reported_until_it_ends(network: Network) -> None:
     _, answering = await network.connect("answerer", runtime_max=0.0)
-    asker, asking = await network.connect("asker")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    requester, asking = await network.connect("asker")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     id = asking.call_object(target)
     request = await answering.request_from_host()
     async with asyncio.timeout(60):
@@ -69,8 +69,8 @@ async def test_a_call_that_overstays_is_reported_until_it_ends(network: Network)
 
 async def test_a_calls_clock_stands_still_from_a_nested_request_to_its_answer(network: Network) -> None:
     peer, answering = await network.connect("answerer", runtime_max=1000.0)
-    asker, asking = await network.connect("asker")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    requester, asking = await network.connect("asker")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     release = asyncio.Event()
 
     async def slow() -> Encoded:
@@ -98,8 +98,8 @@ async def test_a_calls_clock_stands_still_from_a_nested_request_to_its_answer(ne
 @pytest.mark.parametrize("is_task", [True, False])
 async def test_no_clock_stands_still_over_what_the_host_answers_by_itself(is_task: bool, network: Network) -> None:
     peer, answering = await network.connect("answerer", runtime_max=1000.0)
-    asker, asking = await network.connect("asker")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    requester, asking = await network.connect("asker")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
 
     async def nothing_to_wait_for() -> Encoded:
         return Encoded(b"\xc0")
@@ -124,8 +124,8 @@ async def test_no_clock_stands_still_over_what_the_host_answers_by_itself(is_tas
 @pytest.mark.parametrize("parent", [4711, 0])
 async def test_a_cause_that_is_none_counts_as_none(parent: int, network: Network) -> None:
     peer, answering = await network.connect("answerer", runtime_max=1000.0)
-    asker, asking = await network.connect("asker")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    requester, asking = await network.connect("asker")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     asking.call_object(target)
     await answering.request_from_host()
     (call,) = peer.channel.calls.values()
@@ -143,8 +143,8 @@ async def _read_in_a_call(network: Network) -> tuple[ScriptedWorker, ScriptedWor
     """Return a reader and a source, the reader's number of the stream, and the calls of both; no credit is given."""
     reader, reading = await network.connect("reader", runtime_max=1000.0)
     giver, source = await network.connect("source", runtime_max=1000.0)
-    asker, asking = await network.connect("asker")
-    asking.call_object(await network.lend(reading, reading.own(5, {"work": ASYNC}), asker))
+    requester, asking = await network.connect("asker")
+    asking.call_object(await network.lend(reading, reading.own(5, {"work": ASYNC}), requester))
     parent = (await reading.request_from_host()).id
     target = await network.lend(source, source.own(6, {"items": STREAM}), reader)
     id = reading.call_object(target, flags=Flag.STREAM, parent=parent)
@@ -212,8 +212,8 @@ async def test_a_readers_clock_runs_while_a_generator_of_the_host_waits_for_its_
                 yield number
 
     reader, reading = await network.connect("reader", runtime_max=1000.0)
-    asker, asking = await network.connect("asker")
-    asking.call_object(await network.lend(reading, reading.own(5, {"work": ASYNC}), asker))
+    requester, asking = await network.connect("asker")
+    asking.call_object(await network.lend(reading, reading.own(5, {"work": ASYNC}), requester))
     parent = (await reading.request_from_host()).id
     (readers,) = reader.channel.calls.values()
     reader.mirror(99, network.values.encode(Source(), share=True), may_call=True)
@@ -232,8 +232,8 @@ async def test_a_call_of_itself_that_a_worker_gives_up_stops_its_clock_no_more_t
 ) -> None:
     first, one = await network.connect("first", runtime_max=1000.0)
     second, two = await network.connect("second")
-    asker, asking = await network.connect("asker")
-    asking.call_object(await network.lend(one, one.own(5, {"work": ASYNC}), asker))
+    requester, asking = await network.connect("asker")
+    asking.call_object(await network.lend(one, one.own(5, {"work": ASYNC}), requester))
     outer = (await one.request_from_host()).id
     (call,) = first.channel.calls.values()
     through = await network.lend(two, two.own(6, {"work": ASYNC}), first)

@@ -15,9 +15,9 @@ _OPAQUE = b"\xc1\xff never decoded \x00"
 
 
 async def test_the_body_of_a_call_and_of_its_answer_reaches_the_other_side_unread(network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     id, frame = asking.connection.send_request(target, 0, _OPAQUE)
     asking.write(frame)
     request = await answering.request_from_host()
@@ -28,9 +28,9 @@ async def test_the_body_of_a_call_and_of_its_answer_reaches_the_other_side_unrea
 
 
 async def test_a_failure_reaches_the_caller_unread(network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     id = asking.call_object(target)
     request = await answering.request_from_host()
     answering.write(answering.connection.send_failure(request.id, _OPAQUE))
@@ -42,36 +42,36 @@ async def test_a_failure_reaches_the_caller_unread(network: Network) -> None:
 async def test_the_flags_of_a_forwarded_call_come_from_its_target_and_not_from_its_caller(
     flavour: Flavour, flags: Flag, network: Network
 ) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": flavour}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": flavour}), requester)
     asking.call_object(target, flags=Flag.STREAM | Flag.IN_PLACE)
     assert (await answering.request_from_host()).flags == flags
 
 
 async def test_an_argument_goes_home_as_its_owners_own_and_to_others_under_a_number_of_theirs(network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
     _, third = await network.connect("third")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
-    answerers_own = await network.lend(answering, answering.own(6), asker)
-    thirds = await network.lend(third, third.own(5, {"other": SYNC}, colour="red"), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    answerers_own = await network.lend(answering, answering.own(6), requester)
+    thirds = await network.lend(third, third.own(5, {"other": SYNC}, colour="red"), requester)
     arguments = [asking.foreign(answerers_own), asking.foreign(thirds), asking.own(900, {"mine": ASYNC})]
     asking.call_object(target, 0, *arguments)
     request = await answering.request_from_host()
-    home, of_third, of_asker = request.handles
+    home, of_third, of_requester = request.handles
     assert home == HandleEntry(HandleSide.RECEIVER, 6)
-    assert (of_third.side, of_asker.side) == (HandleSide.SENDER, HandleSide.SENDER)
-    assert of_third.id != of_asker.id
+    assert (of_third.side, of_requester.side) == (HandleSide.SENDER, HandleSide.SENDER)
+    assert of_third.id != of_requester.id
     assert answering.description(of_third).attributes == {"colour": "red"}
-    assert [member.name for member in answering.description(of_asker).members] == ["mine"]
-    assert answering.value(request)[0] == [home, of_third, of_asker]
+    assert [member.name for member in answering.description(of_requester).members] == ["mine"]
+    assert answering.value(request)[0] == [home, of_third, of_requester]
 
 
 async def test_an_object_returned_by_the_callee_goes_home_to_its_owner_or_is_handed_on(network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"keep": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"keep": ASYNC}), requester)
     id = asking.call_object(target, 0, asking.own(31, {"mine": ASYNC}))
     request = await answering.request_from_host()
     kept = answering.foreign(request.handles[0].id)
@@ -83,9 +83,9 @@ async def test_an_object_returned_by_the_callee_goes_home_to_its_owner_or_is_han
 
 
 async def test_the_same_object_keeps_its_number_and_is_described_once(network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     seen = []
     for lent in (asking.own(31), asking.again(31), asking.again(31)):
         id = asking.call_object(target, 0, lent)
@@ -98,10 +98,10 @@ async def test_the_same_object_keeps_its_number_and_is_described_once(network: N
 
 
 async def test_a_number_of_one_connection_means_nothing_on_another(network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
     _, stranger = await network.connect("stranger")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     stranger.call_object(target)
     await stranger.cut_off()
     assert network.afterlife.violations == [
@@ -122,9 +122,9 @@ async def test_a_number_of_one_connection_means_nothing_on_another(network: Netw
     ],
 )
 async def test_an_object_out_of_nowhere_ends_the_worker_that_names_it(lent: Lent, network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     asking.call_object(target, 0, lent)
     await asking.cut_off()
     assert [name for name, _ in network.afterlife.violations] == ["asker"]
@@ -132,9 +132,9 @@ async def test_an_object_out_of_nowhere_ends_the_worker_that_names_it(lent: Lent
 
 
 async def test_an_answer_with_an_object_out_of_nowhere_ends_the_callee_and_not_the_caller(network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     id = asking.call_object(target)
     request = await answering.request_from_host()
     answering.respond(request.id, answering.foreign(4711))
@@ -145,9 +145,9 @@ async def test_an_answer_with_an_object_out_of_nowhere_ends_the_callee_and_not_t
 
 
 async def test_a_member_that_there_is_not_is_the_callers_error_only(network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     with pytest.raises(AttributeError, match="no member 7"):
         await asking.answer(asking.call_object(target, 7))
     assert not answering.heard(Kind.REQUEST)
@@ -158,9 +158,9 @@ _LIMIT = 2000  # bytes a worker takes in one frame; small, so that a description
 
 async def test_what_outgrows_a_frame_on_its_way_fails_in_the_call_and_leaves_no_trace(network: Network) -> None:
     """The receiver has to be told what the objects in a message are, which the sender did long ago."""
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer", send_limit=_LIMIT)
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     held = await network.handle_of(asking, asking.own(31, text="x" * 1000))
     with pytest.raises(Exception, match="over the limit"):
         await asking.answer(asking.call_object(target, 0, asking.again(31), bytes(1500)))
@@ -172,9 +172,9 @@ async def test_what_outgrows_a_frame_on_its_way_fails_in_the_call_and_leaves_no_
 
 
 async def test_an_answer_that_outgrows_a_frame_on_its_way_is_a_failure_and_hurts_nobody(network: Network) -> None:
-    asker, asking = await network.connect("asker", send_limit=_LIMIT)
+    requester, asking = await network.connect("asker", send_limit=_LIMIT)
     _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     held = await network.handle_of(answering, answering.own(31, text="x" * 1000))
     id = asking.call_object(target)
     request = await answering.request_from_host()

@@ -95,9 +95,9 @@ async def test_an_object_whose_release_was_confirmed_has_to_be_described_again(n
 
 
 async def test_the_objects_in_the_answer_to_a_cancelled_call_count_as_handed_over(network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     id = asking.call_object(target)
     request = await answering.request_from_host()
     asking.write(asking.connection.send_cancel(id))

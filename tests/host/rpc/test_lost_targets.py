@@ -33,9 +33,9 @@ class _NextLife:
 
 
 async def _lent(network: Network) -> tuple[ScriptedWorker, ScriptedWorker, int]:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    return asking, answering, await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    return asking, answering, await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
 
 
 async def test_a_call_in_flight_gets_what_stands_in_for_the_answer(network: Network) -> None:
@@ -108,13 +108,13 @@ async def test_a_call_to_be_made_again_is_made_of_the_next_life_and_counts_the_l
 
 async def test_a_call_made_again_still_lends_what_its_caller_lent(network: Network) -> None:
     """What the caller may call, the callee may call for it: in the second life as in the first."""
-    asker, asking = await network.connect("asker", "orchestrator")
+    requester, asking = await network.connect("asker", "orchestrator")
     _, answering = await network.connect("answerer", "context")
     _, providing = await network.connect("provider", "provider")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     provider = await network.handle_of(providing, providing.own(9, {"get_info": ASYNC}))
     provider.mounted = ("providers", "mock")
-    asker.mirror(99, Encoded(b"\xc0", (provider,)), may_call=True)
+    requester.mirror(99, Encoded(b"\xc0", (provider,)), may_call=True)
     lent = (await asking.take(Kind.MIRROR)).handles[0]
     network.afterlife.on_revive = next_life = _NextLife(network)
 

@@ -17,17 +17,17 @@ from .scripted_worker import ASYNC
 
 
 async def test_an_object_that_is_only_shown_cannot_be_called(network: Network) -> None:
-    asker, asking = await network.connect("asker")
+    requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
-    shown = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker, may_call=False)
+    shown = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester, may_call=False)
     with pytest.raises(RefusedError):
         await asking.answer(asking.call_object(shown))
     assert not answering.heard(Kind.REQUEST)
 
 
 async def test_an_object_of_the_application_that_is_only_shown_cannot_be_called(network: Network) -> None:
-    asker, asking = await network.connect("asker")
-    asker.mirror(99, network.values.encode(lambda: "secret", share=True), may_call=False)
+    requester, asking = await network.connect("asker")
+    requester.mirror(99, network.values.encode(lambda: "secret", share=True), may_call=False)
     entry = (await asking.take(Kind.MIRROR)).handles[0]
     with pytest.raises(RefusedError):
         await asking.answer(asking.call_object(entry.id))
@@ -243,16 +243,16 @@ async def test_an_answer_carries_no_right_to_what_is_mounted_elsewhere(network: 
 
 async def test_an_answer_carries_the_right_to_what_is_nobodys_mounted(network: Network) -> None:
     finder, finding = await network.connect("finder")
-    asker, asking = await network.connect("asker", authority=Allowed(set()))
+    requester, asking = await network.connect("asker", authority=Allowed(set()))
     _, answering = await network.connect("answerer")
     handle = await network.handle_of(answering, answering.own(5, {"work": ASYNC}))
     finder.mirror(99, Encoded(b"\xc0", (handle,)), may_call=True)
     known = (await finding.take(Kind.MIRROR)).handles[0].id
-    target = await network.lend(finding, finding.own(3, {"find": ASYNC}), asker)
+    target = await network.lend(finding, finding.own(3, {"find": ASYNC}), requester)
     id = asking.call_object(target)
     finding.respond((await finding.request_from_host()).id, finding.foreign(known))
     await asking.answer(id)
-    assert await _may_call(network, handle, asker)
+    assert await _may_call(network, handle, requester)
 
 
 async def test_what_the_application_passes_of_what_is_mounted_is_lent(network: Network) -> None:

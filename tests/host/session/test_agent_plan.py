@@ -9,12 +9,12 @@ import pytest
 
 from paddock.plan.load import load_plan
 from paddock.plan.model import EntryPlace, ModuleEntry, MountPlan
-from paddock.session.dangling_calls import closing
+from paddock.session.dangling_calls import closing_messages
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.agent_plan import plan_of
-from paddock.session.sub_sessions.inheritance import Inheritance
+from paddock.session.sub_sessions.inheritance import InheritedModules
 from paddock.session.sub_sessions.provider_preference import ProviderPreference
-from paddock.session.sub_sessions.spawn_payload import MAX_BYTES, PassedOn
+from paddock.session.sub_sessions.spawn_payload import MAX_BYTES, SpawnPayload
 from paddock.session.sub_sessions.spawn_request import SpawnRequest
 
 _HERE = Path("/")
@@ -49,7 +49,7 @@ def _request(*, above: int = 0, **wishes: Any) -> SpawnRequest:
         "provider_preferences": None,
         "self_delegation_depth": 0,
     }
-    return SpawnRequest.read(**{**keywords, **wishes}, passed_on=PassedOn.read(**passed_on, above=above))
+    return SpawnRequest.read(**{**keywords, **wishes}, payload=SpawnPayload.read(**passed_on, above=above))
 
 
 def _made(plan: MountPlan, agent: str | None = None, **wishes: Any) -> SessionPlan:
@@ -122,7 +122,7 @@ def test_tools_are_inherited_as_written(written: Any, left: str) -> None:
 @pytest.mark.parametrize("written", [7, ["tool-a", 3], {"inherit": ["tool-a"]}, {"exclude_tools": 3}, "some"])
 def test_inheritance_that_is_not_understood_is_refused(written: Any) -> None:
     with pytest.raises(ValueError, match="inheritance of tools"):
-        Inheritance.read("tools", written)
+        InheritedModules.read("tools", written)
 
 
 def test_an_agents_own_modules_stay_whatever_is_wished() -> None:
@@ -282,7 +282,7 @@ class _Odd:
     ids=["object", "number", "table", "text", "nothing", "list", "parts"],
 )
 def test_what_is_no_message_leaves_no_call_open(messages: Any) -> None:
-    assert closing(messages) == []
+    assert closing_messages(messages) == []
 
 
 def test_calls_that_nothing_answers_are_closed_whatever_is_beside_them() -> None:
@@ -292,5 +292,5 @@ def test_calls_that_nothing_answers_are_closed_whatever_is_beside_them() -> None
         {"role": _Odd(), "tool_calls": [_Odd(), call, {"id": "2"}]},
         {"role": "tool", "tool_call_id": "2"},
     ]
-    (answer,) = closing(messages)
+    (answer,) = closing_messages(messages)
     assert (answer["tool_call_id"], answer["name"]) == ("1", "look")

@@ -180,7 +180,7 @@ async def test_a_question_is_asked_in_the_name_of_who_has_it(hosted: Hosted) -> 
     result = await emitter.answer(emitted)
     assert (result.action, result.approval_prompt) == ("ask_user", "Go on?")
     noted = hosted.router.service._questions._open  # type: ignore[attr-defined]
-    assert [asker.name for _, asker, _ in noted] == ["hooks-1"]
+    assert [requester.name for _, requester, _ in noted] == ["hooks-1"]
 
 
 # -- what is given up --------------------------------------------------------------------------

@@ -212,12 +212,12 @@ async def test_an_attempt_that_cannot_be_explained_costs_the_others_nothing(host
 async def test_only_so_many_attempts_are_looked_at(hosted: Hosted) -> None:
     module, worker = await hosted.start("tool", "tool-x")
     judging = module.explainer = Judging()
-    module.rates.attempts.per_second = 0.0
+    module.rate_limits.attempts.per_second = 0.0
     for number in range(40):
         worker.notify(HostMethod.ATTEMPTED, [["read", f"/{number}/{index}"] for index in range(64)])
     await worker.round_trip()
     await module.attempts.settled()
-    assert len(judging.judged) <= module.rates.attempts.at_once
+    assert len(judging.judged) <= module.rate_limits.attempts.at_once
     assert module.denials_left_out == 40 * 64 - len(judging.judged)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.session.quota import _MAX_THINGS, _MAX_WEIGHT, Allowance, SharedKeys
+from paddock.session.quota import _MAX_THINGS, _MAX_WEIGHT, RegistrationQuota, SharedStateQuota
 from paddock.token_bucket import Budget
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
@@ -17,47 +17,47 @@ _KEY = ("state", "key")
 
 
 def test_what_is_replaced_or_given_back_counts_no_more() -> None:
-    allowance = Allowance()
-    allowance.spend(_KEY, _MAX_WEIGHT)
-    allowance.spend(_KEY, _HALF)
-    allowance.spend(("attribute", "a"), _HALF)
-    allowance.give_back(_KEY)
-    allowance.spend(_KEY, _HALF)
-    assert allowance.spent(_KEY) == _HALF
+    quota = RegistrationQuota()
+    quota.spend(_KEY, _MAX_WEIGHT)
+    quota.spend(_KEY, _HALF)
+    quota.spend(("attribute", "a"), _HALF)
+    quota.give_back(_KEY)
+    quota.spend(_KEY, _HALF)
+    assert quota.spent(_KEY) == _HALF
 
 
 def test_what_was_refused_is_not_counted() -> None:
-    allowance = Allowance()
+    quota = RegistrationQuota()
     with pytest.raises(OverLimitError, match="more left with the host"):
-        allowance.spend(_KEY, _MAX_WEIGHT + 1)
-    allowance.spend(_KEY, _MAX_WEIGHT)
+        quota.spend(_KEY, _MAX_WEIGHT + 1)
+    quota.spend(_KEY, _MAX_WEIGHT)
     with pytest.raises(OverLimitError, match=f"1 things that take {_MAX_WEIGHT + 1} bytes"):
-        allowance.check(1)
-    allowance.check(_MAX_WEIGHT, instead_of=[_KEY, _KEY])
-    allowance.check(_MAX_WEIGHT, [_KEY], [_KEY])
+        quota.check(1)
+    quota.check(_MAX_WEIGHT, instead_of=[_KEY, _KEY])
+    quota.check(_MAX_WEIGHT, [_KEY], [_KEY])
     with pytest.raises(OverLimitError):
-        allowance.check(_MAX_WEIGHT + 1, instead_of=[_KEY, _KEY])
+        quota.check(_MAX_WEIGHT + 1, instead_of=[_KEY, _KEY])
 
 
 def test_things_are_bounded_in_number_whatever_they_weigh() -> None:
-    allowance = Allowance()
+    quota = RegistrationQuota()
     for number in range(_MAX_THINGS):
-        allowance.spend(("handler", number), 0)
+        quota.spend(("handler", number), 0)
     with pytest.raises(OverLimitError):
-        allowance.spend(("handler", "one more"), 0)
+        quota.spend(("handler", "one more"), 0)
     with pytest.raises(OverLimitError):
-        allowance.check(0, [("handler", 0), ("handler", "one more")])
-    allowance.check(0, [("handler", 0)])
-    allowance.check(0, [("handler", "one more")], [("handler", 0)])
-    assert allowance.number_of("handler") == _MAX_THINGS
+        quota.check(0, [("handler", 0), ("handler", "one more")])
+    quota.check(0, [("handler", 0)])
+    quota.check(0, [("handler", "one more")], [("handler", 0)])
+    assert quota.number_of("handler") == _MAX_THINGS
 
 
 def test_a_new_life_answers_for_what_outlived_the_last_and_for_nothing_else() -> None:
-    allowance = Allowance()
+    quota = RegistrationQuota()
     for sort in ("state", "attribute", "handler", "mount", "running"):
-        allowance.spend((sort, 1), 10)
-    allowance.begin_life()
-    assert [allowance.spent((sort, 1)) for sort in ("state", "attribute", "handler", "mount", "running")] == [
+        quota.spend((sort, 1), 10)
+    quota.begin_life()
+    assert [quota.spent((sort, 1)) for sort in ("state", "attribute", "handler", "mount", "running")] == [
         10,
         10,
         0,
@@ -67,7 +67,7 @@ def test_a_new_life_answers_for_what_outlived_the_last_and_for_nothing_else() ->
 
 
 def test_a_module_answers_for_what_it_added_and_not_for_what_another_did() -> None:
-    first, second, keys = Allowance(), Allowance(), SharedKeys("state")
+    first, second, keys = RegistrationQuota(), RegistrationQuota(), SharedStateQuota("state")
     keys.written(first, "key", 0, _HALF)
     keys.written(second, "key", _HALF, _HALF + 10)
     keys.written(second, "key", _HALF + 10, _HALF + 5)
@@ -75,7 +75,7 @@ def test_a_module_answers_for_what_it_added_and_not_for_what_another_did() -> No
 
 
 def test_what_another_takes_away_is_given_back() -> None:
-    first, second, keys = Allowance(), Allowance(), SharedKeys("state")
+    first, second, keys = RegistrationQuota(), RegistrationQuota(), SharedStateQuota("state")
     keys.written(first, "key", 0, 1000)
     keys.written(second, "key", 1000, 10)
     assert (first.spent(_KEY), second.spent(_KEY)) == (10, 0)
@@ -92,11 +92,11 @@ async def test_keys_that_one_module_writes_and_another_removes_can_come_and_go_w
     for number in range(3):
         writer.notify(HostMethod.PATCH_STATE, [[[f"job {number}"], ["x" * 1000]]])
         await writer.round_trip()
-        assert writing.allowance.spent(("state", f"job {number}")) > 1000
+        assert writing.quota.spent(("state", f"job {number}")) > 1000
         remover.notify(HostMethod.PATCH_STATE, [[[f"job {number}"], []]])
         await remover.round_trip()
     assert not hosted.coordinator.session_state
-    assert writing.allowance.number_of("state") == removing.allowance.number_of("state") == 0
+    assert writing.quota.number_of("state") == removing.quota.number_of("state") == 0
 
 
 async def test_who_changes_a_little_of_much_is_not_charged_for_what_another_left(hosted: Hosted) -> None:
@@ -106,8 +106,8 @@ async def test_who_changes_a_little_of_much_is_not_charged_for_what_another_left
     await leaver.round_trip()
     counter.notify(HostMethod.PATCH_STATE, [[["shared", "count"], [1]]])
     await counter.round_trip()
-    assert leaving.allowance.spent(("state", "shared")) > 1_000_000
-    assert counting.allowance.spent(("state", "shared")) < 100
+    assert leaving.quota.spent(("state", "shared")) > 1_000_000
+    assert counting.quota.spent(("state", "shared")) < 100
 
 
 async def test_what_is_over_the_bound_is_nobodys_to_keep(hosted: Hosted) -> None:
@@ -141,7 +141,7 @@ async def test_what_says_itself_anew_without_end_is_read_as_it_was_and_that_is_n
 
     assert await say("first") == "first"
     assert not module.denials
-    module.rates.descriptions = Budget(per_second=0, at_once=4000)
+    module.rate_limits.descriptions = Budget(per_second=0, at_once=4000)
     said = [await say(f"{number}") for number in range(20)]
     assert said[:2] == ["0", "1"] and said[-1] == said[-2] != "19"
     assert [(denial.operation, denial.times) for denial in module.denials] == [("describe", 1)]
@@ -151,13 +151,13 @@ async def test_handlers_that_are_removed_by_name_or_number_leave_nothing_behind(
     module, worker = await hosted.start("hook", "hooks-passing")
     for number in range(3):
         registered = await worker.ask(0, HostMethod.REGISTER, ["tool:post", 0, "passing", worker.function(number)])
-        assert module.allowance.number_of("handler") == 1
+        assert module.quota.number_of("handler") == 1
         removed = (HostMethod.UNREGISTER_NAME, "passing") if number else (HostMethod.UNREGISTER, registered)
         await worker.ask(0, removed[0], [removed[1]])
-        assert module.allowance.number_of("handler") == 0
+        assert module.quota.number_of("handler") == 0
     assert not hosted.coordinator.hooks.has_handlers("tool:post")
     with pytest.raises(ValueError, match="at most 200 characters"):
         await worker.ask(0, HostMethod.REGISTER, ["tool:post", 0, "x" * 201, worker.function(9)])
     with pytest.raises(ValueError, match="at most 200 characters"):
         await worker.ask(0, HostMethod.MOUNT, ["tools", "x" * 201, worker.own(10)])
-    assert module.allowance.number_of("handler") == module.allowance.number_of("mount") == 0
+    assert module.quota.number_of("handler") == module.quota.number_of("mount") == 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import weakref
 
-from paddock.session.requester import Asker, OpenQuestions, collecting_questions, note_question
+from paddock.session.requester import PendingPrompts, Requester, collecting_prompts, note_prompt
 
-GUARD, OTHER = Asker("hook", "hooks-guard"), Asker("hook", "hooks-other")
+GUARD, OTHER = Requester("hook", "hooks-guard"), Requester("hook", "hooks-other")
 
 
 class _Text(str):
@@ -17,19 +17,19 @@ class _Emitter:
     """A life of a module that emits events."""
 
 
-def answered(questions: OpenQuestions, emitter: object, *answers: tuple[Asker, str | None]) -> None:
-    with collecting_questions() as asked:
-        for asker, prompt in answers:
-            note_question(asker, prompt)
+def answered(questions: PendingPrompts, emitter: object, *answers: tuple[Requester, str | None]) -> None:
+    with collecting_prompts() as asked:
+        for requester, prompt in answers:
+            note_prompt(requester, prompt)
     questions.note(emitter, answers[0][1], asked)
 
 
 def test_a_question_is_its_hooks_once_for_each_time_it_was_answered_with() -> None:
-    questions, emitter = OpenQuestions(), _Emitter()
+    questions, emitter = PendingPrompts(), _Emitter()
     answered(questions, emitter, (GUARD, "May it?"), (OTHER, "Really?"))
     answered(questions, emitter, (OTHER, None))
-    with collecting_questions() as asked:
-        note_question(GUARD, ["no question"])
+    with collecting_prompts() as asked:
+        note_prompt(GUARD, ["no question"])
     assert asked == []
     assert questions.take(emitter, "Really?") is None, "the registry went by the first"
     assert questions.take(_Emitter(), "May it?") is None, "another emitter was not answered"
@@ -38,7 +38,7 @@ def test_a_question_is_its_hooks_once_for_each_time_it_was_answered_with() -> No
 
 
 def test_no_question_is_held_however_many_answer_with_one_nor_an_emitter_that_is_gone() -> None:
-    questions, emitter = OpenQuestions(), _Emitter()
+    questions, emitter = PendingPrompts(), _Emitter()
     prompt = _Text("May it?")
     text, life = weakref.ref(prompt), weakref.ref(emitter)
     answered(questions, emitter, (GUARD, prompt))

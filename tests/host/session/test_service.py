@@ -10,7 +10,7 @@ import pytest
 
 from paddock.session.module import HostedModule
 from paddock.session.quota import _MAX_THINGS
-from paddock.session.requester import Asker, current_asker
+from paddock.session.requester import Requester, current_requester
 from paddock.token_bucket import Budget
 from paddock_sdk.contract.boundary_errors import OverLimitError, RefusedError
 from paddock_sdk.contract.models import HookResult
@@ -242,12 +242,12 @@ async def test_a_hook_result_is_acted_on_for_an_orchestrator(hosted: Hosted) -> 
 
 async def test_an_approval_is_asked_for_with_the_name_of_who_asks(hosted: Hosted) -> None:
     asked: list[Any] = []
-    askers: list[Asker | None] = []
+    requesters: list[Requester | None] = []
 
     class Approval:
         async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
             asked.append((prompt, options, timeout, default))
-            askers.append(current_asker())
+            requesters.append(current_requester())
             return "Allow"
 
     _, hook = await hosted.start("hook", "hooks-x")
@@ -260,16 +260,16 @@ async def test_an_approval_is_asked_for_with_the_name_of_who_asks(hosted: Hosted
     result = HookResult(action="ask_user", approval_prompt="Go on?")
     answer = await hook.ask(0, HostMethod.PROCESS_HOOK_RESULT, [result, "tool:pre", "guard"])
     assert answer.action == "continue"
-    assert askers == [Asker("hook", "hooks-x"), Asker("hook", "hooks-x", "guard")]
-    assert current_asker() is None
+    assert requesters == [Requester("hook", "hooks-x"), Requester("hook", "hooks-x", "guard")]
+    assert current_requester() is None
 
 
 async def test_a_hooks_question_is_asked_in_the_hooks_name_once_for_each_time_it_had_it(hosted: Hosted) -> None:
-    askers: list[tuple[str, Asker | None]] = []
+    requesters: list[tuple[str, Requester | None]] = []
 
     class Approval:
         async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
-            askers.append((prompt, current_asker()))
+            requesters.append((prompt, current_requester()))
             return "Allow"
 
     async def has_it_asked(result: HookResult) -> None:
@@ -289,9 +289,9 @@ async def test_a_hooks_question_is_asked_in_the_hooks_name_once_for_each_time_it
         await has_it_asked(question.model_copy(update={"approval_prompt": "Give it all away?"}))
         await has_it_asked(question)
         await has_it_asked(question)
-    passed_on = ("Go on?", Asker("orchestrator", "loop-x", "bash"))
-    made_up = ("Give it all away?", Asker("orchestrator", "loop-x", "bash"))
-    assert askers == 2 * [made_up, ("Go on?", Asker("hook", "hooks-x")), passed_on]
+    passed_on = ("Go on?", Requester("orchestrator", "loop-x", "bash"))
+    made_up = ("Give it all away?", Requester("orchestrator", "loop-x", "bash"))
+    assert requesters == 2 * [made_up, ("Go on?", Requester("hook", "hooks-x")), passed_on]
 
 
 async def test_a_message_is_shown_with_the_name_of_who_says_it(
@@ -450,7 +450,7 @@ async def test_attributes_that_are_too_much_are_not_set_and_end_no_module(hosted
 
 async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(hosted: Hosted) -> None:
     module, worker = await hosted.start("hook", "hooks-hoarder")
-    for number in range(_MAX_THINGS - module.allowance.number_of("mount")):
+    for number in range(_MAX_THINGS - module.quota.number_of("mount")):
         worker.request(0, HostMethod.REGISTER_CONTRIBUTOR, ["channel", f"name{number}", None])
     await worker.round_trip()
     requests = {
@@ -493,7 +493,7 @@ async def test_long_lists_are_charged_to_who_asks_for_them(hosted: Hosted) -> No
     for number in range(100):
         hosted.coordinator.hooks.register(f"event {number}", lambda event, data: None, name="handler")
     module, worker = await hosted.start("hook", "hooks-x")
-    _leave(module.rates.work, 5000)
+    _leave(module.rate_limits.work, 5000)
     for _ in range(5):
         assert len(await worker.ask(0, HostMethod.LIST_HANDLERS, [None])) >= 100
     for _ in range(50):
@@ -506,7 +506,7 @@ async def test_small_changes_of_much_are_charged_to_who_left_it_and_makes_them(h
     _, other = await hosted.start("tool", "tool-other")
     worker.notify(HostMethod.PATCH_STATE, [[["key"], [{"count": 0, "much": [1] * 1000}]]])
     await worker.round_trip()
-    _leave(module.rates.work, 20_000)
+    _leave(module.rate_limits.work, 20_000)
     for number in range(10):
         worker.notify(HostMethod.PATCH_STATE, [[["key", "count"], [number]]])
     await worker.round_trip()
@@ -522,7 +522,7 @@ async def test_small_changes_of_much_are_charged_to_who_left_it_and_makes_them(h
 async def test_what_the_application_contributes_is_charged_to_who_collects_it(hosted: Hosted) -> None:
     hosted.coordinator.register_contributor("channel", "much", lambda: [1] * 2000)
     module, worker = await hosted.start("tool", "tool-x")
-    _leave(module.rates.work, 20_000)
+    _leave(module.rate_limits.work, 20_000)
     for _ in range(5):
         assert len(await worker.ask(0, HostMethod.COLLECT_CONTRIBUTIONS, ["channel"])) == 1
     for _ in range(20):
@@ -533,7 +533,7 @@ async def test_what_the_application_contributes_is_charged_to_who_collects_it(ho
 async def test_answers_to_the_application_cost_a_module_nothing(hosted: Hosted) -> None:
     module, worker = await hosted.start("hook", "hooks-x")
     await worker.ask(0, HostMethod.REGISTER, ["news", 0, None, worker.function(7)])
-    _leave(module.rates.work, 1000)
+    _leave(module.rate_limits.work, 1000)
     for _ in range(20):
         emitting = asyncio.ensure_future(hosted.coordinator.hooks.emit("news", {}))
         request = await worker.request_from_host()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paddock.plan.model import Kind
-from paddock.session.rates import Rates
+from paddock.session.rates import ModuleRateLimits
 from paddock.token_bucket import Budget
 from paddock_sdk.contract.boundary_errors import OverLimitError, RefusedError
 from paddock_sdk.contract.models import HookResult
@@ -62,8 +62,8 @@ async def test_an_event_outside_a_kinds_authority_reaches_nobody_is_noted_and_an
 
 async def test_what_handlers_answer_is_collected(hosted: Hosted) -> None:
     hosted.coordinator.hooks.register("count", lambda event, data: HookResult(data={"number": data["number"] + 1}))
-    _, asker = await hosted.start("tool", "tool-asker")
-    assert await asker.ask(0, HostMethod.EMIT_AND_COLLECT, ["count", {"number": 1}, 1.0]) == [{"number": 2}]
+    _, requester = await hosted.start("tool", "tool-asker")
+    assert await requester.ask(0, HostMethod.EMIT_AND_COLLECT, ["count", {"number": 1}, 1.0]) == [{"number": 2}]
 
 
 @pytest.mark.parametrize("kind", ["tool", "orchestrator"])
@@ -105,7 +105,7 @@ async def test_a_flood_of_events_is_heard_no_more_answered_as_if_nobody_minded_a
     heard: list[str] = []
     hosted.coordinator.hooks.register("news", lambda event, data: heard.append(event))
     module, worker = await hosted.start("orchestrator", "loop-x")
-    _nearly_spent(module.rates.events)
+    _nearly_spent(module.rate_limits.events)
     for _ in range(20):
         result = await worker.ask(0, HostMethod.EMIT, ["news", {"number": 1}])
         assert result.action == "continue"
@@ -119,17 +119,17 @@ async def test_a_flood_of_events_is_heard_no_more_answered_as_if_nobody_minded_a
 @pytest.mark.parametrize("kind", ["provider", "orchestrator"])
 def test_a_module_that_streams_too_fast_waits_before_a_word_is_dropped(kind: Kind) -> None:
     values = 36  # of a delta that one other module handles, and of what it is answered with
-    rates = Rates(kind)
+    rates = ModuleRateLimits(kind)
     assert rates.events.at_once * values > rates.work.at_once
     assert rates.events.per_second * values > rates.work.per_second
-    assert Rates("tool").events.per_second < rates.events.per_second
+    assert ModuleRateLimits("tool").events.per_second < rates.events.per_second
 
 
 async def test_a_provider_that_waits_for_its_turn_loses_no_word(hosted: Hosted) -> None:
     heard: list[int] = []
     hosted.coordinator.hooks.register("content_block:delta", lambda event, data: heard.append(data["number"]))
     module, worker = await hosted.start("provider", "provider-x")
-    work = module.rates.work
+    work = module.rate_limits.work
     work.at_once, work.per_second, work._tokens = 100.0, 20_000.0, 100.0
     asked = (worker.ask(0, HostMethod.EMIT, ["content_block:delta", {"number": number}]) for number in range(200))
     await asyncio.gather(*asked)
@@ -141,7 +141,7 @@ async def test_a_flood_of_other_events_leaves_gates_open_and_one_of_gates_shuts_
     asked: list[str] = []
     hosted.coordinator.hooks.register("tool:pre", lambda event, data: asked.append(event))
     module, worker = await hosted.start("orchestrator", "loop-x")
-    for budget in (module.rates.events, module.rates.gates):
+    for budget in (module.rate_limits.events, module.rate_limits.gates):
         _nearly_spent(budget)
     hosted.coordinator.hooks.register("news", lambda event, data: None)
     for _ in range(5):
@@ -156,7 +156,7 @@ async def test_a_flood_of_messages_is_dropped_whichever_way_they_come(hosted: Ho
     shown: list[str] = []
     hosted.coordinator.display_system = SimpleNamespace(show_message=lambda text, level, source: shown.append(text))
     module, worker = await hosted.start("hook", "hooks-loud")
-    _nearly_spent(module.rates.messages)
+    _nearly_spent(module.rate_limits.messages)
     for number in range(3):
         worker.notify(HostMethod.SHOW_MESSAGE, [f"message {number}", "info", "hook"])
     await worker.round_trip()
@@ -175,7 +175,7 @@ async def test_a_flood_of_questions_is_refused_and_allows_nothing(hosted: Hosted
 
     hosted.coordinator.approval_system = SimpleNamespace(request_approval=allow)
     module, worker = await hosted.start("hook", "hooks-asking")
-    _nearly_spent(module.rates.approvals)
+    _nearly_spent(module.rate_limits.approvals)
     question = HookResult(action="ask_user", approval_prompt="Go on?", approval_default="allow")
     for _ in range(2):
         answer = await worker.ask(0, HostMethod.PROCESS_HOOK_RESULT, [question, "tool:pre", "asking"])
@@ -197,7 +197,7 @@ async def test_questions_that_wait_for_an_answer_are_bounded(hosted: Hosted) -> 
 
     hosted.coordinator.approval_system = SimpleNamespace(request_approval=wait)
     module, worker = await hosted.start("hook", "hooks-asking")
-    module.rates.approvals.at_once = module.rates.approvals._tokens = 1000.0
+    module.rate_limits.approvals.at_once = module.rate_limits.approvals._tokens = 1000.0
     waiting = [worker.request(0, HostMethod.REQUEST_APPROVAL, ["?", ["Allow"], 5.0, "deny"]) for _ in range(40)]
     with pytest.raises(RefusedError, match="wait for an answer"):
         await worker.answer(waiting[-1])

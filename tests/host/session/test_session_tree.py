@@ -11,7 +11,7 @@ import pytest
 from paddock.plan.load import load_plan
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.conversation import Conversation
-from paddock.session.sub_sessions.session_tree import Family
+from paddock.session.sub_sessions.session_tree import SessionTree
 
 _PLAN = load_plan(
     {
@@ -22,9 +22,9 @@ _PLAN = load_plan(
 )
 
 
-def _family(**bounds: int) -> Family:
+def _family(**bounds: int) -> SessionTree:
     session_resources: Any = None  # nothing is started here
-    return Family("first", session_resources, {}, _PLAN.agents, **bounds)
+    return SessionTree("first", session_resources, {}, _PLAN.agents, **bounds)
 
 
 def _conversation(id: str, parent: str = "first", *, bytes: int = 10, told: int = 0) -> Conversation:

@@ -11,9 +11,9 @@ import anyio.lowlevel
 import pytest
 
 from paddock.session import shutdown as ending
-from paddock.session.shutdown import Ending, Part
+from paddock.session.shutdown import ShutdownDeadlines, ShutdownPhase
 
-PARTS: tuple[Part, ...] = ("session:end", "cleanup functions", "what others emit")
+PARTS: tuple[ShutdownPhase, ...] = ("session:end", "cleanup functions", "what others emit")
 
 
 @pytest.fixture(autouse=True)
@@ -45,12 +45,12 @@ class Acts:
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("is_hurried", [False, True])
 async def test_whoever_overstays_is_left_out_and_all_others_have_their_time(
-    part: Part, is_hurried: bool, caplog: pytest.LogCaptureFixture
+    part: ShutdownPhase, is_hurried: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    end, acts, answers = Ending(), Acts(), []
+    end, acts, answers = ShutdownDeadlines(), Acts(), []
 
     async def take_part(name: str) -> None:
-        answers.append(await end.share(name, part, acts.takes(name) if name == "c" else acts.hangs(name), "late"))
+        answers.append(await end.run_within(name, part, acts.takes(name) if name == "c" else acts.hangs(name), "late"))
 
     async def all_of_it() -> None:
         for name in "abacbc":
@@ -67,11 +67,11 @@ async def test_whoever_overstays_is_left_out_and_all_others_have_their_time(
 
 
 async def test_what_was_used_up_in_one_part_of_the_end_is_there_in_the_next() -> None:
-    end, acts = Ending(), Acts()
+    end, acts = ShutdownDeadlines(), Acts()
 
     async def all_of_it() -> None:
-        await end.share("a", "session:end", acts.hangs("a"), None)
-        await end.share("a", "cleanup functions", acts.takes("a"), None)
+        await end.run_within("a", "session:end", acts.hangs("a"), None)
+        await end.run_within("a", "cleanup functions", acts.takes("a"), None)
 
     with anyio.fail_after(60):
         await end.run(all_of_it)
@@ -82,11 +82,11 @@ async def test_the_applications_own_time_is_bounded_and_stands_still_while_modul
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "_OF_THE_APPLICATION", 0.4)
-    end, acts = Ending(), Acts()
+    end, acts = ShutdownDeadlines(), Acts()
 
     async def all_of_it() -> None:
         for name in "abcdef":
-            await end.share(name, "session:end", acts.hangs(name), None)
+            await end.run_within(name, "session:end", acts.hangs(name), None)
         await acts.takes("the application")()
         await acts.hangs("the application")()
 
@@ -99,19 +99,19 @@ async def test_the_applications_own_time_is_bounded_and_stands_still_while_modul
 
 
 async def test_before_its_end_a_module_has_all_the_time_that_there_is() -> None:
-    end, acts, go = Ending(), Acts(), asyncio.Event()
+    end, acts, go = ShutdownDeadlines(), Acts(), asyncio.Event()
     for _ in range(2):
         with anyio.move_on_after(0.15):
-            await end.share("a", "session:end", acts.takes("a", go.wait), None)
+            await end.run_within("a", "session:end", acts.takes("a", go.wait), None)
     go.set()
-    assert await end.share("a", "session:end", acts.takes("a", go.wait), None) == "a's"
+    assert await end.run_within("a", "session:end", acts.takes("a", go.wait), None) == "a's"
 
 
 async def test_an_end_is_gone_through_by_whoever_is_cancelled_in_a_scope_meanwhile() -> None:
-    end, acts = Ending(), Acts()
+    end, acts = ShutdownDeadlines(), Acts()
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await end.run(lambda: end.share("a", "session:end", acts.takes("a"), None))
+        await end.run(lambda: end.run_within("a", "session:end", acts.takes("a"), None))
         assert acts.done == ["a"]
         await anyio.lowlevel.checkpoint()
         pytest.fail("it is cancelled")

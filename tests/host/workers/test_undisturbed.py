@@ -7,7 +7,7 @@ import asyncio
 import anyio
 import pytest
 
-from paddock.workers.undisturbed import undisturbed
+from paddock.workers.undisturbed import run_undisturbed
 
 
 class Work:
@@ -30,15 +30,15 @@ async def test_what_is_not_cancelled_returns_or_raises_as_the_work_does() -> Non
     work, failing = Work(), Work(LookupError("no such thing"))
     work.may_end.set()
     failing.may_end.set()
-    assert await undisturbed(work.run()) == "done"
+    assert await run_undisturbed(work.run()) == "done"
     with pytest.raises(LookupError):
-        await undisturbed(failing.run())
+        await run_undisturbed(failing.run())
 
 
 @pytest.mark.parametrize("error", (None, LookupError("no such thing")))
 async def test_a_cancelled_task_ends_after_its_work_however_often(error: Exception | None) -> None:
     work = Work(error)
-    task = asyncio.create_task(undisturbed(work.run()))
+    task = asyncio.create_task(run_undisturbed(work.run()))
     for _ in range(3):
         await asyncio.sleep(0)
         task.cancel()
@@ -56,5 +56,5 @@ async def test_a_cancelled_scope_waits_for_the_work_as_well() -> None:
     with anyio.CancelScope() as scope:
         scope.cancel()
         asyncio.get_running_loop().call_soon(work.may_end.set)
-        assert await undisturbed(work.run()) == "done"
+        assert await run_undisturbed(work.run()) == "done"
     assert work.is_done

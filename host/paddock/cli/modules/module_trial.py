@@ -18,7 +18,7 @@ from paddock.audit import AuditLog
 from paddock.authoring.provided import Means
 from paddock.authoring.trial import Conditions
 from paddock.authoring.trial_context import Booth
-from paddock.authorization.authorizer import Clerk
+from paddock.authorization.authorizer import Authorizer
 from paddock.cli import failure, plan_options
 from paddock.cli.terminal.confinement_notes import tell_confinements
 from paddock.cli.terminal.fetch_progress import FetchProgress
@@ -81,8 +81,8 @@ def run_trials(
             means = Means(environ, options.offline, fetching, audit)
             conditions = Conditions(environ, options.isolation, on_line, partial(tell_confinements, screen), audit)
             # Relative paths mean nothing here: nothing in a folder of the user's is granted.
-            clerk = await Clerk.at_work(Path("/"), environ, None)
-            return await work(Booth(clerk, means, conditions, options.limits))
+            authorizer = await Authorizer.at_work(Path("/"), environ, None)
+            return await work(Booth(authorizer, means, conditions, options.limits))
         return None
 
     with ExitStack() as stack:

@@ -15,7 +15,7 @@ from paddock.cli.terminal.dialogue import Dialogue, NobodyAnsweredError
 from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
 from paddock.lookalikes import not_as_it_looks
-from paddock.session.requester import Asker, current_asker
+from paddock.session.requester import Requester, current_requester
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 
 _LONGEST: Final = 24 * 3600.0  # seconds; a module may name any number, and nobody sits there for longer
@@ -42,7 +42,7 @@ class TerminalApproval:
         self._preview = preview
         self._screen = dialogue.screen
         self._clock = clock
-        self._rows: dict[Asker | None, _Row] = {}
+        self._rows: dict[Requester | None, _Row] = {}
         self._asked = 0
         self._is_withdrawn = False
 
@@ -71,22 +71,24 @@ class TerminalApproval:
         Raises:
             ApprovalTimeoutError: no answer came in time, or no option is called as the default.
         """
-        asker = current_asker()
+        requester = current_requester()
         if not self._dialogue.has_person:
-            by = f" by {_named(asker)}" if asker is not None else ""
+            by = f" by {_named(requester)}" if requester is not None else ""
             self._screen.warning(f"nobody is at a terminal to be asked{by}, so the answer is {default}: {prompt}")
             return _called(default, options)
-        if self._is_withdrawn or self._is_flood(asker):
+        if self._is_withdrawn or self._is_flood(requester):
             return _DENIED
         seconds = _bounded(timeout)
         offered = options[:_MAX_OPTIONS]
-        named = [] if asker is None else [asker.on_behalf_of]
+        named = [] if requester is None else [requester.on_behalf_of]
         if warning := not_as_it_looks("\n".join([*named, *offered, prompt])):
-            self._screen.warning(f"not everything that {_named(asker)} asks is as it looks: {warning}")
+            self._screen.warning(f"not everything that {_named(requester)} asks is as it looks: {warning}")
         self._asked += 1
         question = Question(
-            title=f"{_named(asker)} asks (question {self._asked})",
-            text=prompt if asker is None or not asker.on_behalf_of else f"for {asker.on_behalf_of}: {prompt}",
+            title=f"{_named(requester)} asks (question {self._asked})",
+            text=prompt
+            if requester is None or not requester.on_behalf_of
+            else f"for {requester.on_behalf_of}: {prompt}",
             options=[Option(f"{number})", option) for number, option in enumerate(offered, start=1)],
             told=lambda count: _told(count, seconds, default),
             left_out=len(options) - len(offered),
@@ -102,24 +104,26 @@ class TerminalApproval:
             self._screen.note(f"no answer; the default is {default}")
             raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None
         finally:
-            self._row_of(asker).last = self._clock()
+            self._row_of(requester).last = self._clock()
         return _DENIED if answer is None else answer  # the end of the input, or of the patience, allows nothing
 
-    def _is_flood(self, asker: Asker | None) -> bool:
-        row = self._row_of(asker)
+    def _is_flood(self, requester: Requester | None) -> bool:
+        row = self._row_of(requester)
         if self._clock() - row.last > _PAUSE:
             row.length = 0
         row.last = self._clock()
         row.length += 1
         if row.length == _MAX_IN_A_ROW + 1:
             self._screen.warning(
-                f"{_named(asker)} asked {_MAX_IN_A_ROW} questions in a row; "
+                f"{_named(requester)} asked {_MAX_IN_A_ROW} questions in a row; "
                 f"what else it asks is denied until it has asked nothing for {_PAUSE:g} s"
             )
         return row.length > _MAX_IN_A_ROW
 
-    def _row_of(self, asker: Asker | None) -> _Row:
-        key = None if asker is None else Asker(asker.kind, asker.name)  # the rest is the module's to change
+    def _row_of(self, requester: Requester | None) -> _Row:
+        key = (
+            None if requester is None else Requester(requester.kind, requester.name)
+        )  # the rest is the module's to change
         return self._rows.setdefault(key, _Row())
 
 
@@ -131,8 +135,8 @@ class _Row:
         self.last = float("-inf")
 
 
-def _named(asker: Asker | None) -> str:
-    return "a module" if asker is None else f"module `{asker.name}` ({asker.kind})"
+def _named(requester: Requester | None) -> str:
+    return "a module" if requester is None else f"module `{requester.name}` ({requester.kind})"
 
 
 def _told(count: int, seconds: float, default: str) -> Sequence[str]:

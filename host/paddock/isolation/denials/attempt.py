@@ -24,7 +24,7 @@ from paddock.isolation.denials.explain import Subject, explain, explain_kept
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
-from paddock.plan.permissions import is_program_path, told_line, with_grant
+from paddock.plan.permissions import is_program_path, redacted_permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.programs import SEARCH_PATH, Program
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
@@ -123,7 +123,7 @@ class AttemptJudge:
         if not found.is_there and found.nearest != found.path.parent:
             return None  # nor could it be made
         explanation = explain_kept(self._subject, found.path, found.nearest)
-        line = told_line(explanation.added) if explanation.added is not None else ""
+        line = redacted_permissions_line(explanation.added) if explanation.added is not None else ""
         return self._denial(kind, str(found.path), "files", line, explanation.reason)
 
     def _tell_path(self, kind: AttemptKind, target: str) -> Denial | None:
@@ -225,7 +225,7 @@ class AttemptJudge:
             # A socket that could not even be made; with any rule, they can be.
             if self._rules:
                 return None
-            line = told_line(self._subject.permissions.model_copy(update={"net": (_ANY_NET,)}))
+            line = redacted_permissions_line(self._subject.permissions.model_copy(update={"net": (_ANY_NET,)}))
             return self._denial(kind, _ANYWHERE, "network", line, _NOT_GRANTED)
         try:
             destination = parse_authority(target, DEFAULT_PORT)
@@ -256,12 +256,12 @@ class AttemptJudge:
             return None
         if explanation.allowed:
             return None
-        line = told_line(explanation.added) if explanation.added is not None else ""
+        line = redacted_permissions_line(explanation.added) if explanation.added is not None else ""
         return self._denial(kind, target, cast(DenialLayer, explanation.layer), line, explanation.reason)
 
     def _line(self, kind: AttemptKind, grant: str) -> str:
         try:
-            return told_line(with_grant(self._subject.permissions, kind, grant))
+            return redacted_permissions_line(with_grant(self._subject.permissions, kind, grant))
         except ValidationError:
             return ""  # a name that no plan can say
 

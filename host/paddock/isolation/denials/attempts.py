@@ -25,7 +25,7 @@ _MAX_WAITING: Final = 500  # attempts that nobody has looked at yet
 _log = logging.getLogger(__name__)
 
 
-class Attempts:
+class AttemptReview:
     """Those of one module.
 
     Args:

@@ -92,9 +92,9 @@ class Doors:
 
 def _addresses() -> dict[str, str]:
     addresses = {"the loopback address": "127.0.0.1", "the loopback address of IPv6": "::1"}
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.connect(_DOCUMENTATION)
-        addresses["the machine's own address"] = asker.getsockname()[0]
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
+        requester.connect(_DOCUMENTATION)
+        addresses["the machine's own address"] = requester.getsockname()[0]
     return addresses
 
 

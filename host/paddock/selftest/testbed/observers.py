@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from paddock.session.requester import current_asker
+from paddock.session.requester import current_requester
 from paddock.session.session import Session
 from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
@@ -24,8 +24,8 @@ class Person:
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
         """Return the first of the options if nobody but the host seems to ask, else the last."""
-        asker = current_asker()
-        knows_better = asker is not None and prompt.startswith(f"{asker.kind} {asker.name} ")
+        requester = current_requester()
+        knows_better = requester is not None and prompt.startswith(f"{requester.kind} {requester.name} ")
         return options[-1] if knows_better else options[0]
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paddock.errors import CallRefusedError, Denial
 from paddock.rpc.calls import current
 from paddock.rpc.peer import Peer
-from paddock.session.requester import Asker, asking
+from paddock.session.requester import Requester, requesting
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
 
@@ -36,20 +36,21 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def open_approval(
-    module: HostedModule, now: float, on_behalf_of: str = "", asker: Asker | None = None
+    module: HostedModule, now: float, on_behalf_of: str = "", requester: Requester | None = None
 ) -> Iterator[None]:
-    """Count an approval as long as it waits for its answer, and stamp it with who asks: `asker`, or else the module.
+    """Count an approval as long as it waits for its answer, and stamp it with who asks: `requester`, or else the
+    module.
 
     Raises:
         CallRefusedError: the module asks too often, or has too many that wait.
     """
-    budget = module.rates.approvals
+    budget = module.rate_limits.approvals
     if not budget.admits(now) or module.open_approvals >= _MAX_OPEN:
         reason = f"more than {budget.describe()}, or {_MAX_OPEN} that wait for an answer"
         raise CallRefusedError(Denial("ask for", "approvals", module.name, reason=reason))
     module.open_approvals += 1
     try:
-        with asking(asker or Asker(module.kind, module.name, on_behalf_of)):
+        with requesting(requester or Requester(module.kind, module.name, on_behalf_of)):
             yield
     finally:
         module.open_approvals -= 1

@@ -48,13 +48,13 @@ class CancellationService:
             case [str() as call_id, str() as name]:
                 call_id, name = call_id[:_MAX_NAME], name[:_MAX_NAME]
                 if (
-                    not module.rates.running.admits(self._now())
-                    or module.allowance.number_of("running") == _MAX_RUNNING
+                    not module.rate_limits.running.admits(self._now())
+                    or module.quota.number_of("running") == _MAX_RUNNING
                 ):
-                    reason = f"more than {_MAX_RUNNING} at a time, or {module.rates.running.describe()}"
+                    reason = f"more than {_MAX_RUNNING} at a time, or {module.rate_limits.running.describe()}"
                     raise CallRefusedError(Denial("run", "tools", module.name, reason=reason))
                 try:
-                    module.allowance.spend(("running", call_id), len(call_id) + len(name))
+                    module.quota.spend(("running", call_id), len(call_id) + len(name))
                 except OverLimitError as exc:
                     raise CallRefusedError(Denial("run", "tools", module.name, reason=str(exc))) from exc
                 self._token.register_tool_start(call_id, name)
@@ -66,8 +66,8 @@ class CancellationService:
         match args:
             case [str() as call_id]:
                 call_id = call_id[:_MAX_NAME]
-                if module.allowance.spent(("running", call_id)):  # else it is another's
-                    module.allowance.give_back(("running", call_id))
+                if module.quota.spent(("running", call_id)):  # else it is another's
+                    module.quota.give_back(("running", call_id))
                     self._token.register_tool_complete(call_id)
                 return
         raise _malformed("the end of a tool")

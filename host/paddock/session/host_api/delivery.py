@@ -35,7 +35,7 @@ GoOn = Callable[[str, Payload, tuple[HandlerRegistration, ...]], Coroutine[Any, 
 """Makes the coroutine that delivers an event to the remaining handlers, to be run in a task."""
 
 
-class Delivery:
+class EventDelivery:
     """The delivery of one event; `go_on` continues it where it takes a task."""
 
     __slots__ = ("_asked", "_call", "_event", "_go_on", "_payload", "_registrations", "_router")

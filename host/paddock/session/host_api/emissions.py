@@ -14,8 +14,8 @@ from paddock.errors import Denial
 from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.peer import Encoded
 from paddock.rpc.router import Router
-from paddock.session.host_api.delivery import Delivery
-from paddock.session.requester import OpenQuestions, collecting_questions
+from paddock.session.host_api.delivery import EventDelivery
+from paddock.session.requester import PendingPrompts, collecting_prompts
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.descriptions import describe_anew
 from paddock.session.state.mirrors import Mirrors
@@ -38,7 +38,7 @@ class EmissionService:
     """Serves one session's workers in what they emit."""
 
     def __init__(
-        self, router: Router, coordinator: HostedCoordinator, mirrors: Mirrors, questions: OpenQuestions
+        self, router: Router, coordinator: HostedCoordinator, mirrors: Mirrors, questions: PendingPrompts
     ) -> None:
         self._router = router
         self._coordinator = coordinator
@@ -58,7 +58,7 @@ class EmissionService:
         hooks = self._coordinator.hooks
         if event == events.PROVIDER_REQUEST:
             self._router.serve(call, self._emit_request(module, payload))
-        elif not Delivery.begin(self._router, hooks, call, event, payload, partial(self._emit, module, hooks.ask)):
+        elif not EventDelivery.begin(self._router, hooks, call, event, payload, partial(self._emit, module, hooks.ask)):
             self._router.serve(call, self._emit(module, hooks.emit_payload, event, payload))
 
     async def collect(self, module: HostedModule, args: Any) -> object:
@@ -86,7 +86,7 @@ class EmissionService:
             module.deny(Denial("emit", event, module.name, grant=module.authority.grant_for("emit", event)))
             return HookResult(action="continue")
         is_gate = event in _GATES
-        budget = module.rates.gates if is_gate else module.rates.events
+        budget = module.rate_limits.gates if is_gate else module.rate_limits.events
         if budget.admits(self._router.now()):
             return None
         reason = f"more than {budget.describe()}"
@@ -105,7 +105,7 @@ class EmissionService:
         self, module: HostedModule, emit: Callable[..., Coroutine[Any, Any, HookResult]], *event: Any
     ) -> Encoded:
         _note_emitter(module)
-        with collecting_questions() as asked:
+        with collecting_prompts() as asked:
             result = await emit(*event)
         if result.action == "ask_user":
             self._questions.note(module.peer, result.approval_prompt, asked)

@@ -25,7 +25,7 @@ class MessageService:
 
     def may_show(self, module: HostedModule) -> bool:
         """Whether a module may show one more message; if it may not, that is noted once."""
-        budget = module.rates.messages
+        budget = module.rate_limits.messages
         if budget.admits(self._now()):
             return True
         if budget.begins_flood:

@@ -23,7 +23,7 @@ _MAX_TARGET: Final = 4096  # characters of a path
 _MAX_TOLD: Final = 10  # denials in a tool's result, which a model may get to read
 
 
-class Refusals:
+class DenialService:
     """Answers for one session; `now` is the loop's time."""
 
     def __init__(self, now: Callable[[], float]) -> None:

@@ -26,15 +26,15 @@ from paddock.session.host_api.approvals import SessionApprovalProvider, offer_pr
 from paddock.session.host_api.cancellation import CancellationService
 from paddock.session.host_api.emissions import LONGEST_WAIT, MAX_NAME, EmissionService, emitter_of
 from paddock.session.host_api.messages import MessageService
-from paddock.session.host_api.refusals import Refusals
+from paddock.session.host_api.refusals import DenialService
 from paddock.session.host_api.state_changes import StateService
 from paddock.session.mount_rules import NameTakenError
 from paddock.session.proxies.function import RegisteredFunction
 from paddock.session.registrations import Registration
-from paddock.session.requester import OpenQuestions
+from paddock.session.requester import PendingPrompts
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
-from paddock.session.state.ownership import Left
+from paddock.session.state.ownership import SharedItem
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.models import ContextInjection, HookResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -79,7 +79,7 @@ class HostService:
     ) -> None:
         self._router = router
         self._mirrors = mirrors
-        self._refusals = Refusals(router.now)
+        self._refusals = DenialService(router.now)
         self._cancellations = CancellationService(coordinator.cancellation, router.now)
         self._messages = MessageService(coordinator, router.now)
         self._values = router.values
@@ -90,9 +90,9 @@ class HostService:
         self._state = StateService(coordinator, router.values.codec, module_of)
         coordinator.on_injection_left_out = self._on_injection_left_out
         self._handlers: dict[int, tuple[Peer, Registration]] = {}
-        self._questions = OpenQuestions()
+        self._questions = PendingPrompts()
         self._emissions = EmissionService(router, coordinator, mirrors, self._questions)
-        self._at_once: dict[int, Callable[[HostedModule, Any], object]] = {
+        self._sync_handlers: dict[int, Callable[[HostedModule, Any], object]] = {
             HostMethod.REGISTER: self._register,
             HostMethod.UNREGISTER: self._unregister_one,
             HostMethod.UNREGISTER_NAME: self._unregister_name,
@@ -106,7 +106,7 @@ class HostService:
             HostMethod.ON_CANCEL: self._on_cancel,
             HostMethod.EXPLAIN: self._refusals.explain,
         }
-        self._in_time: dict[int, Callable[[HostedModule, Any], Coroutine[Any, Any, object]]] = {
+        self._async_handlers: dict[int, Callable[[HostedModule, Any], Coroutine[Any, Any, object]]] = {
             HostMethod.EMIT_AND_COLLECT: self._emissions.collect,
             HostMethod.COLLECT_CONTRIBUTIONS: self._collect_contributions,
             HostMethod.PROCESS_HOOK_RESULT: self._process_hook_result,
@@ -131,19 +131,19 @@ class HostService:
         if method == HostMethod.EMIT:
             self._emissions.serve(call, module, message)
         elif method == HostMethod.REGISTER_CAPABILITY:
-            self._answer_at_once(call, partial(self._register_capability, module, *self._headed(call.peer, message)))
+            self._answer_sync(call, partial(self._register_capability, module, *self._headed(call.peer, message)))
         elif method == HostMethod.EMITTER:
-            self._answer_at_once(call, partial(emitter_of, call))
-        elif method in self._at_once:
+            self._answer_sync(call, partial(emitter_of, call))
+        elif method in self._sync_handlers:
             if method in _OF_OBJECTS:  # which stay handles: what is asked concerns them, not their stand-ins
                 args = self._values.codec.decode(message.body, message.handles)
             else:
                 args = self._values.decode_named(message)
-            self._answer_at_once(call, partial(self._at_once[method], module, args))
-        elif method in self._in_time:
+            self._answer_sync(call, partial(self._sync_handlers[method], module, args))
+        elif method in self._async_handlers:
             is_event = method == HostMethod.EMIT_AND_COLLECT  # whose data holds no objects and no models
             args = self._plain.decode(message.body) if is_event else self._values.decode_named(message)
-            work = self._in_time[method](module, args)
+            work = self._async_handlers[method](module, args)
             self._router.serve(call, self._encoded(call.peer, module, work, is_gathered=method in _GATHERED))
         else:
             raise RemoteProtocolError(f"a request of host method {method}, which there is not")
@@ -205,7 +205,7 @@ class HostService:
 
         return RegisteredFunction(self._router, handle, module, check)
 
-    def _answer_at_once(self, call: IncomingCall, act: Callable[[], object]) -> None:
+    def _answer_sync(self, call: IncomingCall, act: Callable[[], object]) -> None:
         try:
             answer = act()
         except (CallRefusedError, ValueError, TypeError, KeyError, RuntimeError) as exc:
@@ -255,7 +255,7 @@ class HostService:
                 module.authority.check_handler(event)
                 function = self._function(module, handler)
                 number = self._numbered()
-                module.allowance.spend(("handler", number), _weight(module, handler))
+                module.quota.spend(("handler", number), _weight(module, handler))
                 registered = module.register_handler(self._coordinator.hooks, event, priority, name, function)
                 self._handlers[number] = (module.peer, registered)
                 return number
@@ -294,7 +294,7 @@ class HostService:
     def _take_back(self, module: HostedModule, number: int) -> None:
         _, registered = self._handlers.pop(number)
         module.unregister_handler(registered)
-        module.allowance.give_back(("handler", number))
+        module.quota.give_back(("handler", number))
 
     def _list_handlers(self, module: HostedModule, args: Any) -> object:
         match args:
@@ -326,7 +326,7 @@ class HostService:
             case [str() as point, (None | str()) as name, obj]:
                 if max(len(point), len(name or "")) > MAX_NAME:
                     raise ValueError(f"an object is mounted under a name of at most {MAX_NAME} characters")
-                module.allowance.spend(("mount", point, name), _weight(module, obj))
+                module.quota.spend(("mount", point, name), _weight(module, obj))
                 module.mount(self._coordinator, point, name, obj)
                 return
         raise _malformed("a mount")
@@ -334,7 +334,7 @@ class HostService:
     def _unmount(self, module: HostedModule, args: Any) -> object:
         match args:
             case [str() as point, (None | str()) as name]:
-                module.allowance.give_back(("mount", point, name))
+                module.quota.give_back(("mount", point, name))
                 return module.unmount(point, name)
         raise _malformed("an unmount")
 
@@ -344,7 +344,7 @@ class HostService:
                 handle = module.peer.export(object_id)
                 if handle is None:
                     return
-                budget, weight = module.rates.descriptions, check_description(description)
+                budget, weight = module.rate_limits.descriptions, check_description(description)
                 if not budget.admits(self._router.now(), weight):
                     if budget.begins_flood:
                         reason = f"it says more of them anew than {budget.per_second / (1 << 20):g} MiB a second"
@@ -374,7 +374,7 @@ class HostService:
             raise CallRefusedError(
                 Denial("replace the capability", name, module.name, reason="it is the session's own")
             )
-        module.allowance.spend(("capability", name), weight_of(value.body) + _weight(module, *value.handles))
+        module.quota.spend(("capability", name), weight_of(value.body) + _weight(module, *value.handles))
         offered = self._values.decode(value)  # said at once if it is none: later it would be all others' trouble
         module.offer(self._coordinator, name, value)
         # The host calls what it is handed the provider by: another's function would be called with the host's right.
@@ -393,9 +393,9 @@ class HostService:
         if self._keeps_attribute(module, name):
             return
         try:
-            module.allowance.spend(("attribute", name), weight_of(value.body) + _weight(module, *value.handles))
+            module.quota.spend(("attribute", name), weight_of(value.body) + _weight(module, *value.handles))
         except OverLimitError as exc:
-            module.deny(Denial("leave", str(Left("attribute", name)), module.name, reason=str(exc)))
+            module.deny(Denial("leave", str(SharedItem("attribute", name)), module.name, reason=str(exc)))
             self._coordinator.keep_attribute(module.peer, name)
             return
         self._values.decode(value)  # as with a capability
@@ -403,7 +403,7 @@ class HostService:
 
     def _keeps_attribute(self, module: HostedModule, name: str) -> bool:
         """Whether an attribute stays as it is, because it is not the module's to change; the module is told."""
-        refusal = self._coordinator.ownership.refusal(Left("attribute", name), module.authority)
+        refusal = self._coordinator.ownership.refusal(SharedItem("attribute", name), module.authority)
         if refusal is not None:
             module.deny(refusal)
             self._coordinator.keep_attribute(module.peer, name)
@@ -413,7 +413,7 @@ class HostService:
         match args:
             case [str() as name]:
                 if not self._keeps_attribute(module, name):
-                    module.allowance.give_back(("attribute", name))
+                    module.quota.give_back(("attribute", name))
                     self._coordinator.detach_from(module.peer, name)
                 return
         raise _malformed("an attribute's name")
@@ -424,12 +424,12 @@ class HostService:
                 raise ValueError(f"a contributor has a channel and a name of at most {MAX_NAME} characters")
             case [str() as channel, str() as name, (Handle() | HostObject()) as callback]:
                 function = self._function(module, callback)
-                module.allowance.spend(("contributor", self._numbered()), _weight(module, callback))
+                module.quota.spend(("contributor", self._numbered()), _weight(module, callback))
                 module.contribute(self._coordinator, channel, name, function)
                 return
             case [str() as channel, str() as name, _]:
                 # What is no function contributes nothing: asking it fails, which is noted and passed over.
-                module.allowance.spend(("data", self._numbered()), len(channel) + len(name))
+                module.quota.spend(("data", self._numbered()), len(channel) + len(name))
                 self._coordinator.contribute_from(module.peer, channel, name, None)
                 return
         raise _malformed("a contributor")
@@ -444,10 +444,10 @@ class HostService:
         match args:
             case [(Handle() | HostObject()) as handle]:
                 function = self._function(module, handle)
-                module.allowance.spend(("cleanup", self._numbered()), _weight(module, handle))
+                module.quota.spend(("cleanup", self._numbered()), _weight(module, handle))
                 run = partial(self._run_if_alive, module.peer, function)
                 self._coordinator.register_cleanup(
-                    lambda: module.ending.share(module.name, "cleanup functions", run, None)
+                    lambda: module.deadlines.run_within(module.name, "cleanup functions", run, None)
                 )
                 return
         raise _malformed("a cleanup function")
@@ -473,8 +473,8 @@ class HostService:
                 if result.action != "ask_user":
                     return await self._coordinator.process_hook_result(result, event, hook_name)
                 try:
-                    asker = self._questions.take(module.peer, result.approval_prompt)
-                    with open_approval(module, self._router.now(), hook_name, asker):
+                    requester = self._questions.take(module.peer, result.approval_prompt)
+                    with open_approval(module, self._router.now(), hook_name, requester):
                         return await self._coordinator.process_hook_result(result, event, hook_name)
                 except CallRefusedError as error:
                     module.deny(error.denial)
@@ -504,7 +504,7 @@ class HostService:
         match args:
             case [(Handle() | HostObject()) as handle]:
                 function = self._function(module, handle)
-                module.allowance.spend(("on cancel", self._numbered()), _weight(module, handle))
+                module.quota.spend(("on cancel", self._numbered()), _weight(module, handle))
                 self._coordinator.cancellation.on_cancel(partial(self._run_if_alive, module.peer, function))
                 return
         raise _malformed("a callback")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import Denial
-from paddock.session.quota import SharedKeys
-from paddock.session.state.ownership import Left
+from paddock.session.quota import SharedStateQuota
+from paddock.session.state.ownership import SharedItem
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, weight_of
@@ -32,7 +32,7 @@ class StateService:
         self._coordinator = coordinator
         self._codec = codec
         self._module_of = module_of
-        self._keys = SharedKeys("state")
+        self._keys = SharedStateQuota("state")
         coordinator.on_state_written = self._on_written
 
     def patch(self, module: HostedModule, message: Encoded) -> None:
@@ -50,7 +50,7 @@ class StateService:
                     module.peer.charge_weight(sum(map(self._coordinator.state_weight, keys)))
                     self._coordinator.keep_state(module.peer, keys)
                     for key in keys:
-                        module.deny(Denial("leave", str(Left("state", key)), module.name, reason=str(exc)))
+                        module.deny(Denial("leave", str(SharedItem("state", key)), module.name, reason=str(exc)))
                     return
                 module.peer.charge_weight(sum(self._weight(module, key) for key in keys))
                 for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
@@ -61,13 +61,13 @@ class StateService:
     def _weight(self, module: HostedModule, key: Hashable) -> int:
         """Return what a module answers for under a key; of one that it may not change, all: it is sent that again."""
         refused = self._coordinator.refuses_state(key, module.authority)
-        return self._coordinator.state_weight(key) if refused else module.allowance.spent(("state", key))
+        return self._coordinator.state_weight(key) if refused else module.quota.spent(("state", key))
 
     def _on_written(self, origin: Peer | None, key: Hashable, before: int, after: int) -> None:
-        self._keys.written(None if origin is None else self._module_of(origin).allowance, key, before, after)
+        self._keys.written(None if origin is None else self._module_of(origin).quota, key, before, after)
 
 
 def _check(module: HostedModule, changes: list[Change], weight: int) -> None:
     left = [("state", path[0]) for path, value in changes if value]
     replaced = [("state", path[0]) for path, _ in changes if len(path) == 1]
-    module.allowance.check(weight, left, replaced)
+    module.quota.check(weight, left, replaced)

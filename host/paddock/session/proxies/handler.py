@@ -14,7 +14,7 @@ from paddock.rpc.calls import DirectCall, HostCall, IncomingCall, current
 from paddock.rpc.marshal import Values
 from paddock.session.proxies.function import RegisteredFunction
 from paddock.session.proxies.hook import HookProxy, OnFailure
-from paddock.session.shutdown import Ending
+from paddock.session.shutdown import ShutdownDeadlines
 from paddock_sdk.contract import events
 from paddock_sdk.kernel.answer import InvalidAnswerError, read_answer
 from paddock_sdk.kernel.payload import Payload
@@ -32,20 +32,20 @@ class Handler(HookProxy):
         name: str,
         on_failure: OnFailure | None,
         on_question: Callable[[object], None],
-        ending: Ending,
+        deadlines: ShutdownDeadlines,
     ) -> None:
         super().__init__(values, function, name, on_failure, on_question)
-        self._ending = ending
+        self._deadlines = deadlines
 
     def begin(
         self, origin: IncomingCall, event: str, payload: Payload, on_ended: Callable[[DirectCall], None]
     ) -> DirectCall | None:
         """Do what every handler's does, but at the session's end, when the module's time is counted."""
-        return None if self._ending.is_under_way else super().begin(origin, event, payload, on_ended)
+        return None if self._deadlines.is_under_way else super().begin(origin, event, payload, on_ended)
 
     def deliver(self, event: str, payload: Payload, begun: HostCall | None = None) -> Coroutine[Any, Any, object]:
         """Ask the handler, as long as its module has time for that."""
-        if self._ending.is_under_way:
+        if self._deadlines.is_under_way:
             return self._deliver_in_time(event, payload, begun)
         return super().deliver(event, payload, begun)
 
@@ -53,8 +53,8 @@ class Handler(HookProxy):
         ask = partial(super().deliver, event, payload, begun)
         if event != events.SESSION_END or current.get() is not None:
             unheard = self.answer_for(event, "its time is over")
-            return await self._ending.share(self._name, "what others emit", ask, unheard)
-        returned = await self._ending.share(self._name, "session:end", ask, None)
+            return await self._deadlines.run_within(self._name, "what others emit", ask, unheard)
+        returned = await self._deadlines.run_within(self._name, "session:end", ask, None)
         if returned is not None and _ends_the_chain(returned):
             _log.warning("hook `%s` would have kept session:end from others, which counts as continue", self._name)
             return None

@@ -20,7 +20,7 @@ from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer, Place
 from paddock.session.state.cancellation import HostedCancellationToken
 from paddock.session.state.hooks import HostedHooks
 from paddock.session.state.mirrors import MayCall, Mirrors
-from paddock.session.state.ownership import Left, Ownership
+from paddock.session.state.ownership import Ownership, SharedItem
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.models import ContextInjection
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -72,7 +72,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._contributions = 0
         super().__init__(session)
         self.observer = _Broadcast(self)
-        self.hooks.observer = _Heard(self)
+        self.hooks.observer = _SubscriptionBroadcast(self)
         self.cancellation.observer = lambda state: self._tell_cancellation()
         self._shared_state.live = self.session_state
         mirrors.state = _State(self)
@@ -148,7 +148,7 @@ class HostedCoordinator(ModuleCoordinator):
     def offer_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
         """Register a module's capability; its value is only decoded when the host reads it."""
         self._capabilities[name] = value
-        self.ownership.left(Left("capability", name), module, is_live=bool(value.handles))
+        self.ownership.note_left(SharedItem("capability", name), module, is_live=bool(value.handles))
         may_call = _as_given_by(origin, value)
         if is_kept(name):
             may_call = _kept(name, origin, value, may_call)
@@ -163,7 +163,7 @@ class HostedCoordinator(ModuleCoordinator):
     def attach_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
         """Take an attribute that a module attached; its value is only decoded when the host reads it."""
         self._module_attributes[name] = value
-        self.ownership.left(Left("attribute", name), module, is_live=bool(value.handles))
+        self.ownership.note_left(SharedItem("attribute", name), module, is_live=bool(value.handles))
         self._mirrors.put(
             ("attribute", name),
             MirrorSection.ATTRIBUTE,
@@ -174,7 +174,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def detach_from(self, origin: Peer, name: str) -> None:
         """Drop an attribute that a module attached."""
-        self.ownership.gone(Left("attribute", name))
+        self.ownership.gone(SharedItem("attribute", name))
         if self._module_attributes.pop(name, None) is not None:
             gone = self._values.encode([name])
             self._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone, origin=origin)
@@ -211,7 +211,7 @@ class HostedCoordinator(ModuleCoordinator):
         return self._refusal(key, module) is not None
 
     def _refusal(self, key: Hashable, module: Authority) -> Denial | None:
-        return self.ownership.refusal(Left("state", key), module)
+        return self.ownership.refusal(SharedItem("state", key), module)
 
     def _claim_state(self, keys: Collection[Hashable]) -> set[Hashable]:
         """Tell what the application has changed under some keys and nobody was told yet; return which they are."""
@@ -220,7 +220,9 @@ class HostedCoordinator(ModuleCoordinator):
         self._take_state_changes(changes)
         for key in keys:
             if key in state.live and not state.is_known(key):
-                self.ownership.left(Left("state", key), None)  # it cannot be told, so no module can have made it
+                self.ownership.note_left(
+                    SharedItem("state", key), None
+                )  # it cannot be told, so no module can have made it
         return {path[0] for path, _ in changes}
 
     def keep_attribute(self, origin: Peer, name: str) -> None:
@@ -247,7 +249,7 @@ class HostedCoordinator(ModuleCoordinator):
         """Forget a capability, unless another has taken its place."""
         if self._capabilities.get(name) is value:
             del self._capabilities[name]
-            self.ownership.gone(Left("capability", name))
+            self.ownership.gone(SharedItem("capability", name))
             self._mirrors.put(
                 ("capability", name),
                 MirrorSection.CAPABILITY,
@@ -267,7 +269,7 @@ class HostedCoordinator(ModuleCoordinator):
         self.tell_state_changes()
         written = self.ownership.is_written_by_the_application
         state = list(self.session_state.items())  # a list: another thread may be writing to it
-        return {key: _copied(value) for key, value in state if written(Left("state", key))}
+        return {key: _copied(value) for key, value in state if written(SharedItem("state", key))}
 
     def get_capability(self, name: str) -> Any:
         """Return the object offered under `name`, or None."""
@@ -290,7 +292,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def _take_state_changes(self, changes: list[Change]) -> None:
         for path, _ in changes:
-            self.ownership.left(Left("state", path[0]), None)
+            self.ownership.note_left(SharedItem("state", path[0]), None)
         if changes:
             self._tell_state(changes, None)
 
@@ -423,7 +425,7 @@ class _Broadcast:
     def capability(self, name: str, value: Any) -> None:
         values = self._coordinator._values
         message = values.encode(value, share=True)
-        self._coordinator.ownership.left(Left("capability", name), None, is_live=bool(message.handles))
+        self._coordinator.ownership.note_left(SharedItem("capability", name), None, is_live=bool(message.handles))
         if name in _SPAWNING:
             for handle in message.handles:
                 handle.mounted = _SPAWN
@@ -437,11 +439,11 @@ class _Broadcast:
     def attribute(self, name: str, value: Any) -> None:
         values = self._coordinator._values
         message = values.encode(value, share=True)
-        self._coordinator.ownership.left(Left("attribute", name), None, is_live=bool(message.handles))
+        self._coordinator.ownership.note_left(SharedItem("attribute", name), None, is_live=bool(message.handles))
         self._coordinator._mirrors.put(("attribute", name), MirrorSection.ATTRIBUTE, _headed(values, name, message))
 
     def attribute_deleted(self, name: str) -> None:
-        self._coordinator.ownership.gone(Left("attribute", name))
+        self._coordinator.ownership.gone(SharedItem("attribute", name))
         gone = self._coordinator._values.encode([name])
         self._coordinator._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
 
@@ -449,14 +451,14 @@ class _Broadcast:
         self._coordinator._contributions += 1
         number = self._coordinator._contributions
         self._coordinator.put(
-            ("contributor", number), MirrorSection.CONTRIBUTOR, [channel, name, callback, number], may_call=nobody
+            ("contributor", number), MirrorSection.CONTRIBUTOR, [channel, name, callback, number], may_call=allow_none
         )
 
     def cleanup(self, fn: Any) -> None:
         """Keep it to the host: cleanups are run here, in one order."""
 
 
-class _Heard:
+class _SubscriptionBroadcast:
     """Tells the workers which events are heard at all."""
 
     def __init__(self, coordinator: HostedCoordinator) -> None:
@@ -472,7 +474,7 @@ class _Heard:
         coordinator._mirrors.drop(("heard", event), MirrorSection.HEARD, coordinator._values.encode([event, False]))
 
 
-def nobody(peer: Peer) -> bool:
+def allow_none(peer: Peer) -> bool:
     """Let workers see what they may not call."""
     return False
 
@@ -485,7 +487,7 @@ def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
     own = [handle for handle in value.handles if isinstance(handle, Handle) and handle.owner is origin]
     others = [handle for handle in value.handles if handle not in own]
     if any(handle.mounted is None and not origin.may_give(handle, origin) for handle in others):
-        return nobody
+        return allow_none
     places = [handle.mounted for handle in others if handle.mounted is not None]
     return lambda peer: all(
         (*(peer.may_reach(handle) for handle in others), *(peer.authority.may_call(*place) for place in places))

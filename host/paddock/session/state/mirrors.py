@@ -62,7 +62,7 @@ class State(Protocol):
         ...
 
 
-def everyone(peer: Peer) -> bool:
+def allow_all(peer: Peer) -> bool:
     """Let every worker call what it is shown."""
     return True
 
@@ -118,7 +118,7 @@ class Mirrors:
         change: Encoded,
         *,
         origin: Peer | None = None,
-        may_call: MayCall = everyone,
+        may_call: MayCall = allow_all,
     ) -> None:
         """Write down the state under `key`, and tell everyone but its origin."""
         entry = _Entry(section, change, may_call)
@@ -132,7 +132,7 @@ class Mirrors:
         if self._entries.pop(key, None) is not None:
             for peer in self._those_to_tell(section, origin):
                 if not peer.channel.drop_new(key):
-                    self._tell_one(peer, key, _Entry(section, change, everyone))
+                    self._tell_one(peer, key, _Entry(section, change, allow_all))
 
     def change_state(
         self, changes: list[Change], message: Encoded, new: Collection[Hashable], origin: Peer | None
@@ -142,7 +142,7 @@ class Mirrors:
             self._note_own(origin, changes)
         for peer in self._those_to_tell(MirrorSection.STATE, origin):
             if not peer.channel.is_behind:
-                self._tell_one(peer, (), _Entry(MirrorSection.STATE, message, everyone))
+                self._tell_one(peer, (), _Entry(MirrorSection.STATE, message, allow_all))
                 continue
             for change in changes:
                 name = change[0][0]
@@ -181,11 +181,11 @@ class Mirrors:
             latest.is_whole = True
             peer.channel.keep(("state", name), latest, is_new=is_new)
         else:
-            self._tell_one(peer, (), _Entry(MirrorSection.STATE, change, everyone))
+            self._tell_one(peer, (), _Entry(MirrorSection.STATE, change, allow_all))
 
     def tell_again(self, peer: Peer, key: Key, section: MirrorSection, otherwise: Encoded) -> None:
         """Tell a worker what it may not change, as it is: the state under `key`, or `otherwise` if there is none."""
-        self._tell_one(peer, key, self._entries.get(key) or _Entry(section, otherwise, everyone))
+        self._tell_one(peer, key, self._entries.get(key) or _Entry(section, otherwise, allow_all))
 
     def _those_to_tell(self, section: MirrorSection, origin: Peer | None) -> Iterator[Peer]:
         for peer in self._peers:

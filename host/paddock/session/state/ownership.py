@@ -20,7 +20,7 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")  # what stands 
 _APPLICATION: Final = "the application"
 
 
-class Left(NamedTuple):
+class SharedItem(NamedTuple):
     """A thing that is left for everyone: of which sort, and under which name or key."""
 
     sort: Literal["capability", "attribute", "state"]
@@ -34,10 +34,10 @@ class Ownership:
     """Who left what for everyone in one session; the application is None."""
 
     def __init__(self) -> None:
-        self._live: dict[Left, Authority | None] = {}
-        self._written: set[Left] = set()  # by the application, whatever is there by now
+        self._live: dict[SharedItem, Authority | None] = {}
+        self._written: set[SharedItem] = set()  # by the application, whatever is there by now
 
-    def left(self, thing: Left, by: Authority | None, *, is_live: bool = False) -> None:
+    def note_left(self, thing: SharedItem, by: Authority | None, *, is_live: bool = False) -> None:
         """Take note that something was left, in the place of what was there before."""
         if is_live:
             self._live[thing] = by
@@ -46,19 +46,19 @@ class Ownership:
         if by is None and thing.sort != "capability":
             self._written.add(thing)
 
-    def gone(self, thing: Left) -> None:
+    def gone(self, thing: SharedItem) -> None:
         """Take note that something is there no more."""
         self._live.pop(thing, None)
 
-    def owner_of(self, thing: Left) -> Authority | None:
+    def owner_of(self, thing: SharedItem) -> Authority | None:
         """Return the module that left a live object, None for the application or nothing."""
         return self._live.get(thing)
 
-    def is_written_by_the_application(self, thing: Left) -> bool:
+    def is_written_by_the_application(self, thing: SharedItem) -> bool:
         """Whether the application ever wrote it."""
         return thing in self._written
 
-    def refusal(self, thing: Left, module: Authority) -> Denial | None:
+    def refusal(self, thing: SharedItem, module: Authority) -> Denial | None:
         """Return why a module may not put something else in the place of what is there, None if it may."""
         owner = self._owner_against(thing, module)
         if owner is None or module.replaces(thing.name):
@@ -69,7 +69,7 @@ class Ownership:
         operation = "change" if thing.sort == "state" else "replace"
         return Denial(operation, str(thing), module.name, grant=grant, reason=f"it belongs to {owner}")
 
-    def _owner_against(self, thing: Left, module: Authority) -> str | None:
+    def _owner_against(self, thing: SharedItem, module: Authority) -> str | None:
         if thing in self._live:
             owner = self._live[thing]
             if owner is None:

@@ -42,17 +42,17 @@ def plan_of(parent: SessionPlan, agent: Agent | None, request: SpawnRequest) -> 
     tools = tuple(entry for entry in tools if entry.path in own or may_guard(entry) or request.tools.admits(entry))
     hooks = tuple(entry for entry in hooks if entry.path in own or may_guard(entry) or request.hooks.admits(entry))
     told = {path: dict(config) for path, config in parent.told.items()}
-    passed_on = request.passed_on
-    if passed_on.orchestrator_config:
-        told[orchestrator.path] = merged(told.get(orchestrator.path, {}), passed_on.orchestrator_config)
+    payload = request.payload
+    if payload.orchestrator_config:
+        told[orchestrator.path] = merged(told.get(orchestrator.path, {}), payload.orchestrator_config)
     choice = preferred(providers, request.preferences)
     if choice is not None:
         told[choice[0].path] = merged(told.get(choice[0].path, {}), choice[1])
-    raw = _configuration(parent.raw, {} if agent is None else agent.raw, passed_on.metadata)
+    raw = _configuration(parent.raw, {} if agent is None else agent.raw, payload.metadata)
     raw["session"] |= {"orchestrator": _shown(orchestrator, told), "context": _shown(context, told)}
     for section, entries in (("providers", providers), ("tools", tools), ("hooks", hooks)):
         raw[section] = [_shown(entry, told) for entry in entries]
-    lasting = parent.passed_on + passed_on.lasting
+    lasting = parent.passed_on + payload.lasting
     return SessionPlan(raw, orchestrator, context, providers, tools, hooks, told, lasting)
 
 

@@ -16,7 +16,7 @@ _PREFIXES: Final = {"tools": ("tool-",), "hooks": ("hooks-", "hook-")}
 
 
 @dataclass(frozen=True, slots=True)
-class Inheritance:
+class InheritedModules:
     """`only` are the names of what is inherited, None for all; `without` those of what is not, whatever `only` says."""
 
     section: Literal["tools", "hooks"]

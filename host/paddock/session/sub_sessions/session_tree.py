@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Final
 
-from paddock.authorization.authorizer import Cleared
+from paddock.authorization.authorizer import AuthorizedModule
 from paddock.plan.model import Agent
 from paddock.plan.units import size_text
 from paddock.session.machinery import SessionResources
@@ -28,7 +28,7 @@ _AGENT_IN_ID: Final = 64  # characters of an agent's name in the ids of its sess
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9.-]+", re.ASCII)
 
 
-class Family:
+class SessionTree:
     """The sub-sessions of one application's session.
 
     `cleared` is what was decided of each entry, by its place in the plan.
@@ -38,7 +38,7 @@ class Family:
         self,
         first: str,
         session_resources: SessionResources,
-        cleared: Mapping[str, Cleared],
+        authorized: Mapping[str, AuthorizedModule],
         agents: Mapping[str, Agent],
         *,
         depth_max: int = _DEPTH_MAX,
@@ -46,7 +46,7 @@ class Family:
         kept_max: int = _KEPT_MAX,
     ) -> None:
         self.session_resources = session_resources
-        self.cleared = cleared
+        self.authorized = authorized
         self._first = first
         self._agents = agents
         self._depth_max = depth_max

@@ -19,7 +19,7 @@ _PER_VALUE: Final = 128  # more than Python takes for a number, or for a list or
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOn:
+class SpawnPayload:
     """One checked gift; `lasting` is about how many bytes of memory all of it but the conversation takes."""
 
     orchestrator_config: dict[str, Any] = field(default_factory=dict)

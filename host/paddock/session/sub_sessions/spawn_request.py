@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
-from paddock.session.sub_sessions.inheritance import Inheritance
+from paddock.session.sub_sessions.inheritance import InheritedModules
 from paddock.session.sub_sessions.provider_preference import ProviderPreference
-from paddock.session.sub_sessions.spawn_payload import PassedOn
+from paddock.session.sub_sessions.spawn_payload import SpawnPayload
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,511}", re.ASCII)
 _MAX_PREFERENCES: Final = 100
@@ -26,9 +26,9 @@ class SpawnRequest:
     agent: str
     instruction: str
     id: str | None
-    tools: Inheritance
-    hooks: Inheritance
-    passed_on: PassedOn
+    tools: InheritedModules
+    hooks: InheritedModules
+    payload: SpawnPayload
     preferences: tuple[ProviderPreference, ...]
     self_delegation_depth: int
 
@@ -41,7 +41,7 @@ class SpawnRequest:
         sub_session_id: object,
         tool_inheritance: object,
         hook_inheritance: object,
-        passed_on: PassedOn,
+        payload: SpawnPayload,
         provider_preferences: object,
         self_delegation_depth: object,
     ) -> Self:
@@ -63,9 +63,9 @@ class SpawnRequest:
             agent=text("agent_name", agent_name),
             instruction=text("instruction", instruction),
             id=None if sub_session_id is None else checked_id(sub_session_id),
-            tools=Inheritance.read("tools", tool_inheritance),
-            hooks=Inheritance.read("hooks", hook_inheritance),
-            passed_on=passed_on,
+            tools=InheritedModules.read("tools", tool_inheritance),
+            hooks=InheritedModules.read("hooks", hook_inheritance),
+            payload=payload,
             preferences=tuple(map(ProviderPreference.read, preferences)),
             self_delegation_depth=depth,
         )

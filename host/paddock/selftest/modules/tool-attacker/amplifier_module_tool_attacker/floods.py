@@ -88,13 +88,13 @@ def _begun(host: str, port: int) -> socket.socket:
 def _asked_without_end(name: str, server: tuple[str, int], seconds: float) -> str:
     sent, deadline = 0, time.monotonic() + seconds
     rest = b"".join(bytes([len(label)]) + label for label in name.encode().split(b".")) + b"\0\0\1\0\1"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.connect(server)
-        asker.setblocking(False)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
+        requester.connect(server)
+        requester.setblocking(False)
         while time.monotonic() < deadline:
             label = b"%d" % sent
             query = struct.pack(">HHHHHH", sent & 0xFFFF, 0x100, 1, 0, 0, 0) + bytes([len(label)]) + label + rest
             with contextlib.suppress(OSError):
-                asker.send(query)
+                requester.send(query)
                 sent += 1
     return f"{sent} lookups"

@@ -356,12 +356,12 @@ def _looked_up(name: str, host: str, port: int) -> str:
     """Ask a server for the address of a name."""
     question = b"".join(bytes([len(label)]) + label for label in name.encode().split(b"."))
     query = struct.pack(">HHHHHH", 7, 0x100, 1, 0, 0, 0) + question + b"\0\0\1\0\1"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.settimeout(_TIDE)
-        asker.connect((host, port))
-        asker.send(query)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
+        requester.settimeout(_TIDE)
+        requester.connect((host, port))
+        requester.send(query)
         try:
-            reply = asker.recv(512)
+            reply = requester.recv(512)
         except TimeoutError:
             return "somebody listens to it"
     code = reply[3] & 0xF
