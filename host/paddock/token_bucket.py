@@ -7,7 +7,7 @@ over it is one flood, however long it goes on, until the bucket has had the time
 from __future__ import annotations
 
 
-class Budget:
+class TokenBucket:
     """A bucket that holds `at_once` tokens and gains `per_second`; it begins full."""
 
     __slots__ = ("_since", "_tokens", "at_once", "per_second", "refused")

@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 
 
 def test_so_much_is_admitted_at_once_and_the_rest_as_time_goes_by() -> None:
-    budget = Budget(per_second=2, at_once=3)
+    budget = TokenBucket(per_second=2, at_once=3)
     assert [budget.admits(100.0) for _ in range(4)] == [True, True, True, False]
     assert [budget.admits(100.5), budget.admits(100.5)] == [True, False]
     assert [budget.admits(200.0) for _ in range(4)] == [True, True, True, False]
 
 
 def test_what_takes_several_tokens_waits_for_as_many() -> None:
-    budget = Budget(per_second=2, at_once=10)
+    budget = TokenBucket(per_second=2, at_once=10)
     assert [budget.admits(0.0, 6.0), budget.admits(0.0, 6.0), budget.admits(1.0, 6.0)] == [True, False, True]
 
 
 def test_what_is_owed_is_paid_by_time_and_admits_nothing_before() -> None:
-    budget = Budget(per_second=2, at_once=10)
+    budget = TokenBucket(per_second=2, at_once=10)
     assert budget.owe(0.0, 6.0) == 0.0
     assert budget.owe(0.0, 10.0) == 3.0
     assert budget.owe(1.0, 2.0) == 3.0
@@ -31,21 +31,21 @@ def test_what_is_owed_is_paid_by_time_and_admits_nothing_before() -> None:
 
 
 def test_a_flood_is_one_until_the_bucket_has_had_the_time_to_fill_up_again() -> None:
-    budget = Budget(per_second=1, at_once=2)
+    budget = TokenBucket(per_second=1, at_once=2)
     times = (0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 60.0, 60.0, 60.0, 60.0)
     begun = [budget.begins_flood for now in times if not budget.admits(now)]
     assert begun == [True, False, False, False, True, False]
 
 
 def test_it_says_its_bounds_as_people_do() -> None:
-    assert Budget(per_second=0.5, at_once=30).describe() == "30 at once and 0.5 a second"
+    assert TokenBucket(per_second=0.5, at_once=30).describe() == "30 at once and 0.5 a second"
 
 
 @given(st.lists(st.floats(0, 10), max_size=60), st.floats(0.1, 10), st.integers(1, 10))
 def test_no_more_is_admitted_than_was_there_and_has_come_since(
     pauses: list[float], per_second: float, at_once: int
 ) -> None:
-    budget, now, admitted = Budget(per_second, at_once), 0.0, 0
+    budget, now, admitted = TokenBucket(per_second, at_once), 0.0, 0
     for pause in pauses:
         now += pause
         admitted += budget.admits(now)
@@ -54,5 +54,5 @@ def test_no_more_is_admitted_than_was_there_and_has_come_since(
 
 @pytest.mark.parametrize("now", [0.0, 1e9])
 def test_it_begins_full_whatever_the_clock_says(now: float) -> None:
-    budget = Budget(per_second=1, at_once=2)
+    budget = TokenBucket(per_second=1, at_once=2)
     assert [budget.admits(now) for _ in range(3)] == [True, True, False]

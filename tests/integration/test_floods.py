@@ -19,7 +19,7 @@ from paddock.rpc import channel
 from paddock.rpc import fan_in as gathering
 from paddock.session import module as hosted_module
 from paddock.session.rates import ModuleRateLimits
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 
 _FLOODER = (
     RAW_WIRE
@@ -104,8 +104,8 @@ class _Impatient(ModuleRateLimits):
 
     def __init__(self, kind: Kind) -> None:
         super().__init__(kind)
-        self.work = Budget(per_second=12_500, at_once=50_000)
-        self.answers = Budget(per_second=12_500, at_once=50_000)
+        self.work = TokenBucket(per_second=12_500, at_once=50_000)
+        self.answers = TokenBucket(per_second=12_500, at_once=50_000)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from paddock.authoring.trial_context import Booth
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import AuthorizedModule, Authorizer
 from paddock.plan.model import EntryPlace, ModuleEntry
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Handle
 from paddock.session.machinery import SessionResources
 from paddock.session.runtime import SessionRuntime
@@ -97,11 +97,11 @@ class ModuleSandbox:
         Raises:
             PaddockError: it cannot be.
         """
-        with self._portal.wrap_async_context_manager(self._mounted()) as (coordinator, values):
+        with self._portal.wrap_async_context_manager(self._mounted()) as (coordinator, marshaller):
             cleanup = _Once(self._portal, coordinator)
             try:
                 yield MountedModule(
-                    self._portal.call(self._object, coordinator, values),
+                    self._portal.call(self._object, coordinator, marshaller),
                     _Elsewhere(coordinator, self._portal),
                     cleanup if coordinator.has_cleanups else None,
                 )
@@ -130,15 +130,15 @@ class ModuleSandbox:
             yield session_resources, authorization.modules[0]
 
     @asynccontextmanager
-    async def _mounted(self) -> AsyncIterator[tuple[_Coordinator, Values]]:
+    async def _mounted(self) -> AsyncIterator[tuple[_Coordinator, Marshaller]]:
         async with SessionRuntime(self._session_resources) as session_runtime:
             session = SimpleNamespace(session_id="test-session", parent_id=None, config=dict(_CONFIG))
-            coordinator = _Coordinator(session, session_runtime.values, session_runtime.mirrors)
+            coordinator = _Coordinator(session, session_runtime.marshaller, session_runtime.mirrors)
             session_runtime.bind(coordinator)
             await session_runtime.start(self._authorized)
-            yield coordinator, session_runtime.values
+            yield coordinator, session_runtime.marshaller
 
-    def _object(self, coordinator: HostedCoordinator, values: Values) -> Any:
+    def _object(self, coordinator: HostedCoordinator, marshaller: Marshaller) -> Any:
         """Return a stand-in for what was mounted that calls it with what it is given, also where a session would not.
 
         An orchestrator of a session finds what it works with in its worker; one under test is handed it.
@@ -149,9 +149,9 @@ class ModuleSandbox:
             found = next(iter(found.values()), None)
         if found is None:
             return None
-        handle = values.handle_of(found)
+        handle = marshaller.handle_of(found)
         assert isinstance(handle, Handle)  # nothing but the module mounts anything here
-        return stand_in(handle.description(values.codec), 0, _Caller(self._portal, values, handle))
+        return stand_in(handle.description(marshaller.codec), 0, _Caller(self._portal, marshaller, handle))
 
 
 class _Coordinator(HostedCoordinator):
@@ -180,9 +180,9 @@ class _Once:
 class _Caller:
     """The way from a test to an object of the module's."""
 
-    def __init__(self, portal: BlockingPortal, values: Values, handle: Handle) -> None:
+    def __init__(self, portal: BlockingPortal, marshaller: Marshaller, handle: Handle) -> None:
         self._portal = portal
-        self._values = values
+        self._marshaller = marshaller
         self._handle = handle
 
     async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
@@ -203,13 +203,13 @@ class _Caller:
     # Values are encoded and decoded on the host's loop alone: here, on whichever asks for what these return.
 
     async def _items(self, method: int, value: object) -> AsyncIterator[Any]:
-        message = self._values.encode(value, share=True)
-        async for item in self._values.router.host_calls.stream(self._handle, method, message):
-            yield self._values.decode(item)
+        message = self._marshaller.encode(value, share=True)
+        async for item in self._marshaller.router.host_calls.stream(self._handle, method, message):
+            yield self._marshaller.decode(item)
 
     async def _call(self, method: int, value: object) -> Any:
-        message = self._values.encode(value, share=True)  # what a test hands over, it means to
-        return await self._values.router.host_calls.call_value(self._handle, method, message)
+        message = self._marshaller.encode(value, share=True)  # what a test hands over, it means to
+        return await self._marshaller.router.host_calls.call_value(self._handle, method, message)
 
 
 class _Elsewhere:

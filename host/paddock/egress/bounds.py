@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class EgressLimits:
     """Numbers far above what any known client needs, and far below what would hold up the host."""
 
     connections: int = 64

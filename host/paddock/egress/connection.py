@@ -15,20 +15,20 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from paddock.egress.connection_record import Way
-from paddock.egress.context import Outlet
+from paddock.egress.connection_record import Route
+from paddock.egress.context import EgressContext
 from paddock.egress.dialer import DialError
-from paddock.egress.first_bytes import Opening, opening_of
+from paddock.egress.first_bytes import ClientProtocol, client_protocol_of
 from paddock.egress.http.exchange import AnswerError
-from paddock.egress.http.relay import Errand, HttpRelay, plain_answer
+from paddock.egress.http.relay import ForwardTarget, HttpRelay, plain_answer
 from paddock.egress.http.request_head import HTTP_PORT, HTTPS_PORT, BadRequestError, RequestHead, split_target
-from paddock.egress.idle_timeout import IdleError, ends_when_idle
+from paddock.egress.idle_timeout import IdleError, idle_timeout
 from paddock.egress.refusal import RefusedError
 from paddock.egress.relay import Relay
 from paddock.egress.stream import SocketStream, Stream, receive_more, why
 from paddock.egress.tls.client_hello import ClientHelloError, read_client_hello
 from paddock.egress.tls.stream import TlsStream
-from paddock.egress.upstream import Link
+from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
@@ -36,43 +36,49 @@ _UNRECOGNIZED_NAME: Final = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal alert, wh
 _ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
-class Passage:
+class ProxiedConnection:
     """A connection of `client`, which it ends, to `destination`.
 
     `is_tunnel` says that the client asked for it by CONNECT, and waits for the answer.
     """
 
     def __init__(
-        self, outlet: Outlet, client: SocketStream, destination: Destination, way: Way, *, is_tunnel: bool = False
+        self,
+        egress_context: EgressContext,
+        client: SocketStream,
+        destination: Destination,
+        way: Route,
+        *,
+        is_tunnel: bool = False,
     ) -> None:
-        self._outlet = outlet
+        self._egress_context = egress_context
         self._client = client
         self._destination = destination
         self._is_tunnel = is_tunnel
-        self._keys = outlet.keys_for(destination)
-        self._record = outlet.record(way)
+        self._keys = egress_context.keys_for(destination)
+        self._record = egress_context.record(way)
         self._is_public = False  # whether nothing but `public` allows it
         self._is_encrypted = False  # towards the client, by the host
-        self._opening_seen: Opening | None = None
+        self._opening_seen: ClientProtocol | None = None
 
     async def run(self, received: bytes = b"") -> None:
         """Carry it to its end, and record it; `received` is what came of the client already."""
         try:
-            rule = self._outlet.rule_for(self._destination)
+            rule = self._egress_context.rule_for(self._destination)
             self._is_public = rule.is_public
             self._record.goes_to(self._destination, rule)
             await self._carry(received)
             self._client.close()
         except RefusedError as refused:
-            await self._part_refused(refused, self.deny(refused))
+            await self._close_refused(refused, self.deny(refused))
         except DialError as error:
             self._record.end("failed", error.reason)
             if self._is_tunnel:
-                await self._client.part(plain_answer(504 if error.timed_out else 502, f"{error.reason}\n"))
+                await self._client.close_gracefully(plain_answer(504 if error.timed_out else 502, f"{error.reason}\n"))
         except AnswerError as error:
             self._record.end("failed", error.reason)
             if error.status is not None:
-                await self._client.part()
+                await self._client.close_gracefully()
         except IdleError:
             self._record.end("idle")
         except OSError as error:
@@ -87,7 +93,7 @@ class Passage:
     def subject(self) -> str:
         return self._destination.text
 
-    def judge(self, head: RequestHead) -> Errand:
+    def judge(self, head: RequestHead) -> ForwardTarget:
         """Return what a request asks for, if it asks for it at the destination."""
         if head.method == b"CONNECT":
             raise BadRequestError("a request for a tunnel to something that is no proxy")
@@ -96,18 +102,18 @@ class Passage:
         for other in (named, asked[0] if asked is not None else None):
             if other is not None and other != self._destination:
                 raise self._names_another(other)
-        return Errand(self._destination, head.target if asked is None else asked[1])
+        return ForwardTarget(self._destination, head.target if asked is None else asked[1])
 
-    async def open(self, destination: Destination) -> Link:
+    async def open(self, destination: Destination) -> UpstreamConnection:
         """Return a connection to the destination, a new one each time."""
         if self._record.address:  # the record is that of the connection before this one
             self._record = self._record.next()
-        return await self._outlet.open(destination, self._record, encrypted=self._is_encrypted)
+        return await self._egress_context.open(destination, self._record, encrypted=self._is_encrypted)
 
     def deny(self, refused: RefusedError) -> Denial:
         """Tell of a refusal, and record it."""
         self._record.end("refused", refused.reason)
-        return self._outlet.deny(refused)
+        return self._egress_context.deny(refused)
 
     # -- what is said ----------------------------------------------------------------------------
 
@@ -118,8 +124,8 @@ class Passage:
                 opening, first = await self._opening(received)
             await self._put_in_keys(opening, first)
             return
-        link = await self._outlet.open(self._destination, self._record)
-        relay = Relay(self._client.sock, link.below.sock, self._record, link.below.rates)
+        upstream = await self._egress_context.open(self._destination, self._record)
+        relay = Relay(self._client.sock, upstream.below.sock, self._record, upstream.below.rates)
         try:
             await self._greet()
             if not self._is_public:
@@ -127,33 +133,33 @@ class Passage:
             async with self._not_idle():
                 opening, first = await self._opening(received)
             self._refuse_the_unexpected(opening)
-            if opening is Opening.HTTP:
+            if opening is ClientProtocol.HTTP:
                 relay.stop()
-                await self._pass_on_requests(first, link)
+                await self._pass_on_requests(first, upstream)
                 return
-            if opening is Opening.TLS:
+            if opening is ClientProtocol.TLS:
                 first = await self._checked_hello(first)
-            self._record.protocol = "tls" if opening is Opening.TLS else "raw"
+            self._record.protocol = "tls" if opening is ClientProtocol.TLS else "raw"
             async with self._not_idle():
                 await relay.run(first)
-            link.end("ended")
+            upstream.end("ended")
         finally:
             relay.stop()
-            link.drop()
+            upstream.drop()
 
     def _not_idle(self) -> AbstractAsyncContextManager[None]:
-        return ends_when_idle(lambda: self._record.up + self._record.down, self._outlet.bounds.idle_seconds)
+        return idle_timeout(lambda: self._record.up + self._record.down, self._egress_context.bounds.idle_seconds)
 
     async def _greet(self) -> None:
         if self._is_tunnel:
             await self._client.send(_ESTABLISHED)
             self._is_tunnel = False
 
-    async def _opening(self, received: bytes) -> tuple[Opening | None, bytes]:
+    async def _opening(self, received: bytes) -> tuple[ClientProtocol | None, bytes]:
         """Return what the client speaks, and what it has said; None if it says nothing."""
         data = received or await self._client.receive()
         async with self._in_time("what it speaks"):
-            while (opening := opening_of(data)) is None and data:
+            while (opening := client_protocol_of(data)) is None and data:
                 more = await receive_more(self._client)
                 if not more:
                     raise self._refused("the client ended before it was clear what it speaks")
@@ -161,12 +167,12 @@ class Passage:
         self._opening_seen = opening
         return opening, data
 
-    def _refuse_the_unexpected(self, opening: Opening | None) -> None:
-        if opening is Opening.HTTP and self._record.down:
+    def _refuse_the_unexpected(self, opening: ClientProtocol | None) -> None:
+        if opening is ClientProtocol.HTTP and self._record.down:
             raise self._refused("the destination spoke before the request")
         if not isinstance(self._destination.host, str) or (opening is None and not self._is_public):
             return
-        expected = {HTTPS_PORT: Opening.TLS, HTTP_PORT: Opening.HTTP}.get(self._destination.port, opening)
+        expected = {HTTPS_PORT: ClientProtocol.TLS, HTTP_PORT: ClientProtocol.HTTP}.get(self._destination.port, opening)
         if expected is not None and opening is not expected:
             raise self._refused(f"only {expected.name} is spoken at port {self._destination.port}")
 
@@ -192,19 +198,21 @@ class Passage:
             raise self._names_another(Destination(hello.server_name, self._destination.port))
         return data
 
-    async def _pass_on_requests(self, first: bytes, link: Link | None, client: Stream | None = None) -> None:
+    async def _pass_on_requests(
+        self, first: bytes, upstream: UpstreamConnection | None, client: Stream | None = None
+    ) -> None:
         self._record.protocol = "inject" if self._keys else "http"
-        await HttpRelay(client or self._client, self._client, self, self._outlet, link).run(first)
+        await HttpRelay(client or self._client, self._client, self, self._egress_context, upstream).run(first)
 
-    async def _put_in_keys(self, opening: Opening | None, first: bytes) -> None:
+    async def _put_in_keys(self, opening: ClientProtocol | None, first: bytes) -> None:
         if opening is None:
             return
         self._refuse_the_unexpected(opening)
-        if opening is Opening.TLS:
+        if opening is ClientProtocol.TLS:
             client = await self._ended_tls(await self._checked_hello(first))
             self._is_encrypted = True
             await self._pass_on_requests(b"", None, client)
-        elif opening is Opening.OTHER:
+        elif opening is ClientProtocol.OTHER:
             raise self._refused("a key is put in here, which only works in HTTP")
         elif isinstance(self._destination.host, str) or not self._destination.host.is_loopback:
             raise self._refused("a key is put in here, and would leave the machine unencrypted")
@@ -212,7 +220,7 @@ class Passage:
             await self._pass_on_requests(first, None)
 
     async def _ended_tls(self, first: bytes) -> TlsStream:
-        authority = self._outlet.authority
+        authority = self._egress_context.authority
         assert authority is not None  # there are keys
         context = authority.context_for(self._destination.host)
         try:
@@ -225,7 +233,7 @@ class Passage:
 
     @asynccontextmanager
     async def _in_time(self, what: str) -> AsyncIterator[None]:
-        seconds = self._outlet.bounds.head_seconds
+        seconds = self._egress_context.bounds.head_seconds
         try:
             async with asyncio.timeout(seconds) as timeout:
                 yield
@@ -240,14 +248,16 @@ class Passage:
     def _names_another(self, other: Destination) -> RefusedError:
         """Return the refusal of a connection that says it is for another host than it goes to."""
         reason = f"the connection is one to {self._destination.text}"
-        is_granted = self._outlet.rules.rule_for(other) is not None
+        is_granted = self._egress_context.rules.rule_for(other) is not None
         return RefusedError(other.text, reason, lacks=[] if is_granted else [other.text])
 
-    async def _part_refused(self, refused: RefusedError, denial: Denial) -> None:
+    async def _close_refused(self, refused: RefusedError, denial: Denial) -> None:
         """Tell the client in the words of what it speaks, if it was not told."""
         if self._is_tunnel:
-            await self._client.part(plain_answer(refused.status or 403, f"{denial.describe()}\n{denial.hint}\n"))
+            await self._client.close_gracefully(
+                plain_answer(refused.status or 403, f"{denial.describe()}\n{denial.hint}\n")
+            )
         elif self._record.protocol in ("http", "inject"):
-            await self._client.part()
-        elif self._opening_seen is Opening.TLS:
-            await self._client.part(_UNRECOGNIZED_NAME)
+            await self._client.close_gracefully()
+        elif self._opening_seen is ClientProtocol.TLS:
+            await self._client.close_gracefully(_UNRECOGNIZED_NAME)

@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 
-Way = Literal["direct", "proxy"]
+Route = Literal["direct", "proxy"]
 Spoken = Literal["", "tls", "http", "raw", "inject"]
 Outcome = Literal["ended", "refused", "failed", "idle", "cut"]
 
@@ -29,7 +29,7 @@ class Recorder(Protocol):
 class ConnectionRecord:
     """The record of one connection of a module."""
 
-    def __init__(self, recorder: Recorder, module: str, way: Way) -> None:
+    def __init__(self, recorder: Recorder, module: str, way: Route) -> None:
         self.destination = ""
         self.address = ""
         self.rule = ""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from paddock.egress.bounds import Bounds
-from paddock.egress.connection_record import ConnectionRecord, Recorder, Way
+from paddock.egress.bounds import EgressLimits
+from paddock.egress.connection_record import ConnectionRecord, Recorder, Route
 from paddock.egress.dialer import Dialer, DialError, Resolver
-from paddock.egress.injection import Injection, Keys, keys_for
+from paddock.egress.injection import InjectedKeys, Injection, keys_for
 from paddock.egress.neighbours import Neighbourhood
 from paddock.egress.public_rates import PublicRates
 from paddock.egress.refusal import RefusedError, not_granted
@@ -22,7 +22,7 @@ from paddock.egress.rules import NetRules
 from paddock.egress.stream import SocketStream, Stream
 from paddock.egress.tls.stream import TlsStream
 from paddock.egress.token_bucket import Budget
-from paddock.egress.upstream import Link
+from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paddock.egress.tls.certificate_authority import CertificateAuthority
 
 
-class Outlet:
+class EgressContext:
     """The way out of one module."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Outlet:
         resolve: Resolver,
         neighbours: Neighbourhood | None,
         upstream_tls: ssl.SSLContext | None,
-        bounds: Bounds,
+        bounds: EgressLimits,
         line: Callable[[Sequence[str]], str],
     ) -> None:
         self.module = module
@@ -60,11 +60,11 @@ class Outlet:
         self._given_tls = upstream_tls
         self._line = line
 
-    def record(self, way: Way) -> ConnectionRecord:
+    def record(self, way: Route) -> ConnectionRecord:
         """Return the record of a connection that begins now."""
         return ConnectionRecord(self._recorder, self.module, way)
 
-    def keys_for(self, destination: Destination) -> Keys:
+    def keys_for(self, destination: Destination) -> InjectedKeys:
         """Return what is to be put into requests for a destination."""
         return keys_for(destination, self._injections)
 
@@ -97,7 +97,9 @@ class Outlet:
             self.on_denial(refused.denial)
         return refused.denial
 
-    async def open(self, destination: Destination, record: ConnectionRecord, *, encrypted: bool = False) -> Link:
+    async def open(
+        self, destination: Destination, record: ConnectionRecord, *, encrypted: bool = False
+    ) -> UpstreamConnection:
         """Return a connection to a destination that some rule allows, in TLS if it is to be `encrypted` by the host.
 
         Raises:
@@ -118,7 +120,7 @@ class Outlet:
             except BaseException:
                 below.reset()
                 raise
-        return Link(destination, below, stream, record, self.keys_for(destination))
+        return UpstreamConnection(destination, below, stream, record, self.keys_for(destination))
 
     async def _encrypted(self, below: SocketStream, destination: Destination, deadline: float) -> TlsStream:
         try:

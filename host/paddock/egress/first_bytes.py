@@ -27,7 +27,7 @@ _METHODS: Final = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONN
 _VERSION: Final = re.compile(rb"HTTP/", re.IGNORECASE)
 
 
-class Opening(Enum):
+class ClientProtocol(Enum):
     """What a connection begins with."""
 
     TLS = "tls"
@@ -35,7 +35,7 @@ class Opening(Enum):
     OTHER = "other"
 
 
-def opening_of(data: bytes | bytearray) -> Opening | None:
+def client_protocol_of(data: bytes | bytearray) -> ClientProtocol | None:
     """Return what a client's bytes, from the first on, begin; None: that cannot be told before there are more.
 
     Decides by `MAX_LINE_BYTES` at the latest. Whoever gives up waiting before it is decided has been sent the beginning
@@ -44,19 +44,19 @@ def opening_of(data: bytes | bytearray) -> Opening | None:
     if not data or (len(data) == 1 and data[0] in _TLS_RECORDS):
         return None
     if data[0] in _TLS_RECORDS and data[1] in _TLS_MAJORS:
-        return Opening.TLS
+        return ClientProtocol.TLS
     line = bytes(data[:MAX_LINE_BYTES]).lstrip(_BLANK)
-    undecided = None if len(data) < MAX_LINE_BYTES else Opening.HTTP
+    undecided = None if len(data) < MAX_LINE_BYTES else ClientProtocol.HTTP
     if not line:
         return undecided
     word = _WORD.match(line)
     if word is None:
-        return Opening.OTHER
+        return ClientProtocol.OTHER
     if word[0] in _METHODS and line[word.end() : word.end() + 1] in (b" ", b"\t"):
-        return Opening.HTTP
+        return ClientProtocol.HTTP
     first, newline, _ = line.partition(b"\n")
     text = _TEXT.match(first)
     length = 0 if text is None else text.end()
     if _VERSION.search(first, 0, length):
-        return Opening.HTTP  # whatever is in the place of the method, and whatever bytes follow
-    return Opening.OTHER if newline or length < len(first) else undecided
+        return ClientProtocol.HTTP  # whatever is in the place of the method, and whatever bytes follow
+    return ClientProtocol.OTHER if newline or length < len(first) else undecided

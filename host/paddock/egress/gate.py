@@ -14,17 +14,17 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, ip_address
 from typing import Final
 
-from paddock.egress.bounds import Bounds
-from paddock.egress.connection import Passage
+from paddock.egress.bounds import EgressLimits
+from paddock.egress.connection import ProxiedConnection
 from paddock.egress.connection_record import Recorder
-from paddock.egress.context import Outlet
+from paddock.egress.context import EgressContext
 from paddock.egress.dialer import Resolver, SystemResolver
-from paddock.egress.dns.lookups import Lookups
+from paddock.egress.dns.lookups import LookupSocket
 from paddock.egress.dns.name_table import NAMES, NameTable
 from paddock.egress.injection import Injection
-from paddock.egress.listener import Door
+from paddock.egress.listener import Listener
 from paddock.egress.neighbours import Neighbourhood
-from paddock.egress.proxy import USER, ProxyVisit
+from paddock.egress.proxy import USER, ProxyClient
 from paddock.egress.refusal import RefusedError, line_of
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import SocketStream, reset
@@ -76,14 +76,14 @@ class EgressGate:
         resolve: Resolver | None = None,
         neighbours: Neighbourhood | None = None,
         upstream_tls: ssl.SSLContext | None = None,
-        bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+        bounds: EgressLimits = EgressLimits(),  # noqa: B008 - frozen
         destination_of: Callable[[socket.socket], Where] = _own_name,
         line: Callable[[Sequence[str]], str] = line_of,
     ) -> None:
         self._system: SystemResolver | None = None
         if resolve is None:
             resolve = self._system = SystemResolver()
-        self._outlet = Outlet(
+        self._egress_context = EgressContext(
             module,
             rules,
             injections,
@@ -100,18 +100,18 @@ class EgressGate:
         self._names = NameTable()
         self._token = secrets.token_urlsafe(_TOKEN_BYTES)
         self._own_port: int | None = None
-        self._own: Door | None = None
-        self._door: Door | None = None
-        self._lookups: Lookups | None = None
+        self._own: Listener | None = None
+        self._listener: Listener | None = None
+        self._lookups: LookupSocket | None = None
 
     @property
     def on_denial(self) -> Callable[[Denial], None]:
         """Who is told of each refusal; nobody, until somebody is set."""
-        return self._outlet.on_denial
+        return self._egress_context.on_denial
 
     @on_denial.setter
     def on_denial(self, on_denial: Callable[[Denial], None]) -> None:
-        self._outlet.on_denial = on_denial
+        self._egress_context.on_denial = on_denial
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -128,15 +128,15 @@ class EgressGate:
     @property
     def ca_pem(self) -> str:
         """The certificate that the worker is to trust besides others, in PEM; empty where no key is injected."""
-        authority = self._outlet.authority
+        authority = self._egress_context.authority
         return "" if authority is None else authority.pem
 
     def attach(self, listeners: Sequence[socket.socket], dns: socket.socket) -> None:
         """Take over the sockets of a new life, which are listening and do not block; the one before has to be over."""
-        if self._door is not None:
+        if self._listener is not None:
             raise RuntimeError("the life before was not detached")
-        self._door = Door(listeners, self._bounds, self._serve_worker, self._send_worker_away)
-        self._lookups = Lookups(dns, self._bounds, self._look_up, self._unknown_name)
+        self._listener = Listener(listeners, self._bounds, self._serve_worker, self._reject_worker)
+        self._lookups = LookupSocket(dns, self._bounds, self._look_up, self._unknown_name)
 
     def listen(self) -> int:
         """Have a proxy on 127.0.0.1, for those who know the module's token, and return its port; the same each time.
@@ -148,18 +148,18 @@ class EgressGate:
             listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
             listener.setblocking(False)
             self._own_port = listener.getsockname()[1]
-            self._own = Door([listener], self._bounds, self._serve_own, self._send_own_away)
+            self._own = Listener([listener], self._bounds, self._serve_own, self._reject_own)
         return self._own_port
 
     async def detach(self) -> None:
         """End what there is of the current life: its sockets, and every connection."""
-        door, self._door = self._door, None
+        listener, self._listener = self._listener, None
         if self._lookups is not None:
             self._lookups.close()
             self._lookups = None
         try:
-            if door is not None:
-                await door.close()
+            if listener is not None:
+                await listener.close()
         finally:
             if self._own is not None:
                 await self._own.end_connections()
@@ -184,9 +184,9 @@ class EgressGate:
         try:
             where = self._destination_of(accepted)
             if _is_proxy(where):
-                await ProxyVisit(self._outlet, client, None).run()
+                await ProxyClient(self._egress_context, client, None).run()
             else:
-                await Passage(self._outlet, client, self._destination(*where), "direct").run()
+                await ProxiedConnection(self._egress_context, client, self._destination(*where), "direct").run()
         except RefusedError as refused:
             self._refuse(refused)
         except OSError:
@@ -197,7 +197,7 @@ class EgressGate:
     async def _serve_own(self, accepted: socket.socket) -> None:
         client = SocketStream(accepted)
         try:
-            await ProxyVisit(self._outlet, client, self._token).run()
+            await ProxyClient(self._egress_context, client, self._token).run()
         finally:
             client.reset()
 
@@ -215,7 +215,7 @@ class EgressGate:
             raise RefusedError(f"{host}:{port}", "no name that was looked up has this address")
         return Destination(name, port)
 
-    def _send_worker_away(self, accepted: socket.socket) -> None:
+    def _reject_worker(self, accepted: socket.socket) -> None:
         try:
             where = self._destination_of(accepted)
             self._refuse_too_many(_PROXY if _is_proxy(where) else self._destination(*where).text)
@@ -226,7 +226,7 @@ class EgressGate:
         finally:
             reset(accepted)
 
-    def _send_own_away(self, accepted: socket.socket) -> None:
+    def _reject_own(self, accepted: socket.socket) -> None:
         self._refuse_too_many(_PROXY)
         reset(accepted)
 
@@ -235,10 +235,10 @@ class EgressGate:
         self._refuse(RefusedError(target, reason))
 
     def _refuse(self, refused: RefusedError) -> None:
-        record = self._outlet.record("direct")
+        record = self._egress_context.record("direct")
         record.destination = refused.target
         record.end("refused", refused.reason)
-        self._outlet.deny(refused)
+        self._egress_context.deny(refused)
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -251,4 +251,4 @@ class EgressGate:
         lacks = [] if self._rules.knows(name) else [f"{name}:{DEFAULT_PORT}"]
         reason = "it was not granted" if lacks else "too many names were looked up"
         refused = RefusedError(name, reason, lacks=lacks, operation="look up")
-        self._outlet.deny(refused)
+        self._egress_context.deny(refused)

@@ -15,7 +15,7 @@ class IdleError(Exception):
 
 
 @asynccontextmanager
-async def ends_when_idle(carried: Callable[[], int], seconds: float) -> AsyncIterator[None]:
+async def idle_timeout(carried: Callable[[], int], seconds: float) -> AsyncIterator[None]:
     """Cancel what is done inside, once what `carried` returns has been the same for so many seconds.
 
     Raises:

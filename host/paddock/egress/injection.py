@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
-from paddock.egress.stream_redactor import WINDOW_BYTES, EchoFilter
+from paddock.egress.stream_redactor import WINDOW_BYTES, StreamRedactor
 from paddock.encodings import spellings
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
@@ -67,7 +67,7 @@ class Injection:
         object.__setattr__(self, "spelled", spelled)
 
 
-class Keys:
+class InjectedKeys:
     """The injections for one destination, one or more."""
 
     def __init__(self, injections: Iterable[Injection]) -> None:
@@ -94,18 +94,18 @@ class Keys:
                     filled.add(each.name)
         return path + mark + query, headers, filled
 
-    def echo_filter(self) -> EchoFilter:
+    def redactor(self) -> StreamRedactor:
         """Return what hides the values, however they are spelled, in one text that comes in pieces."""
-        return EchoFilter(self._spellings)
+        return StreamRedactor(self._spellings)
 
 
 def _has_line_end(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def keys_for(destination: Destination, injections: Iterable[Injection]) -> Keys:
+def keys_for(destination: Destination, injections: Iterable[Injection]) -> InjectedKeys:
     """Return the injections for a destination."""
-    return Keys(each for each in injections if each.rule.matches(destination))
+    return InjectedKeys(each for each in injections if each.rule.matches(destination))
 
 
 def _filled(held: bytes, placeholder: bytes, value: bytes) -> bytes:

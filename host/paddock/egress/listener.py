@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from paddock.egress.bounds import Bounds
+from paddock.egress.bounds import EgressLimits
 from paddock.egress.stream import reset
 from paddock.egress.token_bucket import Budget
 
@@ -27,20 +27,20 @@ _PAUSE_SECONDS: Final = 1.0  # when the host itself has no descriptors left
 _OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Door:
+class Listener:
     """Listeners, which it owns; `serve` takes over a connection, `send_away` one that there is no room for."""
 
     def __init__(
         self,
         listeners: Sequence[socket.socket],
-        bounds: Bounds,
+        bounds: EgressLimits,
         serve: Callable[[socket.socket], Coroutine[Any, Any, None]],
-        send_away: Callable[[socket.socket], None],
+        reject: Callable[[socket.socket], None],
     ) -> None:
         self._listeners = tuple(listeners)
         self._bounds = bounds
         self._serve = serve
-        self._send_away = send_away
+        self._reject = reject
         self._budget = Budget(bounds.accepts_per_second, bounds.accepts_at_once)
         self._connections: dict[asyncio.Task[None], socket.socket] = {}
         self._loop = asyncio.get_running_loop()
@@ -102,7 +102,7 @@ class Door:
         for _ in range(_ACCEPTED_AT_ONCE):
             if self._is_full:
                 self._stop_reading()
-                self._patience = self._loop.call_later(self._bounds.waiting_seconds, self._send_away_waiting)
+                self._patience = self._loop.call_later(self._bounds.waiting_seconds, self._reject_waiting)
                 return
             if wait := self._budget.wait(self._loop.time()):
                 self._wait(wait)
@@ -136,7 +136,7 @@ class Door:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._loop.call_exception_handler({"message": "a connection ended in an error", "exception": error})
 
-    def _send_away_waiting(self) -> None:
+    def _reject_waiting(self) -> None:
         """Nothing has ended for so long that those who wait are to know; others may come, and wait anew."""
         self._patience = None
         for listener in self._listeners:
@@ -144,5 +144,5 @@ class Door:
                 accepted = self._accepted(listener)
                 if accepted is None:
                     break
-                self._send_away(accepted)
-        self._patience = self._loop.call_later(self._bounds.waiting_seconds, self._send_away_waiting)
+                self._reject(accepted)
+        self._patience = self._loop.call_later(self._bounds.waiting_seconds, self._reject_waiting)

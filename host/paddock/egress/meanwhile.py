@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 @asynccontextmanager
-async def meanwhile(doing: Coroutine[Any, Any, _T]) -> AsyncIterator[asyncio.Task[_T]]:
+async def background_task(doing: Coroutine[Any, Any, _T]) -> AsyncIterator[asyncio.Task[_T]]:
     """Run a coroutine as a task; when the block is left, it is cancelled, and has ended.
 
     An error of it is raised where the block ends without one, unless the block awaits the task itself. A caller who is

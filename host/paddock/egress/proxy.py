@@ -14,11 +14,11 @@ from hmac import compare_digest
 from http import HTTPStatus
 from typing import Final
 
-from paddock.egress.connection import Passage
-from paddock.egress.context import Outlet
+from paddock.egress.connection import ProxiedConnection
+from paddock.egress.context import EgressContext
 from paddock.egress.dialer import DialError
 from paddock.egress.http.exchange import AnswerError
-from paddock.egress.http.relay import Errand, HttpRelay
+from paddock.egress.http.relay import ForwardTarget, HttpRelay
 from paddock.egress.http.request_head import (
     HTTP_PORT,
     HTTPS_PORT,
@@ -30,32 +30,36 @@ from paddock.egress.http.request_head import (
 from paddock.egress.idle_timeout import IdleError
 from paddock.egress.refusal import RefusedError
 from paddock.egress.stream import SocketStream
-from paddock.egress.upstream import Link
+from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
 USER: Final = "paddock"
 
 
-class ProxyVisit:
+class ProxyClient:
     """One client's connection to the proxy; `token` is what it has to know, if it has to know anything."""
 
-    def __init__(self, outlet: Outlet, client: SocketStream, token: str | None) -> None:
-        self._outlet = outlet
+    def __init__(self, egress_context: EgressContext, client: SocketStream, token: str | None) -> None:
+        self._egress_context = egress_context
         self._client = client
         self._credentials = None if token is None else f"{USER}:{token}".encode()
 
     async def run(self) -> None:
         """Serve it to its end, and record what it was for."""
         try:
-            tunnel = await HttpRelay(self._client, self._client, self, self._outlet).run(await self._beginning())
+            tunnel = await HttpRelay(self._client, self._client, self, self._egress_context).run(
+                await self._beginning()
+            )
             if tunnel is not None:
-                passage = Passage(self._outlet, self._client, tunnel.destination, "proxy", is_tunnel=True)
+                passage = ProxiedConnection(
+                    self._egress_context, self._client, tunnel.destination, "proxy", is_tunnel=True
+                )
                 await passage.run(tunnel.received)
             else:
                 self._client.close()
         except (RefusedError, AnswerError):
-            await self._client.part()
+            await self._client.close_gracefully()
         except (IdleError, OSError):
             pass  # each destination that it was for has a record of its own
         finally:
@@ -63,7 +67,7 @@ class ProxyVisit:
 
     async def _beginning(self) -> bytes:
         # Nobody connects to a proxy to say nothing; where others than the module can, they are not to take its place.
-        async with asyncio.timeout(self._outlet.bounds.head_seconds):
+        async with asyncio.timeout(self._egress_context.bounds.head_seconds):
             return await self._client.receive()
 
     # -- as the judge of requests ----------------------------------------------------------------
@@ -72,13 +76,13 @@ class ProxyVisit:
     def subject(self) -> str:
         return "the proxy"
 
-    def judge(self, head: RequestHead) -> Errand | Destination:
+    def judge(self, head: RequestHead) -> ForwardTarget | Destination:
         """Return where a request may go."""
         asked, target = self._asked(head)
         if not self._is_ours(head):
             status = HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
             raise RefusedError(asked.text, "the request does not carry the token of the module", status=status)
-        self._outlet.rule_for(asked)
+        self._egress_context.rule_for(asked)
         if target is None:
             return asked
         named = head.host(HTTP_PORT)
@@ -87,20 +91,20 @@ class ProxyVisit:
             raise RefusedError(asked.text, reason, status=HTTPStatus.BAD_REQUEST)
         if isinstance(asked.host, str) and asked.port == HTTPS_PORT:
             raise RefusedError(asked.text, f"only TLS is spoken at port {HTTPS_PORT}")
-        if self._outlet.keys_for(asked) and (isinstance(asked.host, str) or not asked.host.is_loopback):
+        if self._egress_context.keys_for(asked) and (isinstance(asked.host, str) or not asked.host.is_loopback):
             raise RefusedError(asked.text, "a key is put in here, and would leave the machine unencrypted")
-        return Errand(asked, target)
+        return ForwardTarget(asked, target)
 
-    async def open(self, destination: Destination) -> Link:
+    async def open(self, destination: Destination) -> UpstreamConnection:
         """Return a connection to a destination, with a record of its own."""
-        record = self._outlet.record("proxy")
+        record = self._egress_context.record("proxy")
         try:
-            record.goes_to(destination, self._outlet.rule_for(destination))
-            record.protocol = "inject" if self._outlet.keys_for(destination) else "http"
-            return await self._outlet.open(destination, record)
+            record.goes_to(destination, self._egress_context.rule_for(destination))
+            record.protocol = "inject" if self._egress_context.keys_for(destination) else "http"
+            return await self._egress_context.open(destination, record)
         except RefusedError as refused:
             record.end("refused", refused.reason)
-            self._outlet.deny(refused)
+            self._egress_context.deny(refused)
             raise
         except DialError as error:
             record.end("failed", error.reason)
@@ -112,10 +116,10 @@ class ProxyVisit:
     def deny(self, refused: RefusedError) -> Denial:
         """Tell of a refusal, and record it."""
         if refused.denial is None:
-            record = self._outlet.record("proxy")
+            record = self._egress_context.record("proxy")
             record.destination = refused.target
             record.end("refused", refused.reason)
-        return self._outlet.deny(refused)
+        return self._egress_context.deny(refused)
 
     # -- what is asked ---------------------------------------------------------------------------
 

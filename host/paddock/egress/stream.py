@@ -51,7 +51,7 @@ class Stream(Protocol):
         ...
 
 
-class Traffic(Protocol):
+class TrafficCounts(Protocol):
     """Where bytes are counted: those that were sent, and those that were received."""
 
     up: int
@@ -66,11 +66,13 @@ class _Count:
 class SocketStream:
     """A connected socket, which it owns; what goes through it is counted in `traffic`, no faster than `rates`."""
 
-    def __init__(self, sock: socket.socket, traffic: Traffic | None = None, rates: PublicRates | None = None) -> None:
+    def __init__(
+        self, sock: socket.socket, traffic: TrafficCounts | None = None, rates: PublicRates | None = None
+    ) -> None:
         sock.setblocking(False)
         self._sock = sock
         self.rates = rates
-        self.traffic: Traffic = traffic if traffic is not None else _Count()
+        self.traffic: TrafficCounts = traffic if traffic is not None else _Count()
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -101,7 +103,7 @@ class SocketStream:
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_WR)
 
-    async def part(self, last_words: bytes = b"") -> None:
+    async def close_gracefully(self, last_words: bytes = b"") -> None:
         """Say these last words, and close when the peer has read them: to close at once may drop what was sent.
 
         The peer has a second for that, and need not use it.

@@ -24,7 +24,7 @@ HOLD_SECONDS: Final = 0.25
 """More than TCP waits at first before it repeats a segment (0.2 s): a text that a loss cut in two is still hidden."""
 
 
-class EchoFilter:
+class StreamRedactor:
     """Filters one stream; `found` counts what was hidden. No text has a line end or more than `WINDOW_BYTES`."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:

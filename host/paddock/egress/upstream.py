@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from paddock.egress.connection_record import ConnectionRecord, Outcome
-from paddock.egress.injection import Keys
+from paddock.egress.injection import InjectedKeys
 from paddock.egress.stream import SocketStream, Stream
 from paddock.plan.host_name import Destination
 
 
-class Link:
+class UpstreamConnection:
     """An open connection to `destination`; what is said on `stream` goes through `below`.
 
     It ends once, and its record with it.
     """
 
     def __init__(
-        self, destination: Destination, below: SocketStream, stream: Stream, record: ConnectionRecord, keys: Keys
+        self,
+        destination: Destination,
+        below: SocketStream,
+        stream: Stream,
+        record: ConnectionRecord,
+        keys: InjectedKeys,
     ) -> None:
         self.destination = destination
         self.stream = stream

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 from paddock_sdk.protocol.body import count_values
 from paddock_sdk.protocol.frames import Buffer
 
@@ -29,7 +29,7 @@ class Admission:
 
     __slots__ = ("_give_up", "_loop", "_owes_until", "_put_off", "_work", "is_behind")
 
-    def __init__(self, work: Budget, give_up: Callable[[Exception], None]) -> None:
+    def __init__(self, work: TokenBucket, give_up: Callable[[Exception], None]) -> None:
         self.is_behind = False  # whether its next request is to be put off
         self._work = work
         self._give_up = give_up

@@ -20,7 +20,7 @@ class Pending(Protocol):
     def is_open(self) -> bool: ...
 
 
-class Loan:
+class BorrowedRef:
     """One object lent with one call; `source` is the loan that the giver itself has the object by, if it has no more.
 
     The call is a worker's request, which may be made of several lives of its target, or a call of the application's.
@@ -29,21 +29,21 @@ class Loan:
 
     __slots__ = ("_call", "_source")
 
-    def __init__(self, call: Pending, source: Loan | None = None) -> None:
+    def __init__(self, call: Pending, source: BorrowedRef | None = None) -> None:
         self._call = weakref.ref(call)
         self._source = source
 
     @property
     def holds(self) -> bool:
         """Whether the call is open, and those are of every loan that this one was made of."""
-        loan: Loan | None = self
-        while loan is not None:
-            call = loan._call()
+        borrowed: BorrowedRef | None = self
+        while borrowed is not None:
+            call = borrowed._call()
             if call is None or not call.is_open:
                 return False
-            loan = loan._source
+            borrowed = borrowed._source
         return True
 
 
-Right = bool | Loan
+Right = bool | BorrowedRef
 """Whether an object may be called as long as it is held, or for the length of a call."""

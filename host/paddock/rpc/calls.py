@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from anyio import CancelScope
 
 from paddock.rpc.admission import values_in
-from paddock.rpc.borrowed import Loan, Right
+from paddock.rpc.borrowed import BorrowedRef, Right
 from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.channel import FOREVER, OpenCall
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
@@ -33,7 +33,7 @@ _MAX_BLOCKED: Final = (
 STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 
 
-class Switch(Protocol):
+class CallEvents(Protocol):
     """What calls report to."""
 
     loop: asyncio.AbstractEventLoop
@@ -177,7 +177,7 @@ class RoutedCall(OpenCall):
         application or the host adds, and gives.
         """
         if self.origin is None:
-            return self.owner.may_reach(handle) or Loan(self)
+            return self.owner.may_reach(handle) or BorrowedRef(self)
         if handle in self.origin.rights:
             return self.owner.may_call_mounted(handle) or self.origin.rights[handle]
         return self.owner.may_reach(handle)
@@ -254,7 +254,7 @@ class Forward(RoutedCall):
     __slots__ = ("switch", "tries")
 
     def __init__(
-        self, switch: Switch, origin: IncomingCall, handle: Handle, method: int, message: Encoded, tries: int = 1
+        self, switch: CallEvents, origin: IncomingCall, handle: Handle, method: int, message: Encoded, tries: int = 1
     ) -> None:
         super().__init__(origin, handle, method, message)
         self.switch = switch
@@ -298,7 +298,7 @@ class HostCall(RoutedCall):
     __slots__ = ("future", "switch")
 
     def __init__(
-        self, switch: Switch, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
+        self, switch: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
     ) -> None:
         super().__init__(origin, handle, method, message)
         self.switch = switch
@@ -362,7 +362,7 @@ class ScopedCall(HostCall):
 
     def __init__(
         self,
-        switch: Switch,
+        switch: CallEvents,
         origin: IncomingCall | None,
         handle: Handle,
         method: int,
@@ -396,7 +396,7 @@ class DirectCall(HostCall):
 
     def __init__(
         self,
-        switch: Switch,
+        switch: CallEvents,
         origin: IncomingCall | None,
         handle: Handle,
         method: int,
@@ -436,7 +436,7 @@ class HostStream(HostCall):
     __slots__ = ("said",)
 
     def __init__(
-        self, switch: Switch, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
+        self, switch: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
     ) -> None:
         super().__init__(switch, origin, handle, method, message)
         self.said: asyncio.Queue[Encoded | Frame | Exception | None] = asyncio.Queue()

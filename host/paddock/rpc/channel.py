@@ -117,7 +117,7 @@ class WriteBatch:
             channel.send_joined()
 
 
-class Receiver(Protocol):
+class ChannelDelegate(Protocol):
     """What a channel hands its events to."""
 
     def on_hello(self, hello: Frame) -> None: ...
@@ -139,7 +139,7 @@ class Channel(asyncio.BufferedProtocol):
     def __init__(
         self,
         connection: Connection,
-        receiver: Receiver,
+        receiver: ChannelDelegate,
         unread_seconds: float = 60.0,
         *,
         batch: WriteBatch,

@@ -9,7 +9,7 @@ from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.protocol import RemoteProtocolError
 
 
-class Afterlife(Protocol):
+class FailurePolicy(Protocol):
     """What becomes of calls into a worker that is dead, dying, overstaying or says too much."""
 
     async def revive(self, handle: Handle, method: str) -> Encoded | None:

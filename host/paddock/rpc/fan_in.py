@@ -20,7 +20,7 @@ _OF_ONE: Final = MAX_FRAME_BYTES // 4
 _log = logging.getLogger(__name__)
 
 
-class Gathering:
+class ResponseBudget:
     """What has been gathered so far for one who asked: bounded is what is gathered while this is entered, once."""
 
     __slots__ = (
@@ -83,5 +83,5 @@ class Gathering:
         return False
 
 
-current: contextvars.ContextVar[Gathering | None] = contextvars.ContextVar("paddock_gathering", default=None)
+current: contextvars.ContextVar[ResponseBudget | None] = contextvars.ContextVar("paddock_gathering", default=None)
 """What the host's current code gathers for."""

@@ -1,6 +1,6 @@
 """Call workers' objects for the host itself, and read the answers in the service of the request that it serves.
 
-Each call ends exactly once: with the answer, with what the callee raised, or with what the `Afterlife` makes of its
+Each call ends exactly once: with the answer, with what the callee raised, or with what the `FailurePolicy` makes of its
 owner's death. `call` and `call_value` start an owner again and repeat the call; the others call one life of it only. A
 call that is cancelled, and a stream that is left early, are given up: the owner is asked to end them.
 """
@@ -15,19 +15,19 @@ from anyio import CancelScope
 
 from paddock.rpc.calls import (
     STREAM_WINDOW,
+    CallEvents,
     DirectCall,
     HostCall,
     HostStream,
     IncomingCall,
     RoutedCall,
     ScopedCall,
-    Switch,
     current,
 )
-from paddock.rpc.failure_policy import Afterlife
-from paddock.rpc.marshal import Values
+from paddock.rpc.failure_policy import FailurePolicy
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle, Peer
-from paddock.rpc.service import Service
+from paddock.rpc.service import HostMethods
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
 
@@ -35,11 +35,11 @@ _LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever i
 _RESPONSE: Final = int(Kind.RESPONSE)
 
 
-class CallStarter(Switch, Protocol):
+class CallStarter(CallEvents, Protocol):
     """What puts the host's calls on their way: the router."""
 
-    service: Service
-    afterlife: Afterlife
+    host_methods: HostMethods
+    failure_policy: FailurePolicy
 
     def start(self, routed: RoutedCall) -> None: ...
 
@@ -57,9 +57,9 @@ class CallStarter(Switch, Protocol):
 class HostCalls:
     """The calls that the host makes on its own; the router puts them on their way."""
 
-    def __init__(self, router: CallStarter, values: Values) -> None:
+    def __init__(self, router: CallStarter, marshaller: Marshaller) -> None:
         self._router = router
-        self._values = values
+        self._marshaller = marshaller
 
     def call(
         self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None
@@ -80,7 +80,7 @@ class HostCalls:
         origin = current.get()
         if origin is None or origin.brought.get(handle, True) or origin.peer.may_call_mounted(handle):
             return
-        raise self._router.service.refuse(origin.peer, handle)
+        raise self._router.host_methods.refuse(origin.peer, handle)
 
     def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
         """Put a call of a worker's object on its wire at once; None if its owner does not take calls now.
@@ -122,12 +122,12 @@ class HostCalls:
         """
         answer = await self._exchange(current.get(), handle, method, message, begun=begun)
         try:
-            return self._values.decode(answer)
+            return self._marshaller.decode(answer)
         except RemoteProtocolError as exc:
             self._router.end_for(handle.owner, exc)
             broken = RoutedCall(current.get(), handle, method, message)
-            instead = await self._router.afterlife.answer_for(broken, self._router.method_name(broken), _LAST_TRY)
-            return self._values.decode(instead) if instead is not None else None
+            instead = await self._router.failure_policy.answer_for(broken, self._router.method_name(broken), _LAST_TRY)
+            return self._marshaller.decode(instead) if instead is not None else None
 
     async def _exchange(
         self,
@@ -142,7 +142,7 @@ class HostCalls:
             routed = begun or HostCall(self._router, origin, handle, method, message)
             if begun is None:
                 if not handle.owner.takes_calls:
-                    instead = await self._router.afterlife.revive(handle, self._router.method_name(routed))
+                    instead = await self._router.failure_policy.revive(handle, self._router.method_name(routed))
                     if instead is not None:
                         return instead
                 self._router.start_admitted(routed)
@@ -153,7 +153,7 @@ class HostCalls:
             if not routed.id:
                 continue  # its owner went before it was asked
             tries += 1
-            instead = await self._router.afterlife.answer_for(routed, self._router.method_name(routed), tries)
+            instead = await self._router.failure_policy.answer_for(routed, self._router.method_name(routed), tries)
             if instead is not None:
                 return instead
 
@@ -195,7 +195,7 @@ class HostCalls:
                     raise item
                 if isinstance(item, Frame):
                     if item.kind != _RESPONSE:
-                        raise self._values.decode_error(item.body)
+                        raise self._marshaller.decode_error(item.body)
                     return
                 taken += 1
                 if taken == STREAM_WINDOW // 2:
@@ -213,7 +213,7 @@ class HostCalls:
             self._router.give_up(routed)
             raise
         if isinstance(said, Frame):
-            raise self._values.decode_error(said.body)
+            raise self._marshaller.decode_error(said.body)
         return said
 
     async def ask(self, peer: Peer, method: int, message: Encoded, within: CancelScope | None = None) -> Encoded:

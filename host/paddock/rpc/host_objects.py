@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from paddock.rpc.calls import IncomingCall
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, HostObject
 from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.describing import member_of
@@ -21,8 +21,8 @@ from paddock_sdk.protocol.description import Flavour
 class HostObjects:
     """The host's own objects, as workers call them."""
 
-    def __init__(self, values: Values) -> None:
-        self._values = values
+    def __init__(self, marshaller: Marshaller) -> None:
+        self._marshaller = marshaller
 
     def answer(
         self, call: IncomingCall, handle: HostObject, method: int, message: Encoded
@@ -43,24 +43,24 @@ class HostObjects:
 
     def _returned(self, handle: HostObject, member: str, message: Encoded) -> Any:
         function: Any = handle.value if handle.description.is_function else member_of(handle.value, member)
-        args, kwargs, *_ = self._values.decode(message)  # what is told besides is for tools in workers
+        args, kwargs, *_ = self._marshaller.decode(message)  # what is told besides is for tools in workers
         return function(*args, **kwargs)
 
     async def _call(self, handle: HostObject, member: str, message: Encoded) -> Encoded:
         result = self._returned(handle, member, message)
         if asyncio.iscoroutine(result) or asyncio.isfuture(result):
             result = await result
-        return self._values.encode(result, share=isinstance(result, AsyncIterator))
+        return self._marshaller.encode(result, share=isinstance(result, AsyncIterator))
 
     async def _stream(self, call: IncomingCall, handle: HostObject, member: str, message: Encoded) -> Encoded:
         source = self._returned(handle, member, message)
         try:
             async for item in source:
-                await _send_item(call, self._values.encode(item))
+                await _send_item(call, self._marshaller.encode(item))
         finally:
             if hasattr(source, "aclose"):
                 await source.aclose()
-        return self._values.encode(None)
+        return self._marshaller.encode(None)
 
 
 async def _send_item(call: IncomingCall, item: Encoded) -> None:

@@ -70,7 +70,7 @@ class Calls(Protocol):
     def host_calls(self) -> ObjectCalls: ...
 
 
-class Values:
+class Marshaller:
     """Encode and decode for one session; on the session's loop only."""
 
     def __init__(self) -> None:
@@ -247,43 +247,43 @@ def _called(value: object) -> str:
 class _Caller:
     """The way from a stand-in in the host to its object, from any thread of the application."""
 
-    __slots__ = ("_handle", "_values")
+    __slots__ = ("_handle", "_marshaller")
 
-    def __init__(self, values: Values, handle: Handle) -> None:
-        self._values = values
+    def __init__(self, marshaller: Marshaller, handle: Handle) -> None:
+        self._marshaller = marshaller
         self._handle = handle
 
     async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
-        values = self._values
-        if not values.router.is_at_hand:
+        marshaller = self._marshaller
+        if not marshaller.router.is_at_hand:
             return await asyncio.wrap_future(self._from_thread(method, value))
-        values.router.host_calls.check_brought(self._handle)
-        message = values.encode(value, share=True)  # the application's own call, with what it means to pass
-        return await values.router.host_calls.call_value(self._handle, method, message)
+        marshaller.router.host_calls.check_brought(self._handle)
+        message = marshaller.encode(value, share=True)  # the application's own call, with what it means to pass
+        return await marshaller.router.host_calls.call_value(self._handle, method, message)
 
     def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
         """Call a plain function: what it returns on another thread, something to await on the session's loop.
 
         The host never stands still. The call is on its way all the same, before anything that is asked for later.
         """
-        values = self._values
-        if not values.router.is_at_hand:
+        marshaller = self._marshaller
+        if not marshaller.router.is_at_hand:
             return self._from_thread(method, value).result()
-        values.router.host_calls.check_brought(self._handle)
-        message = values.encode(value, share=True)
-        begun = values.router.host_calls.begin(self._handle, method, message)
-        return asyncio.ensure_future(values.router.host_calls.call_value(self._handle, method, message, begun))
+        marshaller.router.host_calls.check_brought(self._handle)
+        message = marshaller.encode(value, share=True)
+        begun = marshaller.router.host_calls.begin(self._handle, method, message)
+        return asyncio.ensure_future(marshaller.router.host_calls.call_value(self._handle, method, message, begun))
 
     def _from_thread(self, method: int, value: object) -> concurrent.futures.Future[Any]:
-        return asyncio.run_coroutine_threadsafe(self.call(0, method, value), self._values.router.loop)
+        return asyncio.run_coroutine_threadsafe(self.call(0, method, value), self._marshaller.router.loop)
 
     async def stream(self, target: int, method: int, value: object) -> AsyncGenerator[Any, None]:
-        values = self._values
-        values.router.host_calls.check_brought(self._handle)
-        items = values.router.host_calls.stream(self._handle, method, values.encode(value, share=True))
+        marshaller = self._marshaller
+        marshaller.router.host_calls.check_brought(self._handle)
+        items = marshaller.router.host_calls.stream(self._handle, method, marshaller.encode(value, share=True))
         async with contextlib.aclosing(items):
             async for item in items:
-                yield values.decode(item)
+                yield marshaller.decode(item)
 
     def circumstances(self) -> tuple[()]:
         """The host runs no orchestrator: nothing goes along with its calls."""

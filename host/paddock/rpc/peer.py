@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from paddock.rpc.admission import Admission, values_in
-from paddock.rpc.borrowed import Loan, Pending, Right
+from paddock.rpc.borrowed import BorrowedRef, Pending, Right
 from paddock.rpc.call_queue import CallQueue, Queued
 from paddock.rpc.handed_out import HandedOut
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import (
     Frame,
@@ -145,7 +145,7 @@ RightTo = Callable[[AnyHandle], Right]
 _log = logging.getLogger(__name__)
 
 
-class Authority(Protocol):
+class CallAuthority(Protocol):
     """What a worker may do beyond its own objects."""
 
     def may_call(self, point: str, name: str | None) -> bool:
@@ -157,7 +157,7 @@ class Authority(Protocol):
         ...
 
 
-class Switchboard(Protocol):
+class PeerDelegate(Protocol):
     """What a worker's requests and its end are handed to."""
 
     def on_request(self, peer: Peer, request: Frame) -> None: ...
@@ -171,38 +171,38 @@ class Switchboard(Protocol):
     def on_lost(self, peer: Peer) -> None: ...
 
 
-def anything(handle: AnyHandle) -> bool:
+def allow_any(handle: AnyHandle) -> bool:
     """Let a worker call whatever it is handed."""
     return True
 
 
-def nothing(handle: AnyHandle) -> bool:
+def allow_none(handle: AnyHandle) -> bool:
     """Show a worker what it may not call."""
     return False
 
 
-class Grant:
+class ObjectGrant:
     """One object a worker was handed; with `may_call`, it may be called as long as it is held."""
 
-    __slots__ = ("_loans", "handle", "may_call", "times")
+    __slots__ = ("_borrowed", "handle", "may_call", "times")
 
     def __init__(self, handle: AnyHandle) -> None:
         self.handle = handle
         self.may_call = False
         self.times = 0
-        self._loans: tuple[Loan, ...] = ()
+        self._borrowed: tuple[BorrowedRef, ...] = ()
 
     def give(self, right: Right) -> None:
         """Add to the rights that the worker has already."""
-        if isinstance(right, Loan):
-            self._loans = (*(loan for loan in self._loans if loan.holds), right)
+        if isinstance(right, BorrowedRef):
+            self._borrowed = (*(borrowed for borrowed in self._borrowed if borrowed.holds), right)
         elif right:
             self.may_call = True
 
     @property
-    def loan(self) -> Loan | None:
+    def borrowed(self) -> BorrowedRef | None:
         """Return a loan of the object that still holds, the latest of several."""
-        return next((loan for loan in reversed(self._loans) if loan.holds), None)
+        return next((borrowed for borrowed in reversed(self._borrowed) if borrowed.holds), None)
 
 
 class Peer:
@@ -223,12 +223,12 @@ class Peer:
         self,
         name: str,
         kind: str,
-        router: Switchboard,
-        authority: Authority,
+        router: PeerDelegate,
+        authority: CallAuthority,
         runtime_max: float,
         calls_max: int,
-        work: Budget,
-        answers: Budget,
+        work: TokenBucket,
+        answers: TokenBucket,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -252,7 +252,7 @@ class Peer:
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
         self._let_go_of: dict[int, bytes] = {}  # descriptions of what was released and may be on its way again
         self._handed_out = HandedOut()  # and not let go of, or that is not confirmed
-        self._grants: dict[int, Grant] = {}
+        self._grants: dict[int, ObjectGrant] = {}
         self._grant_ids: dict[AnyHandle, int] = {}
         self._next_grant = 1
 
@@ -305,7 +305,7 @@ class Peer:
         # Weakly, as a peer leads to all of its session, and with that back to the handle.
         weakref.finalize(handle, _drop, weakref.ref(self), handle.object_id, handle.received).atexit = False
 
-    def grant(self, id: int) -> Grant:
+    def grant(self, id: int) -> ObjectGrant:
         """Return what this worker was handed under number `id`.
 
         Raises:
@@ -412,7 +412,7 @@ class Peer:
         if id is None:
             return lambda: False
         held = self._grants[id]
-        return lambda: (held.may_call or held.loan is not None) and self.may_reach(handle)
+        return lambda: (held.may_call or held.borrowed is not None) and self.may_reach(handle)
 
     def may_give(self, handle: AnyHandle, receiver: Peer) -> bool:
         """Whether `receiver` may call `handle`, as long as it holds it, when this worker answers with it or offers it.
@@ -438,11 +438,11 @@ class Peer:
             return False
         grant = self._grants[id]
         if grant.may_call:
-            return Loan(call)
-        loan = grant.loan
-        return loan is not None and Loan(call, loan)
+            return BorrowedRef(call)
+        borrowed = grant.borrowed
+        return borrowed is not None and BorrowedRef(call, borrowed)
 
-    def send(self, handles: Iterable[AnyHandle], right_to: RightTo = anything) -> list[HandleEntry]:
+    def send(self, handles: Iterable[AnyHandle], right_to: RightTo = allow_any) -> list[HandleEntry]:
         """Return the handle table that refers to `handles` in a frame to this worker."""
         return [self._send_one(handle, right_to(handle)) for handle in handles]
 
@@ -468,7 +468,7 @@ class Peer:
         if id is None:
             id, self._next_grant = self._next_grant, self._next_grant + 1
             self._grant_ids[handle] = id
-            self._grants[id] = Grant(handle)
+            self._grants[id] = ObjectGrant(handle)
             description = self.shown(handle)
         grant = self._grants[id]
         grant.times += 1
@@ -515,7 +515,7 @@ class Peer:
             LocalProtocolError: it is too large to be told.
         """
         if self.is_open:
-            entries = self.send(change.handles, anything if may_call else nothing)
+            entries = self.send(change.handles, allow_any if may_call else allow_none)
             try:
                 self.channel.mirror(section, change.body, entries, target=self._taken_before(section))
             except LocalProtocolError:
@@ -527,7 +527,7 @@ class Peer:
 
         None if it is too large to be sent.
         """
-        entries = self._send_ahead(change.handles, anything if may_call else nothing)
+        entries = self._send_ahead(change.handles, allow_any if may_call else allow_none)
         try:
             target = self._taken_before(section)
             return self.channel.connection.send_mirror(section, change.body, entries, target=target)

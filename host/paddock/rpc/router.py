@@ -3,7 +3,7 @@
 The router reads headers and handle tables, never bodies: what one worker says to another is
 passed on as the bytes it is, under the receiver's numbers. It knows who calls by the connection
 a request came in on. Each request is answered exactly once, also when its target dies, hangs or
-is started again meanwhile; what then becomes of it is decided by the `Afterlife`. It refuses at
+is started again meanwhile; what then becomes of it is decided by the `FailurePolicy`. It refuses at
 once what would wait for itself. It knows nothing of processes.
 """
 
@@ -20,12 +20,12 @@ from paddock.rpc.call_queue import MAX_HANDED, SMALL_CALL, CallQueue
 from paddock.rpc.calls import Forward, IncomingCall, RoutedCall, current, has_room, has_to_wait
 from paddock.rpc.channel import FOREVER, WriteBatch
 from paddock.rpc.deadlock import own_request, refuse_deadlock
-from paddock.rpc.failure_policy import Afterlife
+from paddock.rpc.failure_policy import FailurePolicy
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.host_objects import HostObjects
-from paddock.rpc.marshal import Values
-from paddock.rpc.peer import AnyHandle, Encoded, Grant, Handle, HostObject, Peer
-from paddock.rpc.service import Service
+from paddock.rpc.marshal import Marshaller
+from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, ObjectGrant, Peer
+from paddock.rpc.service import HostMethods
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
 from paddock_sdk.protocol import (
     Flag,
@@ -53,12 +53,12 @@ _FLAGS: Final = {Flavour.ASYNC: 0, Flavour.SYNC: _IN_PLACE, Flavour.STREAM: _STR
 class Router:
     """The one way for calls through the host."""
 
-    def __init__(self, values: Values, tasks: asyncio.TaskGroup) -> None:
-        self.values = values
-        self._host_objects = HostObjects(values)
-        self.host_calls = HostCalls(self, values)
-        self.service: Service
-        self.afterlife: Afterlife
+    def __init__(self, marshaller: Marshaller, tasks: asyncio.TaskGroup) -> None:
+        self.marshaller = marshaller
+        self._host_objects = HostObjects(marshaller)
+        self.host_calls = HostCalls(self, marshaller)
+        self.host_methods: HostMethods
+        self.failure_policy: FailurePolicy
         self.batch = WriteBatch()
         self._tasks = tasks
         self._running: set[asyncio.Task[None]] = set()
@@ -101,8 +101,8 @@ class Router:
         if request.target:
             grant = peer.grant(request.target)
             handle = grant.handle
-            if not grant.may_call and not self._is_lent(peer, grant, request.method):
-                self.fail(call, self.service.refuse(peer, handle))
+            if not grant.may_call and not self._is_borrowed(peer, grant, request.method):
+                self.fail(call, self.host_methods.refuse(peer, handle))
                 return
         if peer.admission.is_behind:
             peer.admission.put_off(partial(self._admit, call, handle, request.method, message))
@@ -116,7 +116,7 @@ class Router:
             return
         if handle is None:
             peer.charge(message.body)
-            self.service.serve(call, method, message)
+            self.host_methods.serve(call, method, message)
         elif type(handle) is HostObject:
             peer.charge(message.body)
             self._serve_host_object(call, handle, method, message)
@@ -128,14 +128,16 @@ class Router:
                 call.goes_on(self._loop.time())
             self._send(forward)
 
-    def _is_lent(self, peer: Peer, grant: Grant, method: int) -> bool:
+    def _is_borrowed(self, peer: Peer, grant: ObjectGrant, method: int) -> bool:
         """Whether a worker may call an object because it serves a call that the object came with."""
-        if grant.loan is None:
+        if grant.borrowed is None:
             return False
         handle = grant.handle
         if handle.mounted is None:
             return True
-        description = handle.description if isinstance(handle, HostObject) else handle.description(self.values.codec)
+        description = (
+            handle.description if isinstance(handle, HostObject) else handle.description(self.marshaller.codec)
+        )
         members = description.members
         # A member that there is not is told to whoever calls it where the call is made.
         return method >= len(members) or peer.authority.may_use_lent(handle.mounted[0], members[method].name)
@@ -159,7 +161,7 @@ class Router:
     def _on_event(self, peer: Peer, event: Frame) -> None:
         if event.kind == Kind.NOTIFY:
             peer.charge(event.body)
-            self.service.notice(peer, event.method, Encoded(event.body, peer.receive(event.handles)))
+            self.host_methods.notice(peer, event.method, Encoded(event.body, peer.receive(event.handles)))
             # It is said in order with all else, and has been done: what is put off is what comes after it.
             if peer.admission.is_behind and (owed := peer.admission.seconds_owed) > _UNASKED_SECONDS:
                 peer.channel.hold(min(owed - _UNASKED_SECONDS, _LONGEST_HOLD))
@@ -181,14 +183,14 @@ class Router:
             peer.receive(event.handles)  # they count as handed over, and are let go again at once
 
     def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
-        self.afterlife.on_violation(peer, error)
+        self.failure_policy.on_violation(peer, error)
 
     def on_lost(self, peer: Peer) -> None:
         """Drop what the worker asked for; nobody is left to hear the answers."""
         for id in list(peer.incoming):
             self._on_cancel(peer, id)
-        self.service.forget(peer)
-        self.afterlife.on_lost(peer)
+        self.host_methods.forget(peer)
+        self.failure_policy.on_lost(peer)
         for routed in _waiting_for(peer).drain():
             routed.on_over()
             if isinstance(routed, Forward):
@@ -207,7 +209,7 @@ class Router:
             call.peer.channel.respond(call.id, body, entries)
         except LocalProtocolError as exc:
             call.peer.take_back(entries)
-            call.peer.channel.fail(call.id, self.values.encode_error(exc))
+            call.peer.channel.fail(call.id, self.marshaller.encode_error(exc))
 
     def fail(self, call: IncomingCall, error: BaseException) -> None:
         """End `call` badly."""
@@ -215,9 +217,9 @@ class Router:
             return
         channel = call.peer.channel
         try:
-            channel.fail(call.id, self.values.encode_error(error))
+            channel.fail(call.id, self.marshaller.encode_error(error))
         except LocalProtocolError:
-            channel.fail(call.id, self.values.encode_error(RuntimeError("the error was too large to be told")))
+            channel.fail(call.id, self.marshaller.encode_error(RuntimeError("the error was too large to be told")))
 
     def serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         """Answer `call` with what `work` returns or raises, as a task."""
@@ -360,7 +362,7 @@ class Router:
     def _hand_over(self, routed: RoutedCall, parent: int) -> None:
         """Put a call on its owner's wire, in the service of its owner's own request `parent`."""
         handle, owner = routed.handle, routed.owner
-        members = handle.description(self.values.codec).members
+        members = handle.description(self.marshaller.codec).members
         if routed.method >= len(members):
             raise AttributeError(f"an object of `{owner.name}` has no member {routed.method}")
         flags = _FLAGS[members[routed.method].flavour]
@@ -419,7 +421,9 @@ class Router:
             weight = weight_of(body)
         except RemoteProtocolError:
             return None  # no value at all, which whoever reads it says
-        return self.afterlife.instead_of(forward, self.method_name(forward), weight, most) if weight > most else None
+        return (
+            self.failure_policy.instead_of(forward, self.method_name(forward), weight, most) if weight > most else None
+        )
 
     def on_forward_item(self, forward: Forward, frame: Frame) -> None:
         """Carry one item of a stream back to where the request came from."""
@@ -445,7 +449,7 @@ class Router:
         """Bring the owner of what is called back, then make the call after all."""
         call = forward.caller
         try:
-            instead = await self.afterlife.revive(forward.handle, self.method_name(forward))
+            instead = await self.failure_policy.revive(forward.handle, self.method_name(forward))
             if instead is not None:
                 self.respond(call, instead)
                 return
@@ -468,7 +472,7 @@ class Router:
         call = forward.caller
         current.set(call)
         try:
-            instead = await self.afterlife.answer_for(forward, self.method_name(forward), forward.tries)
+            instead = await self.failure_policy.answer_for(forward, self.method_name(forward), forward.tries)
             if instead is not None:
                 self.respond(call, instead)
                 return
@@ -488,19 +492,19 @@ class Router:
 
     def failure_instead(self, answer: Frame, error: Exception) -> Frame:
         """Return the frame of a failure, for an answer that is not taken."""
-        return answer._replace(kind=int(Kind.FAILURE), body=self.values.encode_error(error), handles=())
+        return answer._replace(kind=int(Kind.FAILURE), body=self.marshaller.encode_error(error), handles=())
 
     def end_for(self, peer: Peer, error: RemoteProtocolError) -> None:
         """End a worker for what it said, or has had done, when its frame is not being heard any more."""
         if peer.is_open:
-            self.afterlife.on_violation(peer, error)
+            self.failure_policy.on_violation(peer, error)
             peer.channel.close()
 
     def method_name(self, routed: RoutedCall) -> str:
         """Return the name of the member that `routed` calls, for people and journals."""
         if routed.handle.object_id == 0:
             return WorkerMethod(routed.method).name.lower()
-        members = routed.handle.description(self.values.codec).members
+        members = routed.handle.description(self.marshaller.codec).members
         return members[routed.method].name if routed.method < len(members) else f"member {routed.method}"
 
     def now(self) -> float:
@@ -545,7 +549,7 @@ class Router:
 
     def on_overdue(self, call: RoutedCall) -> None:
         """A call has run longer than it may."""
-        self.afterlife.on_overdue(call.owner, call)
+        self.failure_policy.on_overdue(call.owner, call)
 
 
 def _given(handles: Sequence[AnyHandle], giver: Peer, receiver: Peer) -> list[HandleEntry]:

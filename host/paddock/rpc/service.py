@@ -8,7 +8,7 @@ from paddock.rpc.calls import IncomingCall
 from paddock.rpc.peer import AnyHandle, Encoded, Peer
 
 
-class Service(Protocol):
+class HostMethods(Protocol):
     """The host's own methods."""
 
     def serve(self, call: IncomingCall, method: int, message: Encoded) -> None:

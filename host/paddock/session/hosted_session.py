@@ -114,7 +114,7 @@ class HostedSession(AmplifierSession):
     def _check_instance(self, module: HostedModule) -> None:
         """Refuse to have a provider called by a name that is another's, as the session does next."""
         try:
-            check_instance(module.authority, self._hosted, self._session_runtime.values)
+            check_instance(module.authority, self._hosted, self._session_runtime.marshaller)
         except ValueError as exc:
             if isinstance(exc, NameTakenError):
                 self._conflict = self._conflict or exc.conflict(module.authority)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from paddock.plan.units import size_text
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle
 from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import OverLimitError
@@ -42,7 +42,7 @@ class ContextJournal:
         self.max_weight = _MAX_WEIGHT
         self.weight = 0
         self._router = router
-        self._values = router.values
+        self._marshaller = router.marshaller
         self._calls: list[tuple[str, Encoded]] = []
         self._admitted: dict[int, int] = {}  # what the calls take that are not over, by their messages
         self._admitted_weight = 0
@@ -152,10 +152,10 @@ class ContextJournal:
         if present is not None and present == told[: len(present)]:
             known = len(present)
             if not present and told:
-                known = opening(told, self._values)
-                await self._call(handle, "set_messages", self._values.encode([[told[:known]], {}]))
+                known = opening(told, self._marshaller)
+                await self._call(handle, "set_messages", self._marshaller.encode([[told[:known]], {}]))
             for message in told[known:]:
-                await self._call(handle, "add_message", self._values.encode([[message], {}]))
+                await self._call(handle, "add_message", self._marshaller.encode([[message], {}]))
         elif present is None or not _ends_with(present, self._added()):
             _log.warning(
                 "context `%s` came back with messages of its own; they stay, nothing was added", handle.owner.name
@@ -183,7 +183,7 @@ class ContextJournal:
     def _told(self, call: Encoded) -> Any:
         """Return the one argument of a call, None if it has none."""
         try:
-            args, kwargs = self._values.decode(call)
+            args, kwargs = self._marshaller.decode(call)
             return args[0] if args else next(iter(kwargs.values()), None)
         except (RemoteProtocolError, AttributeError, LookupError, TypeError, ValueError):
             return None  # if the context took it, it meant something there; it cannot be told again
@@ -191,16 +191,16 @@ class ContextJournal:
     async def _present(self, handle: Handle) -> list[dict[str, Any]] | None:
         """Return the messages that the context holds now, None if they are more than it can say at once."""
         try:
-            answer = await self._call(handle, "get_messages", self._values.encode([[], {}]))
+            answer = await self._call(handle, "get_messages", self._marshaller.encode([[], {}]))
         except RuntimeError as exc:
             if isinstance(exc, OverLimitError) or getattr(exc, "remote_type", "") == EncodeError.__name__:
                 return None  # too many bytes, or too many values
             raise
-        messages: list[dict[str, Any]] = self._values.decode(answer)
+        messages: list[dict[str, Any]] = self._marshaller.decode(answer)
         return messages
 
     async def _call(self, handle: Handle, member: str, message: Encoded) -> Encoded:
-        method = handle.description(self._values.codec).number_of(member)
+        method = handle.description(self._marshaller.codec).number_of(member)
         if method is None:
             raise AttributeError(f"context `{handle.owner.name}` has no `{member}`")
         return await self._router.host_calls.call_now(handle, method, message)
@@ -210,11 +210,11 @@ def _ends_with(messages: Sequence[object], last: Sequence[object]) -> bool:
     return len(messages) >= len(last) and list(messages[len(messages) - len(last) :]) == list(last)
 
 
-def opening(messages: Sequence[object], values: Values) -> int:
+def opening(messages: Sequence[object], marshaller: Marshaller) -> int:
     """Return how many messages a context can be told at once, from the first one: the others are added one by one."""
     weight = 0
     for count, message in enumerate(messages):
-        weight += weight_of(values.encode(message).body)
+        weight += weight_of(marshaller.encode(message).body)
         if weight > _OPENING:
             return max(count, 1)
     return len(messages)

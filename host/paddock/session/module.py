@@ -117,7 +117,7 @@ class HostedModule:
         self._mirrors = mirrors
         self._config = config
         self._life: _Life | None = None
-        self._registrations = Registrations(router.values.codec)
+        self._registrations = Registrations(router.marshaller.codec)
         self._was_mounted = False
         self._ahead: asyncio.Future[Exception | None] | None = None
         self._made_ready: ModuleProcess | None = None  # whose end of the connection nobody has taken over yet
@@ -292,7 +292,7 @@ class HostedModule:
             tail = "\n".join(report.stderr_tail) if report is not None else ""
             raise ModuleLoadError(self.name, "handshake", said, traceback=tail, report=report)
         try:
-            greeting = self._router.values.codec.decode(hello.body)
+            greeting = self._router.marshaller.codec.decode(hello.body)
         except RemoteProtocolError as exc:
             raise ModuleLoadError(self.name, "handshake", str(exc)) from exc
         spoken = greeting.get("protocol") if isinstance(greeting, dict) else None
@@ -300,11 +300,11 @@ class HostedModule:
             raise ModuleLoadError(
                 self.name, "handshake", f"it speaks protocol {spoken!r}; this host speaks {PROTOCOL_VERSION}"
             )
-        welcome = self._router.values.encode({"protocol": PROTOCOL_VERSION, "frame_max": self.limits.frame_max})
+        welcome = self._router.marshaller.encode({"protocol": PROTOCOL_VERSION, "frame_max": self.limits.frame_max})
         peer.channel.write(peer.channel.connection.send_welcome(welcome.body))
 
     async def _mount(self, peer: Peer, time: anyio.CancelScope) -> None:
-        values = self._router.values
+        marshaller = self._router.marshaller
         request = {
             "import_root": str(self.resolution.import_root),
             "libraries": [str(folder) for folder in self.resolution.libraries],
@@ -313,8 +313,8 @@ class HostedModule:
             "config": self._config,
         }
         try:
-            written = values.encode(request)
-            answer = values.decode(await self._router.host_calls.ask(peer, WorkerMethod.MOUNT, written, time))
+            written = marshaller.encode(request)
+            answer = marshaller.decode(await self._router.host_calls.ask(peer, WorkerMethod.MOUNT, written, time))
         except ModuleGoneError as exc:
             report = await self._death()
             said = report.describe() if report is not None else str(exc)
@@ -360,7 +360,7 @@ class HostedModule:
             await self._ask_ready(time)
 
     async def _ask_ready(self, time: anyio.CancelScope) -> None:
-        nothing = self._router.values.encode([])
+        nothing = self._router.marshaller.encode([])
         await self._router.host_calls.ask(self.peer, WorkerMethod.SESSION_READY, nothing, time)
 
     async def stop(self) -> None:
@@ -467,17 +467,17 @@ class HostedModule:
         """
         if not isinstance(obj, Handle) or not self.owns(obj):
             raise TypeError("only an object of the module's own can be mounted")
-        if obj.description(self._router.values.codec).properties:
+        if obj.description(self._router.marshaller.codec).properties:
             self.peer.computes = True
         if name is None and point in ("tools", "providers"):
-            name = obj.description(self._router.values.codec).attributes.get("name")
+            name = obj.description(self._router.marshaller.codec).attributes.get("name")
         place = (point, name)
         act = self._registrations.renew(("mount", *place), obj)
         if act is not None:
             self._mirrors.redescribed(act.own_handle)
             return
-        values, was_mounted = self._router.values, self._was_mounted
-        check_place(self.authority, coordinator, values, point, name, owns=self.owns, was_mounted=was_mounted)
+        marshaller, was_mounted = self._router.marshaller, self._was_mounted
+        check_place(self.authority, coordinator, marshaller, point, name, owns=self.owns, was_mounted=was_mounted)
         coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
         self._registrations.add(("mount", *place), obj, lambda: self._withdraw(coordinator, obj, place))
         self.on_mounted(point, obj)
@@ -485,18 +485,18 @@ class HostedModule:
     def _withdraw(self, coordinator: HostedCoordinator, handle: Handle, place: tuple[str, str | None]) -> None:
         """Unmount an object from where it was mounted, or is now: a provider may have been given another name."""
         present = coordinator.get(*place)
-        if present is not None and self._router.values.handle_of(present) is handle:
+        if present is not None and self._router.marshaller.handle_of(present) is handle:
             coordinator.unmount_from(self.peer, *place)
         elif handle.mounted is not None:
             coordinator.unmount_from(self.peer, *handle.mounted)
 
     def _stand_in(self, point: str, handle: Handle) -> object:
-        values = self._router.values
+        marshaller = self._router.marshaller
         if point == "orchestrator":
-            proxy = OrchestratorProxy(values, handle, partial(describe_anew, self._router, self._mirrors))
-            values.bind(proxy, handle)
+            proxy = OrchestratorProxy(marshaller, handle, partial(describe_anew, self._router, self._mirrors))
+            marshaller.bind(proxy, handle)
             return proxy
-        return values.object_of(handle)
+        return marshaller.object_of(handle)
 
     def unmount(self, point: str, name: str | None) -> bool:
         """Unmount an object of this module; return whether there was one: what is another's stays."""
@@ -522,8 +522,8 @@ class HostedModule:
         act = self._registrations.renew(("handler", event, name), function.handle)
         if act is None:
             ask = partial(note_prompt, Requester(self.kind, self.name))
-            values, on_failure = self._router.values, self.entry.on_failure
-            proxy = Handler(values, function, self.name, on_failure, ask, self.deadlines)
+            marshaller, on_failure = self._router.marshaller, self.entry.on_failure
+            proxy = Handler(marshaller, function, self.name, on_failure, ask, self.deadlines)
             unregister = hooks.register(event, proxy, priority, name)
             act = self._registrations.add(("handler", event, name), function.handle, unregister)
         return act

@@ -125,7 +125,7 @@ class HostedModules:
                 raise died  # told again, it might be there twice
             if was_taken:
                 self._journal.note(method, call.message)
-                return self._router.values.encode(None)
+                return self._router.marshaller.encode(None)
         return None
 
     def _instead(self, module: HostedModule, handle: Handle, method: str, error: ModuleError) -> Encoded:
@@ -136,7 +136,7 @@ class HostedModules:
         """
         point = module.mounted_at(handle)
         if point == "tools" and method == "execute":
-            return self._router.values.encode(failed_result(error))
+            return self._router.marshaller.encode(failed_result(error))
         if point == "providers":
             # No seconds to wait: it is started again when it is next called.
             raise ProviderUnavailableError(str(error), provider=module.name, retryable=True, retry_after=0.0) from error
@@ -153,7 +153,7 @@ class HostedModules:
             f"now: a sixteenth of the {left} that the conversation has left for results; ask it for less at a time, "
             "or clear the conversation"
         )
-        return self._router.values.encode(failed_result(OverLimitError(said)))
+        return self._router.marshaller.encode(failed_result(OverLimitError(said)))
 
     def _on_mounted(self, point: str, handle: Handle) -> None:
         if point == "context":

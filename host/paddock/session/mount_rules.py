@@ -16,7 +16,7 @@ from paddock.rpc.peer import AnyHandle, Handle
 from paddock_sdk.kernel.mounts import MULTI_POINTS
 
 if TYPE_CHECKING:
-    from paddock.rpc.marshal import Values
+    from paddock.rpc.marshal import Marshaller
     from paddock.session.state.coordinator import HostedCoordinator
 
 _MOUNT_NAME: Final = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?")
@@ -47,7 +47,7 @@ class NameTakenError(ValueError):
 def check_place(
     module: Authority,
     coordinator: HostedCoordinator,
-    values: Values,
+    marshaller: Marshaller,
     point: str,
     name: str | None,
     *,
@@ -65,11 +65,11 @@ def check_place(
     """
     module.check_mount(point)
     if point in MULTI_POINTS:
-        _check_name(module, coordinator, values, point, name)
+        _check_name(module, coordinator, marshaller, point, name)
     present = coordinator.get(point, name)
-    if present is None or owns(values.handle_of(present)):
+    if present is None or owns(marshaller.handle_of(present)):
         return
-    owner = _owner_of(values, present)
+    owner = _owner_of(marshaller, present)
     place = name or point
     if not _may_replace(module, point, place, owner, was_mounted):
         whose = f"module `{owner.name}`" if owner is not None else "the application"
@@ -81,7 +81,7 @@ def check_place(
         )
 
 
-def check_instance(module: Authority, coordinator: HostedCoordinator, values: Values) -> None:
+def check_instance(module: Authority, coordinator: HostedCoordinator, marshaller: Marshaller) -> None:
     """Do nothing if the session may give a provider that was just mounted the name of its `instance_id`.
 
     Raises:
@@ -92,9 +92,9 @@ def check_instance(module: Authority, coordinator: HostedCoordinator, values: Va
     name = entry.instance_id if entry.kind == "provider" else None
     if name is None:
         return
-    _check_name(module, coordinator, values, "providers", name)
+    _check_name(module, coordinator, marshaller, "providers", name)
     present = coordinator.get("providers", name)
-    owner = _owner_of(values, present) if present is not None else None
+    owner = _owner_of(marshaller, present) if present is not None else None
     if present is None or owner is module or _replaces(module, name, owner):
         return
     whose = f"module `{owner.entry.module}`" if owner is not None else "the application"
@@ -102,7 +102,7 @@ def check_instance(module: Authority, coordinator: HostedCoordinator, values: Va
 
 
 def _check_name(
-    module: Authority, coordinator: HostedCoordinator, values: Values, point: str, name: str | None
+    module: Authority, coordinator: HostedCoordinator, marshaller: Marshaller, point: str, name: str | None
 ) -> None:
     if not isinstance(name, str):
         raise ValueError(f"what is mounted at {point} needs a name")
@@ -111,13 +111,13 @@ def _check_name(
     for other in coordinator.get(point) or ():
         is_near = other != name and str(other).casefold() == name.casefold()
         present = coordinator.get(point, other) if is_near else None
-        owner = _owner_of(values, present) if present is not None else None
+        owner = _owner_of(marshaller, present) if present is not None else None
         if present is not None and owner is not module:
             raise NameTakenError(f"`{name}` differs from `{other}`, which is mounted, by case alone", name, owner)
 
 
-def _owner_of(values: Values, present: Any) -> Authority | None:
-    handle = values.handle_of(present)
+def _owner_of(marshaller: Marshaller, present: Any) -> Authority | None:
+    handle = marshaller.handle_of(present)
     owner = handle.owner.authority if isinstance(handle, Handle) else None
     return owner if isinstance(owner, Authority) else None
 

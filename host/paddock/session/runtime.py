@@ -21,7 +21,7 @@ from paddock.isolation.networked_launcher import NetworkedLauncher
 from paddock.plan.merging import merged
 from paddock.plan.permissions import grants_of
 from paddock.policy.limits import OUTPUT_PER_SECOND
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.router import Router
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
@@ -64,8 +64,8 @@ class SessionRuntime:
     ) -> None:
         self.session_resources = session_resources
         self.audit = audit or session_resources.audit
-        self.values = Values()
-        self.values.never_shared = (
+        self.marshaller = Marshaller()
+        self.marshaller.never_shared = (
             ModuleCoordinator,
             AmplifierSession,
             HookRegistry,
@@ -88,11 +88,11 @@ class SessionRuntime:
         else:
             self._sandboxes = PlannedSandboxes(session_resources.sandbox_planner, session_resources.networks)
         await self._tasks.__aenter__()
-        self.router = Router(self.values, self._tasks)
-        self.values.router = self.router
+        self.router = Router(self.marshaller, self._tasks)
+        self.marshaller.router = self.router
         self.journal = ContextJournal(self.router)
         self.modules = HostedModules(self.router, self.journal)
-        self.router.afterlife = self.modules
+        self.router.failure_policy = self.modules
         return self
 
     async def __aexit__(
@@ -131,14 +131,14 @@ class SessionRuntime:
 
     def make_coordinator(self, session: object) -> HostedCoordinator:
         """Return a coordinator for `session`, which may be prepared before there is anything to run modules on."""
-        coordinator = HostedCoordinator(session, self.values, self.mirrors)
+        coordinator = HostedCoordinator(session, self.marshaller, self.mirrors)
         coordinator.register_capability("session.working_dir", str(self.session_resources.working_dir))
         return coordinator
 
     def bind(self, coordinator: HostedCoordinator) -> None:
         """Serve workers on behalf of `coordinator`."""
         self.coordinator = coordinator
-        self.router.service = HostService(self.router, coordinator, self.mirrors, self.modules.of)
+        self.router.host_methods = HostService(self.router, coordinator, self.mirrors, self.modules.of)
 
     def launch_ahead(self, modules: Iterable[tuple[AuthorizedModule, dict[str, Any]]]) -> None:
         """Have the processes of modules, each with what is told it besides, made ready side by side for their start."""

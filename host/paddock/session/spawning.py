@@ -284,7 +284,7 @@ class SubSessions:
     def _keep(self, conversation: Conversation, session_runtime: SessionRuntime, said: object) -> None:
         messages = tables(said)
         try:  # as data alone: an object in it would keep the session that ends, and be of no use to the next
-            transcript, _ = session_runtime.values.codec.encode(
+            transcript, _ = session_runtime.marshaller.codec.encode(
                 [*messages, *closing_messages(messages)], live_objects=False
             )
         except LocalProtocolError as error:  # a context may hold anything
@@ -298,7 +298,7 @@ async def _remind(session: HostedSession, session_runtime: SessionRuntime, conve
     """Have a session's context hold what was said so far, or what is to be known from the start."""
     context = session.coordinator.get("context")
     if conversation.transcript is not None:
-        await _tell(context, session_runtime, session_runtime.values.codec.decode(conversation.transcript))
+        await _tell(context, session_runtime, session_runtime.marshaller.codec.decode(conversation.transcript))
         return
     if conversation.history:
         await _tell(context, session_runtime, list(conversation.history))
@@ -307,7 +307,7 @@ async def _remind(session: HostedSession, session_runtime: SessionRuntime, conve
 
 
 async def _tell(context: Any, session_runtime: SessionRuntime, messages: list[Any]) -> None:
-    known = opening(messages, session_runtime.values)
+    known = opening(messages, session_runtime.marshaller)
     await context.set_messages(messages[:known])
     for message in messages[known:]:
         await context.add_message(message)

@@ -264,20 +264,20 @@ class ToolCall:
             ToolMissingError: there is no such tool.
             ModuleDiedError: the module ended, or was ended, before it answered.
         """
-        values = session_runtime.values
+        marshaller = session_runtime.marshaller
         tools = session_runtime.coordinator.get("tools")
         if self._tool not in tools:
             raise ToolMissingError(module.name, self._tool, mounted=tools)
-        handle = values.handle_of(tools[self._tool])
+        handle = marshaller.handle_of(tools[self._tool])
         assert isinstance(handle, Handle)  # nothing but the module mounts anything here
-        method = handle.description(values.codec).number_of("execute")
+        method = handle.description(marshaller.codec).number_of("execute")
         if method is None:
             return _failed("TypeError", f"what module `{module.name}` mounted as `{self._tool}` has no `execute`")
         try:
-            message = values.encode([[self._arguments], {}])
+            message = marshaller.encode([[self._arguments], {}])
             self._is_called = True
             # Of this life only: a tool that died in this call is not started again to be asked once more.
-            answer = values.decode(await session_runtime.router.host_calls.call_now(handle, method, message))
+            answer = marshaller.decode(await session_runtime.router.host_calls.call_now(handle, method, message))
         except LocalProtocolError as error:
             return _failed(type(error).__name__, f"the input cannot be sent to the tool: {error}")
         except RemoteProtocolError as error:

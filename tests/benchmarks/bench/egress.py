@@ -14,7 +14,7 @@ from bench.affinity import every_core
 from bench.child import Child
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
-from paddock.egress.bounds import Bounds
+from paddock.egress.bounds import EgressLimits
 from paddock.egress.gate import EgressGate
 from paddock.egress.injection import Injection
 from paddock.egress.rules import NetRules
@@ -52,7 +52,7 @@ async def _gate(ports: dict[str, int], certificate: str) -> AsyncIterator[tuple[
         audit=_Unrecorded(),
         injections=[Injection("KEY", "placeholder-of-a-key", "sk-0123456789abcdef", rule) for rule in in_tls],
         # What is measured is how long one takes, not how many there may be.
-        bounds=Bounds(accepts_per_second=100_000, requests_per_second=100_000),
+        bounds=EgressLimits(accepts_per_second=100_000, requests_per_second=100_000),
         upstream_tls=ssl.create_default_context(cadata=certificate),
         destination_of=lambda accepted: destinations[accepted.getsockname()[1]],
     )

@@ -53,7 +53,7 @@ async def measure_checks(effort: Effort) -> list[Row]:
 
 async def _measure_checks(stage: Stage, loop: HostedModule, rounds: int) -> Row:
     echo = stage.coordinator.get("tools", "echo")
-    handle = loop._router.values.handle_of(echo)
+    handle = loop._router.marshaller.handle_of(echo)
     assert isinstance(handle, Handle), "a tool lives in a worker"
     order = json.dumps({"tool": "echo", "calls": _CALLS, "input": INPUT})
     turn = stage.coordinator.get("orchestrator")

@@ -43,7 +43,7 @@ class Stage:
             SessionRuntime(session_resources) as session_runtime,
         ):
             session = SimpleNamespace(session_id="bench", parent_id=None, config={})
-            coordinator = HostedCoordinator(session, session_runtime.values, session_runtime.mirrors)
+            coordinator = HostedCoordinator(session, session_runtime.marshaller, session_runtime.mirrors)
             session_runtime.bind(coordinator)
             yield cls(session_runtime, coordinator)
 

@@ -21,7 +21,7 @@ import anyio
 import pytest
 
 from paddock.egress import dialer
-from paddock.egress.bounds import Bounds
+from paddock.egress.bounds import EgressLimits
 from paddock.egress.gate import PROXY_PORT, EgressGate
 from paddock.egress.rules import NetRules, RefusedNetwork
 from paddock.errors import Denial
@@ -176,7 +176,7 @@ class Line:
 async def gate_for(
     *rules: str,
     names: Names | None = None,
-    bounds: Bounds | None = None,
+    bounds: EgressLimits | None = None,
     refused: Sequence[RefusedNetwork] = (),
     **given: Any,
 ) -> AsyncIterator[Ground]:
@@ -187,7 +187,7 @@ async def gate_for(
         NetRules([NetRule.parse(rule) for rule in rules], refused=refused),
         audit=ledger,
         resolve=names or Names(),
-        bounds=bounds or Bounds(),
+        bounds=bounds or EgressLimits(),
         destination_of=lambda accepted: places[accepted.getsockname()[0]],
         **given,
     )
@@ -260,6 +260,8 @@ def look_up(name: str, server: tuple[str, int]) -> str | None:
     return str(IPv4Address(reply[-4:]))
 
 
-def brief(**changes: Any) -> Bounds:
+def brief(**changes: Any) -> EgressLimits:
     """Return bounds whose times are short."""
-    return replace(Bounds(head_seconds=0.3, idle_seconds=0.6, waiting_seconds=0.3, connect_seconds=1.0), **changes)
+    return replace(
+        EgressLimits(head_seconds=0.3, idle_seconds=0.6, waiting_seconds=0.3, connect_seconds=1.0), **changes
+    )

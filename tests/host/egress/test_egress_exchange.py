@@ -14,9 +14,9 @@ from host.egress.ground import PATIENCE, Ledger
 from paddock.egress.connection_record import ConnectionRecord
 from paddock.egress.http.exchange import AnswerError, HttpExchange
 from paddock.egress.http.request_head import take_head
-from paddock.egress.injection import Injection, Keys
+from paddock.egress.injection import InjectedKeys, Injection
 from paddock.egress.stream import SocketStream
-from paddock.egress.upstream import Link
+from paddock.egress.upstream import UpstreamConnection
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 
@@ -84,7 +84,9 @@ class Stage:
     def exchange(self, said: bytes, *injections: Injection) -> HttpExchange:
         record = ConnectionRecord(Ledger(), "tool-x", "direct")
         record.requests = 1
-        link = Link(Destination("api.test", 443), self.upstream, self.upstream, record, Keys(injections))
+        link = UpstreamConnection(
+            Destination("api.test", 443), self.upstream, self.upstream, record, InjectedKeys(injections)
+        )
         head = take_head(bytearray(said), 1 << 14)
         assert head is not None
         return HttpExchange(self.client, head, link, b"/")

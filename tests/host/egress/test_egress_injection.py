@@ -28,7 +28,7 @@ from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, Names, gate_for
 from host.egress.origin import Asked, Origin, Respond, answer, origin, say_ok
 from paddock.egress import stream_redactor as echo_filter
 from paddock.egress.injection import Injection, InjectionError, keys_for
-from paddock.egress.stream_redactor import HOLD_SECONDS, WINDOW_BYTES, EchoFilter
+from paddock.egress.stream_redactor import HOLD_SECONDS, WINDOW_BYTES, StreamRedactor
 from paddock.egress.tls.certificate_authority import CertificateAuthority
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
@@ -230,7 +230,7 @@ async def test_an_authority_that_nobody_trusts_gets_nothing(authority: TestAutho
     stranger = tmp_path / "stranger"
     stranger.mkdir()
     async with injected(TestAuthority(stranger), injections=[injection()]) as (ground, site):
-        ground.gate._outlet._given_tls = authority.client()
+        ground.gate._egress_context._given_tls = authority.client()
         assert (await told(ground, get("/", f"X-Key: {PLACEHOLDER}")))[0] == 502
     assert not site.asked
 
@@ -646,9 +646,9 @@ def test_in_whatever_pieces_it_comes_nothing_hidden_is_left_and_nothing_else_is_
     text = b"".join(parts)
     edges = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
     pieces = [text[start:end] for start, end in pairwise(edges)]
-    hiding = EchoFilter([b"secret-key", b"key-k"])
+    hiding = StreamRedactor([b"secret-key", b"key-k"])
     out = b"".join([*(hiding.feed(piece, 0.0) for piece in pieces), hiding.end()])
-    whole = EchoFilter([b"secret-key", b"key-k"]).hide(text)
+    whole = StreamRedactor([b"secret-key", b"key-k"]).hide(text)
     assert out == whole
     assert b"secret-key" not in out and b"key-k" not in out
     assert all(mine in (theirs, ord("*")) for mine, theirs in zip(out, text, strict=True))
@@ -660,7 +660,7 @@ STEPS = st.lists(st.tuples(st.floats(0, 2 * HOLD_SECONDS), st.integers(1, 30)), 
 @settings(max_examples=300, deadline=None, database=None)
 @given(PIECES, STEPS)
 def test_however_slowly_it_comes_its_end_is_hidden(parts: list[bytes], steps: list[tuple[float, int]]) -> None:
-    text, hiding, now, out = b"".join(parts), EchoFilter([b"secret-key"]), 0.0, b""
+    text, hiding, now, out = b"".join(parts), StreamRedactor([b"secret-key"]), 0.0, b""
     for pause, size in steps:
         now += pause
         out += hiding.aged(now)
@@ -681,7 +681,7 @@ def test_when_and_how_much_is_passed_on_depends_on_line_ends_alone(steps: list[t
         text = bytearray("".join(data.draw(texts)).encode())
         for place in line_ends:
             text[place % len(text)] = ord("\n")
-        hiding, now, lengths = EchoFilter(hidden), 0.0, []
+        hiding, now, lengths = StreamRedactor(hidden), 0.0, []
         for pause, size in steps:
             now += pause
             lengths += [len(hiding.aged(now)), len(hiding.feed(bytes(text[:size]), now)), hiding.due]
@@ -692,21 +692,21 @@ def test_when_and_how_much_is_passed_on_depends_on_line_ends_alone(steps: list[t
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 def test_what_is_before_a_line_end_is_passed_on_at_once(end: bytes) -> None:
-    hiding = EchoFilter([b"secret-key"])
+    hiding = StreamRedactor([b"secret-key"])
     assert hiding.feed(b"a" + end + b"secret", 0.0) == b"a" + end
     assert hiding.feed(b"-key" + end, 0.0) == b"*" * 10 + end
     assert (hiding.due, hiding.end(), hiding.found) == (None, b"", 1)
 
 
 def test_what_much_has_come_after_is_passed_on_at_once() -> None:
-    hiding = EchoFilter([b"secret-key"])
+    hiding = StreamRedactor([b"secret-key"])
     assert hiding.feed(b"x" * WINDOW_BYTES, 0.0) == b""
     assert hiding.feed(b"secret-key", 0.0) == b"x" * 10
     assert hiding.feed(b"y" * WINDOW_BYTES, 0.0) == b"x" * (WINDOW_BYTES - 10) + b"*" * 10
 
 
 def test_what_comes_of_age_is_passed_on_and_remembered() -> None:
-    hiding = EchoFilter([b"secret-key"])
+    hiding = StreamRedactor([b"secret-key"])
     assert hiding.feed(b"secret", 1.0) == b""
     assert hiding.feed(b"-k", 1.1) == b""
     assert hiding.due == 1.0 + HOLD_SECONDS

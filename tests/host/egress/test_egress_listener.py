@@ -13,20 +13,20 @@ import pytest
 
 from host.egress.ground import LOOPBACK, PATIENCE, Line, brief
 from paddock.egress import listener as door
-from paddock.egress.listener import Door
+from paddock.egress.listener import Listener
 
 Serve = Callable[[socket.socket], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
-async def door_to(serve: Serve) -> AsyncIterator[tuple[Door, tuple[str, int], list[dict[str, Any]]]]:
+async def door_to(serve: Serve) -> AsyncIterator[tuple[Listener, tuple[str, int], list[dict[str, Any]]]]:
     """Have a door, where to connect to it, and what the loop is told of."""
     listener = socket.create_server((LOOPBACK, 0))
     listener.setblocking(False)
     where = listener.getsockname()
     problems: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
-    opened = Door([listener], brief(), serve, lambda accepted: accepted.close())
+    opened = Listener([listener], brief(), serve, lambda accepted: accepted.close())
     try:
         yield opened, where, problems
     finally:

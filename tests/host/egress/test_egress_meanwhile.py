@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from paddock.egress.meanwhile import meanwhile
+from paddock.egress.meanwhile import background_task
 
 
 async def _for_ever(ended: list[str]) -> None:
@@ -22,7 +22,7 @@ async def _fail() -> None:
 
 async def test_it_is_over_when_the_block_is() -> None:
     ended: list[str] = []
-    async with meanwhile(_for_ever(ended)):
+    async with background_task(_for_ever(ended)):
         await asyncio.sleep(0)
     assert ended == ["task"]
 
@@ -30,7 +30,7 @@ async def test_it_is_over_when_the_block_is() -> None:
 async def test_it_is_over_before_an_error_of_the_block_is_seen() -> None:
     ended: list[str] = []
     with pytest.raises(KeyError):
-        async with meanwhile(_for_ever(ended)):
+        async with background_task(_for_ever(ended)):
             await asyncio.sleep(0)
             raise KeyError
     assert ended == ["task"]
@@ -38,7 +38,7 @@ async def test_it_is_over_before_an_error_of_the_block_is_seen() -> None:
 
 async def test_an_error_of_it_is_raised_when_the_block_has_none() -> None:
     with pytest.raises(ZeroDivisionError):
-        async with meanwhile(_fail()):
+        async with background_task(_fail()):
             await asyncio.sleep(0)
 
 
@@ -46,7 +46,7 @@ async def test_of_two_errors_that_of_the_block_is_raised_and_the_other_is_known(
     problems: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
     with pytest.raises(KeyError):
-        async with meanwhile(_fail()):
+        async with background_task(_fail()):
             await asyncio.sleep(0)
             raise KeyError
     assert not problems
@@ -62,7 +62,7 @@ async def test_who_is_cancelled_while_it_ends_is_cancelled() -> None:
             await may_end.wait()
 
     async def run() -> None:
-        async with meanwhile(slow()):
+        async with background_task(slow()):
             await asyncio.sleep(0)
 
     running = asyncio.create_task(run())

@@ -13,10 +13,10 @@ import pytest
 
 from paddock.rpc.calls import IncomingCall, RoutedCall
 from paddock.rpc.channel import FOREVER, Channel
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.router import Router
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import MAX_FRAME_BYTES, Connection, Kind, RemoteProtocolError, Role
 
@@ -37,7 +37,7 @@ class ScriptedService:
         if method in self.methods:
             self.methods[method](call, message)
         else:
-            self._router.respond(call, self._router.values.encode(None))
+            self._router.respond(call, self._router.marshaller.encode(None))
 
     def refuse(self, peer: Peer, handle: AnyHandle) -> BaseException:
         return RefusedError(f"{peer.name} may not")
@@ -101,13 +101,13 @@ class Network:
     """One router and the workers connected to it."""
 
     def __init__(self, tasks: asyncio.TaskGroup, stack: contextlib.ExitStack) -> None:
-        self.values = Values()
-        self.router = Router(self.values, tasks)
-        self.values.router = self.router
+        self.marshaller = Marshaller()
+        self.router = Router(self.marshaller, tasks)
+        self.marshaller.router = self.router
         self.service = ScriptedService(self.router)
-        self.router.service = self.service
-        self.afterlife = ScriptedAfterlife()
-        self.router.afterlife = self.afterlife
+        self.router.host_methods = self.service
+        self.failure_policy = ScriptedAfterlife()
+        self.router.failure_policy = self.failure_policy
         self._stack = stack
         self.workers: dict[Peer, ScriptedWorker] = {}
         self.problems: list[dict[str, Any]] = []
@@ -121,15 +121,15 @@ class Network:
         runtime_max: float = FOREVER,
         authority: Allowed | None = None,
         send_limit: int = MAX_FRAME_BYTES,
-        work: Budget | None = None,
+        work: TokenBucket | None = None,
     ) -> tuple[Peer, ScriptedWorker]:
         """Connect a worker and greet it."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         worker = ScriptedWorker(theirs)
         self._stack.callback(worker.close)
-        work = work or Budget(per_second=1 << 18, at_once=1 << 21)
-        answers = Budget(per_second=1 << 18, at_once=1 << 21)
+        work = work or TokenBucket(per_second=1 << 18, at_once=1 << 21)
+        answers = TokenBucket(per_second=1 << 18, at_once=1 << 21)
         rights = authority or Allowed()
         peer = Peer(name, kind, self.router, rights, runtime_max, calls_max=2048, work=work, answers=answers)
         peer.channel = Channel(Connection(Role.HOST, send_limit=send_limit), peer, batch=self.router.batch)
@@ -145,7 +145,7 @@ class Network:
     async def close(self) -> None:
         """End every connection and everything that still runs."""
         self._stack.close()
-        await until(lambda: len(self.afterlife.lost) == len(self.workers))
+        await until(lambda: len(self.failure_policy.lost) == len(self.workers))
         self.router.cancel_all()
 
     async def lend(self, owner: ScriptedWorker, lent: Any, to: Peer, *, may_call: bool = True) -> int:
@@ -164,7 +164,7 @@ class Network:
 
         def hold(call: IncomingCall, message: Encoded) -> None:
             held.append(message)
-            self.router.respond(call, self.values.encode(None))
+            self.router.respond(call, self.marshaller.encode(None))
 
         self.service.methods[77] = hold
         await owner.ask(0, 77, lent)

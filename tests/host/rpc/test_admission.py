@@ -8,7 +8,7 @@ import pytest
 
 from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.peer import Encoded
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 from paddock_sdk.protocol import Flag, Kind
 
 from .conftest import Network
@@ -17,12 +17,12 @@ from .scripted_worker import ASYNC, STREAM, until
 _MUCH = [1] * 5000
 
 
-def _soon() -> Budget:
-    return Budget(per_second=100_000, at_once=20_000)
+def _soon() -> TokenBucket:
+    return TokenBucket(per_second=100_000, at_once=20_000)
 
 
-def _never() -> Budget:
-    return Budget(per_second=1e-6, at_once=1000)
+def _never() -> TokenBucket:
+    return TokenBucket(per_second=1e-6, at_once=1000)
 
 
 async def test_requests_beyond_the_budget_are_admitted_later_and_in_order(network: Network) -> None:
@@ -30,7 +30,7 @@ async def test_requests_beyond_the_budget_are_admitted_later_and_in_order(networ
     served: list[object] = []
 
     def serve(call: IncomingCall, message: Encoded) -> None:
-        served.append(network.values.decode(message)[0])
+        served.append(network.marshaller.decode(message)[0])
         network.router.respond(call, Encoded(b"\xc0"))
 
     network.service.methods[7] = serve
@@ -41,7 +41,7 @@ async def test_requests_beyond_the_budget_are_admitted_later_and_in_order(networ
         await worker.answer(id)
     assert served == [*range(12)]
     await until(lambda: not peer.admission.is_behind)
-    assert network.afterlife.violations == []
+    assert network.failure_policy.violations == []
 
 
 async def test_answers_are_heard_while_requests_are_put_off(network: Network) -> None:
@@ -55,7 +55,7 @@ async def test_answers_are_heard_while_requests_are_put_off(network: Network) ->
         worker.respond((await worker.request_from_host()).id, _MUCH)
         assert await asking.answer(id) == _MUCH
     assert second in peer.incoming
-    assert network.afterlife.violations == []
+    assert network.failure_policy.violations == []
 
 
 async def test_the_time_a_request_is_put_off_is_the_workers_own(network: Network) -> None:
@@ -99,15 +99,15 @@ async def test_a_stream_that_was_put_off_starts_with_the_credit_it_was_given(net
 
 
 async def test_a_worker_that_notifies_too_much_is_not_read_for_a_while(network: Network) -> None:
-    peer, worker = await network.connect("worker", work=Budget(per_second=50_000, at_once=20_000))
+    peer, worker = await network.connect("worker", work=TokenBucket(per_second=50_000, at_once=20_000))
     for number in range(40):
         worker.notify(7, [number, *_MUCH])
     await until(lambda: peer.channel.is_held)
     assert len(network.service.notices) < 20
     await until(lambda: len(network.service.notices) == 40)
-    said = [network.values.decode(message)[0] for _, _, message in network.service.notices]
+    said = [network.marshaller.decode(message)[0] for _, _, message in network.service.notices]
     assert said == [*range(40)]
-    assert network.afterlife.violations == []
+    assert network.failure_policy.violations == []
     await worker.round_trip()
 
 
@@ -119,7 +119,7 @@ async def test_a_put_off_request_of_a_worker_that_is_gone_is_dropped(network: Ne
     worker.request(0, 8, None)
     await until(lambda: peer.incoming)
     worker.close()
-    await until(lambda: network.afterlife.lost)
+    await until(lambda: network.failure_policy.lost)
     await until(lambda: not peer.admission.is_behind)
     assert not served and not peer.incoming
 
@@ -127,14 +127,14 @@ async def test_a_put_off_request_of_a_worker_that_is_gone_is_dropped(network: Ne
 @pytest.mark.parametrize("serves", [True, False])
 async def test_large_answers_hold_up_who_asks_and_no_one_else(serves: bool, network: Network) -> None:
     peer, worker = await network.connect("worker")
-    peer.answers = Budget(per_second=50_000, at_once=1000)
+    peer.answers = TokenBucket(per_second=50_000, at_once=1000)
     other, answering = await network.connect("other")
     handle = await network.handle_of(answering, answering.own(5, {"work": ASYNC}))
     called: list[float] = []
 
     async def work() -> Encoded:
         if serves:
-            answer = await network.router.host_calls.call(handle, 0, network.values.encode([[], {}]))
+            answer = await network.router.host_calls.call(handle, 0, network.marshaller.encode([[], {}]))
             called.append(asyncio.get_running_loop().time())
             return answer
         return Encoded(b"\xc0")
@@ -155,7 +155,7 @@ async def test_answers_to_calls_of_the_hosts_own_cost_their_worker_nothing(netwo
     assert current.get() is None
     for _ in range(20):
         calling = asyncio.ensure_future(
-            network.router.host_calls.call_value(handle, 0, network.values.encode([[], {}]))
+            network.router.host_calls.call_value(handle, 0, network.marshaller.encode([[], {}]))
         )
         worker.respond((await worker.request_from_host()).id, _MUCH)
         assert await calling == _MUCH

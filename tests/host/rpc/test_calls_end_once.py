@@ -101,7 +101,7 @@ async def test_cancelling_a_call_cancels_what_the_host_asks_others_on_its_behalf
     handle = await network.handle_of(answering, answering.own(5, {"work": ASYNC}))
 
     async def ask() -> Encoded:
-        return await network.router.host_calls.call(handle, 0, network.values.encode([[], {}]))
+        return await network.router.host_calls.call(handle, 0, network.marshaller.encode([[], {}]))
 
     network.service.methods[7] = lambda call, message: network.router.serve(call, ask())
     id = asking.request(0, 7, None)
@@ -131,7 +131,9 @@ async def test_what_the_hosts_own_code_raises_is_the_callers_failure(network: Ne
 
 async def test_an_answer_of_the_host_that_cannot_be_sent_is_a_failure(network: Network) -> None:
     _, asking = await network.connect("asker", send_limit=2000)
-    network.service.methods[7] = lambda call, message: network.router.respond(call, network.values.encode("x" * 3000))
+    network.service.methods[7] = lambda call, message: network.router.respond(
+        call, network.marshaller.encode("x" * 3000)
+    )
     with pytest.raises(Exception, match="over the limit"):
         await asking.ask(0, 7, None)
 
@@ -161,6 +163,6 @@ async def test_a_response_that_nobody_asked_for_ends_the_worker_and_hurts_nobody
     request = await answering.request_from_host()
     liar.write(encode_frame(Kind.RESPONSE, id=request.id, body=b"\xc0"))
     await liar.cut_off()
-    assert [name for name, _ in network.afterlife.violations] == ["liar"]
+    assert [name for name, _ in network.failure_policy.violations] == ["liar"]
     answering.respond(request.id, "true")
     assert await asking.answer(id) == "true"

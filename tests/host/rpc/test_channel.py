@@ -33,15 +33,15 @@ from .scripted_worker import ASYNC, until
 async def test_a_misdeed_is_reported_once_and_the_worker_heard_no_more(misdeed: bytes, network: Network) -> None:
     peer, worker = await network.connect("worker")
     held = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
-    waiting = asyncio.ensure_future(network.router.host_calls.call_now(held, 0, network.values.encode([[], {}])))
+    waiting = asyncio.ensure_future(network.router.host_calls.call_now(held, 0, network.marshaller.encode([[], {}])))
     await worker.request_from_host()
     after = encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")
     worker.write(misdeed, misdeed, after)
     await worker.cut_off()
     with pytest.raises(RuntimeError, match="ended before it answered"):
         await waiting
-    assert [name for name, _ in network.afterlife.violations] == ["worker"]
-    assert network.afterlife.lost == ["worker"]
+    assert [name for name, _ in network.failure_policy.violations] == ["worker"]
+    assert network.failure_policy.lost == ["worker"]
     assert network.service.notices == []
     assert not peer.is_open
 
@@ -59,15 +59,15 @@ async def test_a_stream_cut_off_inside_a_frame_is_a_misdeed(network: Network) ->
     _, worker = await network.connect("worker")
     worker.write(encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")[:-1])
     worker.close()
-    await until(lambda: network.afterlife.lost)
-    assert network.afterlife.violations == [("worker", "the stream ended inside a frame")]
+    await until(lambda: network.failure_policy.lost)
+    assert network.failure_policy.violations == [("worker", "the stream ended inside a frame")]
 
 
 async def test_an_orderly_end_is_no_misdeed(network: Network) -> None:
     _, worker = await network.connect("worker")
     worker.close()
-    await until(lambda: network.afterlife.lost)
-    assert network.afterlife.violations == []
+    await until(lambda: network.failure_policy.lost)
+    assert network.failure_policy.violations == []
 
 
 async def test_a_worker_that_does_not_read_is_given_up_when_too_much_waits_for_it(network: Network) -> None:
@@ -78,7 +78,7 @@ async def test_a_worker_that_does_not_read_is_given_up_when_too_much_waits_for_i
         while peer.is_open:
             peer.channel.mirror(99, body)
             await asyncio.sleep(0)
-    assert network.afterlife.violations == [("worker", "it does not read what it is sent")]
+    assert network.failure_policy.violations == [("worker", "it does not read what it is sent")]
 
 
 async def test_whoever_says_much_at_once_is_heard_in_turn_with_the_others_and_in_order(
@@ -91,7 +91,7 @@ async def test_whoever_says_much_at_once_is_heard_in_turn_with_the_others_and_in
         loud.notify(7, number)
     quiet.notify(7, "once")
     await loud.round_trip()
-    heard = [(name, network.values.decode(message)) for name, _, message in network.service.notices]
+    heard = [(name, network.marshaller.decode(message)) for name, _, message in network.service.notices]
     assert [value for name, value in heard if name == "loud"] == list(range(500))
     assert heard.index(("quiet", "once")) < 100
 
@@ -104,9 +104,9 @@ async def test_a_misdeed_in_the_midst_of_much_is_the_last_that_is_heard(
     notice = encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")
     worker.write(b"".join([notice] * 20 + [encode_frame(Kind.REQUEST, id=5, target=31337)] + [notice] * 20))
     await worker.cut_off()
-    await until(lambda: network.afterlife.lost)
+    await until(lambda: network.failure_policy.lost)
     assert len(network.service.notices) == 20
-    assert [name for name, _ in network.afterlife.violations] == ["worker"]
+    assert [name for name, _ in network.failure_policy.violations] == ["worker"]
 
 
 @pytest.mark.parametrize("stretch", [0.0, 60.0])
@@ -125,9 +125,9 @@ async def test_a_worker_that_is_given_up_in_the_midst_of_much_is_heard_no_more(
     notices = [encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")] * 20
     worker.write(b"".join([*notices, encode_frame(Kind.REQUEST, id=5, target=31337)]))
     await worker.cut_off()
-    await until(lambda: network.afterlife.lost)
+    await until(lambda: network.failure_policy.lost)
     assert len(network.service.notices) == 1
-    assert network.afterlife.violations == [("worker", "enough")]
+    assert network.failure_policy.violations == [("worker", "enough")]
     assert not peer.is_open
 
 
@@ -137,7 +137,7 @@ async def test_what_an_answer_brings_that_is_given_up_before_its_turn_is_let_go_
     monkeypatch.setattr(channel, "_STRETCH", 0.0)
     _, worker = await network.connect("worker")
     held = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
-    waiting = asyncio.ensure_future(network.router.host_calls.call_now(held, 0, network.values.encode([[], {}])))
+    waiting = asyncio.ensure_future(network.router.host_calls.call_now(held, 0, network.marshaller.encode([[], {}])))
     request = await worker.request_from_host()
     body, entries = worker.body(worker.own(9, {"work": ASYNC}))
     notices = [encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")] * 20
@@ -170,7 +170,7 @@ async def test_what_is_said_to_a_closed_channel_is_dropped_and_a_request_refused
     peer, worker = await network.connect("worker")
     handle = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
     worker.close()
-    await until(lambda: network.afterlife.lost)
+    await until(lambda: network.failure_policy.lost)
     channel = peer.channel
     channel.respond(1, b"\xc0")
     channel.fail(1, b"\xc0")
@@ -180,7 +180,7 @@ async def test_what_is_said_to_a_closed_channel_is_dropped_and_a_request_refused
     channel.goodbye()
     channel.close()
     with pytest.raises(LocalProtocolError):
-        await network.router.host_calls.ask(peer, 1, network.values.encode(None))
+        await network.router.host_calls.ask(peer, 1, network.marshaller.encode(None))
     assert channel.unsent_bytes == 0
     assert handle.owner is peer
 

@@ -59,10 +59,10 @@ async def test_a_call_that_overstays_is_reported_until_it_ends(network: Network)
     id = asking.call_object(target)
     request = await answering.request_from_host()
     async with asyncio.timeout(60):
-        while len(network.afterlife.overdue) < 2:
-            network.afterlife.was_overdue.clear()
-            await network.afterlife.was_overdue.wait()
-    assert {name for name, _ in network.afterlife.overdue} == {"answerer"}
+        while len(network.failure_policy.overdue) < 2:
+            network.failure_policy.was_overdue.clear()
+            await network.failure_policy.was_overdue.wait()
+    assert {name for name, _ in network.failure_policy.overdue} == {"answerer"}
     answering.respond(request.id, "late, but there")
     assert await asking.answer(id) == "late, but there"
 
@@ -216,7 +216,7 @@ async def test_a_readers_clock_runs_while_a_generator_of_the_host_waits_for_its_
     asking.call_object(await network.lend(reading, reading.own(5, {"work": ASYNC}), requester))
     parent = (await reading.request_from_host()).id
     (readers,) = reader.channel.calls.values()
-    reader.mirror(99, network.values.encode(Source(), share=True), may_call=True)
+    reader.mirror(99, network.marshaller.encode(Source(), share=True), may_call=True)
     entry = (await reading.take(Kind.MIRROR)).handles[0]
     id = reading.call_object(entry.id, flags=Flag.STREAM, parent=parent)
     for number in range(2):

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paddock.rpc.peer import Encoded
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 from paddock_sdk.protocol import Kind
 
 from .conftest import Network
@@ -63,7 +63,7 @@ async def _run(acts: list[Act], seconds: list[float]) -> None:
             network = Network(tasks, stack)
             workers, handles = [], []
             for number in range(_WORKERS):
-                budget = Budget(per_second=2000, at_once=500)
+                budget = TokenBucket(per_second=2000, at_once=500)
                 workers.append(await network.connect(f"worker{number}", runtime_max=_RUNTIME, work=budget))
                 handles.append(await network.handle_of(workers[-1][1], workers[-1][1].own(5, {"work": ASYNC})))
             targets: dict[tuple[int, int], int] = {}
@@ -87,7 +87,7 @@ async def _run(acts: list[Act], seconds: list[float]) -> None:
                 elif act == "tell":
                     worker.notify(7, [1] * 300)
                 elif act == "host":
-                    nothing = network.values.encode([[], {}])
+                    nothing = network.marshaller.encode([[], {}])
                     hosts += [
                         asyncio.ensure_future(network.router.host_calls.call(handles[one], 0, nothing))
                         for _ in range(60)
@@ -99,8 +99,8 @@ async def _run(acts: list[Act], seconds: list[float]) -> None:
             await asyncio.gather(*hosts)
             while any(peer.incoming for peer, _ in workers):
                 await asyncio.sleep(0.01)
-            assert network.afterlife.violations == []
-            assert network.afterlife.overdue == []
+            assert network.failure_policy.violations == []
+            assert network.failure_policy.overdue == []
             assert all(peer.is_open and not peer.waiting.size for peer, _ in workers)
             for task in serving:
                 task.cancel()

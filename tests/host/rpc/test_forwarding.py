@@ -104,7 +104,7 @@ async def test_a_number_of_one_connection_means_nothing_on_another(network: Netw
     target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     stranger.call_object(target)
     await stranger.cut_off()
-    assert network.afterlife.violations == [
+    assert network.failure_policy.violations == [
         ("stranger", f"a reference to object {target}, which this module was never handed")
     ]
     id = asking.call_object(target)
@@ -127,7 +127,7 @@ async def test_an_object_out_of_nowhere_ends_the_worker_that_names_it(lent: Lent
     target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     asking.call_object(target, 0, lent)
     await asking.cut_off()
-    assert [name for name, _ in network.afterlife.violations] == ["asker"]
+    assert [name for name, _ in network.failure_policy.violations] == ["asker"]
     assert not answering.heard(Kind.REQUEST)
 
 
@@ -140,8 +140,8 @@ async def test_an_answer_with_an_object_out_of_nowhere_ends_the_callee_and_not_t
     answering.respond(request.id, answering.foreign(4711))
     with pytest.raises(ConnectionError, match="nothing stands in"):
         await asking.answer(id)
-    assert [name for name, _ in network.afterlife.violations] == ["answerer"]
-    assert network.afterlife.asked == [("answer_for", "work", 1)]
+    assert [name for name, _ in network.failure_policy.violations] == ["answerer"]
+    assert network.failure_policy.asked == [("answer_for", "work", 1)]
 
 
 async def test_a_member_that_there_is_not_is_the_callers_error_only(network: Network) -> None:

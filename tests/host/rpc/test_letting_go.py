@@ -76,8 +76,8 @@ async def test_an_object_on_its_way_to_the_host_while_the_host_lets_go_arrives(n
     release = await owner.take(Kind.RELEASE)
     assert (release.id, release.target) == (5, 1)
     held = await network.handle_of(owner, owner.again(5))
-    assert held.description(network.values.codec).attributes == {"colour": "red"}
-    assert network.afterlife.violations == []
+    assert held.description(network.marshaller.codec).attributes == {"colour": "red"}
+    assert network.failure_policy.violations == []
     del held
     release = await owner.take(Kind.RELEASE)
     assert (release.id, release.target) == (5, 1), "what was released before is not released again"
@@ -91,7 +91,7 @@ async def test_an_object_whose_release_was_confirmed_has_to_be_described_again(n
     owner.write(owner.connection.send_release(5, 0))
     owner.request(0, 1, owner.again(5))
     await owner.cut_off()
-    assert network.afterlife.violations == [("owner", "object 5 came without a description")]
+    assert network.failure_policy.violations == [("owner", "object 5 came without a description")]
 
 
 async def test_the_objects_in_the_answer_to_a_cancelled_call_count_as_handed_over(network: Network) -> None:
@@ -106,7 +106,7 @@ async def test_the_objects_in_the_answer_to_a_cancelled_call_count_as_handed_ove
     release = await answering.take(Kind.RELEASE)
     assert (release.id, release.target) == (6, 2)
     held = await network.handle_of(answering, answering.again(6))
-    assert held.description(network.values.codec).attributes == {"colour": "red"}
+    assert held.description(network.marshaller.codec).attributes == {"colour": "red"}
 
 
 async def test_an_object_comes_home_to_the_host_as_the_very_same(network: Network) -> None:
@@ -117,14 +117,14 @@ async def test_an_object_comes_home_to_the_host_as_the_very_same(network: Networ
             return 12
 
     clock = Clock()
-    message = network.values.encode(["the clock", clock], share=True)
+    message = network.marshaller.encode(["the clock", clock], share=True)
     holder.mirror(99, message, may_call=True)
     entry = (await holding.take(Kind.MIRROR)).handles[0]
     assert await holding.answer(holding.call_object(entry.id)) == 12
     received = []
     network.service.methods[7] = lambda call, message: (
-        received.append(network.values.decode(message)),
-        network.router.respond(call, network.values.encode(None)),
+        received.append(network.marshaller.decode(message)),
+        network.router.respond(call, network.marshaller.encode(None)),
     )
     await holding.ask(0, 7, [holding.foreign(entry.id)])
     assert received[0][0] is clock
@@ -145,7 +145,7 @@ async def test_a_worker_that_hands_out_objects_without_end_is_ended(network: Net
     held = []
     network.service.methods[7] = lambda call, message: (
         held.append(message),
-        network.router.respond(call, network.values.encode(None)),
+        network.router.respond(call, network.marshaller.encode(None)),
     )
     description = hoarding.describe({})
     for first in range(1, 10_000, 1000):
@@ -155,7 +155,7 @@ async def test_a_worker_that_hands_out_objects_without_end_is_ended(network: Net
         await hoarding.answer(id)
     hoarding.request(0, 7, hoarding.own(10_001))
     await hoarding.cut_off()
-    assert network.afterlife.violations == [("hoarder", "more than 10000 objects handed out")]
+    assert network.failure_policy.violations == [("hoarder", "more than 10000 objects handed out")]
     assert not hoarder.is_open
 
 
@@ -173,7 +173,7 @@ async def test_what_all_objects_say_of_themselves_is_bounded_as_long_as_it_is_ke
     owner.write(owner.connection.send_release(20, 0))  # which confirms nothing: it is still held
     owner.request(0, 1, owner.own(21, text="x" * 1000))
     await owner.cut_off()
-    assert "descriptions take more than 3000 bytes" in network.afterlife.violations[0][1]
+    assert "descriptions take more than 3000 bytes" in network.failure_policy.violations[0][1]
     del kept
 
 
@@ -187,7 +187,7 @@ async def test_who_keeps_too_much_of_anothers_is_refused_more(
     source = await network.handle_of(maker, maker.own(1, {"make": ASYNC}))
 
     async def make() -> Encoded:
-        return await network.router.host_calls.call(source, 0, network.values.encode([[], {}]))
+        return await network.router.host_calls.call(source, 0, network.marshaller.encode([[], {}]))
 
     network.service.methods[7] = lambda call, message: network.router.serve(call, make())
 
@@ -218,7 +218,7 @@ async def test_who_keeps_too_much_of_anothers_is_refused_more(
         pass
     maker.write(maker.connection.send_release(10, 0))
     await ask(*keeper, maker.own(15))
-    assert network.afterlife.violations == []
+    assert network.failure_policy.violations == []
 
 
 async def test_a_stream_of_objects_that_are_kept_ends_for_its_reader(
@@ -238,4 +238,4 @@ async def test_a_stream_of_objects_that_are_kept_ends_for_its_reader(
     with pytest.raises(OverLimitError, match="more than 3000 bytes"):
         await reading.answer(asked)
     assert (await source.take(Kind.CANCEL)).id == request.id
-    assert network.afterlife.violations == []
+    assert network.failure_policy.violations == []

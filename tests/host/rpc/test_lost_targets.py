@@ -42,14 +42,14 @@ async def test_a_call_in_flight_gets_what_stands_in_for_the_answer(network: Netw
     asking, answering, target = await _lent(network)
 
     async def stand_in(call: RoutedCall, method: str) -> Encoded:
-        return network.values.encode({"instead": method})
+        return network.marshaller.encode({"instead": method})
 
-    network.afterlife.on_answer_for = stand_in
+    network.failure_policy.on_answer_for = stand_in
     id = asking.call_object(target)
     await answering.request_from_host()
     answering.close()
     assert await asking.answer(id) == {"instead": "work"}
-    assert network.afterlife.asked == [("answer_for", "work", 1)]
+    assert network.failure_policy.asked == [("answer_for", "work", 1)]
 
 
 async def test_a_call_in_flight_fails_with_what_the_death_amounts_to(network: Network) -> None:
@@ -63,9 +63,9 @@ async def test_a_call_in_flight_fails_with_what_the_death_amounts_to(network: Ne
 
 async def test_a_call_of_an_object_whose_owner_is_gone_revives_it_first(network: Network) -> None:
     asking, answering, target = await _lent(network)
-    network.afterlife.on_revive = next_life = _NextLife(network)
+    network.failure_policy.on_revive = next_life = _NextLife(network)
     answering.close()
-    await until(lambda: "answerer" in network.afterlife.lost)
+    await until(lambda: "answerer" in network.failure_policy.lost)
     id = asking.call_object(target, 0, "argument", asking.own(31))
     await until(lambda: next_life.workers)
     (revived,) = next_life.workers
@@ -75,17 +75,17 @@ async def test_a_call_of_an_object_whose_owner_is_gone_revives_it_first(network:
     assert request.handles[0].description, "the new life has never heard of the argument"
     revived.respond(request.id, "from the next life")
     assert await asking.answer(id) == "from the next life"
-    assert network.afterlife.asked == [("revive", "work", 0)]
+    assert network.failure_policy.asked == [("revive", "work", 0)]
 
 
 async def test_a_call_to_be_made_again_is_made_of_the_next_life_and_counts_the_lives_it_costs(network: Network) -> None:
     asking, answering, target = await _lent(network)
-    network.afterlife.on_revive = next_life = _NextLife(network)
+    network.failure_policy.on_revive = next_life = _NextLife(network)
 
     async def again(call: RoutedCall, method: str) -> None:
         return None
 
-    network.afterlife.on_answer_for = again
+    network.failure_policy.on_answer_for = again
     id = asking.call_object(target, 0, "again")
     await answering.request_from_host()
     answering.close()
@@ -98,7 +98,7 @@ async def test_a_call_to_be_made_again_is_made_of_the_next_life_and_counts_the_l
                 next_life.workers[-1].close()
     next_life.workers[-1].respond(request.id, "at last")
     assert await asking.answer(id) == "at last"
-    assert network.afterlife.asked == [
+    assert network.failure_policy.asked == [
         ("answer_for", "work", 1),
         ("revive", "work", 0),
         ("answer_for", "work", 2),
@@ -116,12 +116,12 @@ async def test_a_call_made_again_still_lends_what_its_caller_lent(network: Netwo
     provider.mounted = ("providers", "mock")
     requester.mirror(99, Encoded(b"\xc0", (provider,)), may_call=True)
     lent = (await asking.take(Kind.MIRROR)).handles[0]
-    network.afterlife.on_revive = next_life = _NextLife(network)
+    network.failure_policy.on_revive = next_life = _NextLife(network)
 
     async def again(call: RoutedCall, method: str) -> None:
         return None
 
-    network.afterlife.on_answer_for = again
+    network.failure_policy.on_answer_for = again
     id = asking.call_object(target, 0, asking.foreign(lent.id))
     await answering.request_from_host()
     answering.close()
@@ -145,10 +145,10 @@ async def test_a_caller_may_give_up_while_its_target_is_revived(network: Network
         finally:
             ended.set()
 
-    network.afterlife.on_revive = slowly
+    network.failure_policy.on_revive = slowly
     answering.close()
     async with asyncio.timeout(60):
-        await until(lambda: "answerer" in network.afterlife.lost)
+        await until(lambda: "answerer" in network.failure_policy.lost)
         id = asking.call_object(target)
         await begun.wait()
         asking.write(asking.connection.send_cancel(id))
@@ -164,8 +164,8 @@ async def test_nothing_is_asked_of_the_afterlife_for_a_call_that_was_given_up(ne
     asking.write(asking.connection.send_cancel(id))
     await answering.take(Kind.CANCEL)
     answering.close()
-    await until(lambda: "answerer" in network.afterlife.lost)
-    assert network.afterlife.asked == []
+    await until(lambda: "answerer" in network.failure_policy.lost)
+    assert network.failure_policy.asked == []
 
 
 async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Network) -> None:
@@ -184,13 +184,15 @@ async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Net
         await asking.answer(badly)
     asking.write(asking.connection.send_cancel(given_up))
     await until(lambda: len(open_calls) == 1)
-    own = asyncio.ensure_future(network.router.host_calls.call(handle, 0, network.values.encode([["the host's"], {}])))
+    own = asyncio.ensure_future(
+        network.router.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}]))
+    )
     await answering.request_from_host()
     own.cancel()
     await until(own.done)
     assert len(open_calls) == 1
     with pytest.raises(AttributeError):
-        await network.router.host_calls.call(handle, 99, network.values.encode([[], {}]))
+        await network.router.host_calls.call(handle, 99, network.marshaller.encode([[], {}]))
     assert len(open_calls) == 1
     answering.close()
     await until(lambda: not open_calls)
@@ -200,7 +202,7 @@ async def test_calls_that_end_well_are_told_to_whoever_keeps_a_journal_and_no_ot
     asking, answering, target = await _lent(network)
     handle = await network.handle_of(answering, answering.again(5))
     noted = []
-    handle.on_success = lambda method, message: noted.append((method, network.values.decode(message)))
+    handle.on_success = lambda method, message: noted.append((method, network.marshaller.decode(message)))
     for number, end in enumerate(("well", "badly", "well")):
         id = asking.call_object(target, 0, number)
         request = await answering.request_from_host()
@@ -211,7 +213,9 @@ async def test_calls_that_end_well_are_told_to_whoever_keeps_a_journal_and_no_ot
             answering.fail(request.id, ValueError("no"))
             with pytest.raises(ValueError, match="no"):
                 await asking.answer(id)
-    own = asyncio.ensure_future(network.router.host_calls.call(handle, 0, network.values.encode([["the host's"], {}])))
+    own = asyncio.ensure_future(
+        network.router.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}]))
+    )
     answering.respond((await answering.request_from_host()).id)
     await own
     assert noted == [("work", [[0], {}]), ("work", [[2], {}]), ("work", [["the host's"], {}])]

@@ -27,29 +27,29 @@ from .scripted_worker import ASYNC, SYNC
 async def test_an_object_of_a_worker_has_one_stand_in_that_turns_back_into_it(network: Network) -> None:
     _, owner = await network.connect("owner")
     handle = await network.handle_of(owner, owner.own(5, {"work": ASYNC, "look": SYNC}, name="thing"))
-    stand_in = network.values.object_of(handle)
-    assert network.values.object_of(handle) is stand_in
-    assert network.values.encode([stand_in]).handles == (handle,)
+    stand_in = network.marshaller.object_of(handle)
+    assert network.marshaller.object_of(handle) is stand_in
+    assert network.marshaller.encode([stand_in]).handles == (handle,)
     assert stand_in.name == "thing"  # type: ignore[attr-defined]
     assert inspect.iscoroutinefunction(stand_in.work)  # type: ignore[attr-defined]
     assert not hasattr(stand_in, "absent")
     del stand_in
     gc.collect()
-    assert network.values.object_of(handle) is not None
+    assert network.marshaller.object_of(handle) is not None
 
 
 async def test_a_function_of_a_worker_is_a_function_here(network: Network) -> None:
     _, owner = await network.connect("owner")
     handle = await network.handle_of(owner, owner.function(5))
-    stand_in = network.values.object_of(handle)
+    stand_in = network.marshaller.object_of(handle)
     assert inspect.iscoroutinefunction(stand_in)
-    assert network.values.encode([stand_in]).handles == (handle,)
+    assert network.marshaller.encode([stand_in]).handles == (handle,)
 
 
 async def test_a_plain_function_of_a_worker_is_awaited_in_the_host_which_never_stands_still(network: Network) -> None:
     _, owner = await network.connect("owner")
     handle = await network.handle_of(owner, owner.own(5, {"look": SYNC}))
-    pending = network.values.object_of(handle).look(1, at=2)  # type: ignore[attr-defined]
+    pending = network.marshaller.object_of(handle).look(1, at=2)  # type: ignore[attr-defined]
     request = await owner.request_from_host()
     assert owner.value(request) == [[1], {"at": 2}]
     owner.respond(request.id, ToolResult(output="seen"))
@@ -57,7 +57,7 @@ async def test_a_plain_function_of_a_worker_is_awaited_in_the_host_which_never_s
 
 
 async def test_an_object_of_the_host_is_the_same_on_every_way_out_and_itself_on_every_way_in(network: Network) -> None:
-    values = network.values
+    values = network.marshaller
     thing = type("Thing", (), {"work": lambda self: 1})()
     message = values.encode({"first": thing, "second": [thing]}, share=True)
     assert len(set(message.handles)) == 1
@@ -66,9 +66,9 @@ async def test_an_object_of_the_host_is_the_same_on_every_way_out_and_itself_on_
 
 
 async def test_an_object_of_the_host_lives_no_longer_than_somebody_refers_to_it(network: Network) -> None:
-    handle = network.values.handle_of(object())
+    handle = network.marshaller.handle_of(object())
     assert isinstance(handle, HostObject)
-    known = network.values._host_objects
+    known = network.marshaller._host_objects
     assert len(known) == 1
     del handle
     assert len(known) == 0
@@ -77,12 +77,12 @@ async def test_an_object_of_the_host_lives_no_longer_than_somebody_refers_to_it(
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"\xd7\x01\0\0\0\0", b"\xd6\x01\0\0\0\x07", b"\x91" * 5000 + b"\xc0"])
 async def test_a_body_that_is_no_value_is_a_protocol_error_and_nothing_else(body: bytes, network: Network) -> None:
     with pytest.raises(RemoteProtocolError):
-        network.values.decode(Encoded(body))
-    assert isinstance(network.values.decode_error(body), RemoteProtocolError)
+        network.marshaller.decode(Encoded(body))
+    assert isinstance(network.marshaller.decode_error(body), RemoteProtocolError)
 
 
 async def test_a_failure_that_holds_no_exception_is_one_all_the_same(network: Network) -> None:
-    error = network.values.decode_error(network.values.encode({"not": "an error"}).body)
+    error = network.marshaller.decode_error(network.marshaller.encode({"not": "an error"}).body)
     assert isinstance(error, RuntimeError)
 
 
@@ -95,7 +95,7 @@ async def test_an_error_that_cannot_be_encoded_is_told_in_words(network: Network
             return "Unspeakable()"
 
     for error in (Unspeakable(object()), ValueError([0] * 300_000)):
-        told = network.values.decode_error(network.values.encode_error(error))
+        told = network.marshaller.decode_error(network.marshaller.encode_error(error))
         assert isinstance(told, Exception)
         assert len(str(told)) < 10_000
 
@@ -103,7 +103,7 @@ async def test_an_error_that_cannot_be_encoded_is_told_in_words(network: Network
 async def test_what_the_application_calls_fails_with_what_the_module_raised(network: Network) -> None:
     _, owner = await network.connect("owner")
     handle = await network.handle_of(owner, owner.own(5, {"work": ASYNC}))
-    work = network.values.object_of(handle).work()  # type: ignore[attr-defined]
+    work = network.marshaller.object_of(handle).work()  # type: ignore[attr-defined]
     network.router.spawn(_failing(owner))
     with pytest.raises(KeyError, match="missing"):
         await work
@@ -119,7 +119,7 @@ async def test_an_object_that_no_description_describes_ends_its_owner(network: N
     handle = await network.handle_of(owner, owner.own(5))
     handle.redescribe(b"\x93\xc0\xc0\xc0")
     with pytest.raises(RemoteProtocolError, match="description"):
-        network.values.object_of(handle)
+        network.marshaller.object_of(handle)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ async def test_what_the_host_runs_on_is_shared_with_nobody_whoever_passes_it_on(
     means: Callable[[], object], network: Network
 ) -> None:
     with pytest.raises(EncodeError, match="not shared"):
-        network.values.encode([means()], share=True)
+        network.marshaller.encode([means()], share=True)
 
 
 async def test_an_object_of_the_host_goes_along_only_when_it_is_meant_to(network: Network) -> None:
@@ -145,9 +145,9 @@ async def test_an_object_of_the_host_goes_along_only_when_it_is_meant_to(network
 
     thing = Thing()
     with pytest.raises(EncodeError, match="not shared"):
-        network.values.encode([thing])
-    shared = network.values.encode([thing], share=True)
-    assert network.values.encode([thing]).handles == shared.handles
+        network.marshaller.encode([thing])
+    shared = network.marshaller.encode([thing], share=True)
+    assert network.marshaller.encode([thing]).handles == shared.handles
 
 
 async def test_data_of_the_application_crosses_as_data_unless_it_was_shared(network: Network) -> None:
@@ -156,12 +156,12 @@ async def test_data_of_the_application_crosses_as_data_unless_it_was_shared(netw
         path: str
 
     place = Place("/docs")
-    assert network.values.decode(network.values.encode([place, SimpleNamespace(line=3)])) == [
+    assert network.marshaller.decode(network.marshaller.encode([place, SimpleNamespace(line=3)])) == [
         {"path": "/docs"},
         {"line": 3},
     ]
-    shared = network.values.encode([place], share=True)
-    assert network.values.decode(network.values.encode([place])) == [place]
+    shared = network.marshaller.encode([place], share=True)
+    assert network.marshaller.decode(network.marshaller.encode([place])) == [place]
     assert len(shared.handles) == 1
 
 
@@ -172,36 +172,36 @@ async def test_an_object_that_is_only_shown_goes_out_and_comes_back_with_nothing
         def cleanup(self) -> None: ...
 
     session = Session()
-    network.values.never_shared = (Session,)
+    network.marshaller.never_shared = (Session,)
     with pytest.raises(EncodeError, match="not shared"):
-        network.values.encode(session, share=True)
-    held = network.values.show(session, "Session")
-    message = network.values.encode({"parent_session": session})
+        network.marshaller.encode(session, share=True)
+    held = network.marshaller.show(session, "Session")
+    message = network.marshaller.encode({"parent_session": session})
     assert message.handles == (held,)
     assert (held.description.type_name, held.description.members, held.description.attributes) == ("Session", (), {})
-    assert network.values.decode(message) == {"parent_session": session}
+    assert network.marshaller.decode(message) == {"parent_session": session}
 
 
 @pytest.mark.parametrize("value", [io.StringIO(), threading.Lock(), threading.Thread()], ids=["file", "lock", "thread"])
 async def test_what_belongs_to_the_hosts_process_is_not_shared_either(value: object, network: Network) -> None:
     with pytest.raises(EncodeError, match="not shared"):
-        network.values.encode({"log": value}, share=True)
+        network.marshaller.encode({"log": value}, share=True)
 
 
 async def test_what_is_not_shared_is_called_what_people_call_it(network: Network, tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file, pytest.raises(EncodeError) as refused:
-        network.values.encode([file], share=True)
+        network.marshaller.encode([file], share=True)
     assert str(refused.value) == "an open file (TextIOWrapper) of the host is not shared"
     with pytest.raises(EncodeError, match=r"^an object \(Proactor\) of the host is not shared$"):
-        network.values.encode([type("Proactor", (), {})()])
+        network.marshaller.encode([type("Proactor", (), {})()])
 
 
 async def test_no_module_is_told_where_in_the_host_it_failed(network: Network) -> None:
     try:
-        network.values.encode([threading.Lock()], share=True)
+        network.marshaller.encode([threading.Lock()], share=True)
     except EncodeError as exc:
         error = exc
-    told = network.values.decode_error(network.values.encode_error(error))
+    told = network.marshaller.decode_error(network.marshaller.encode_error(error))
     trace = vars(told)["remote_traceback"]
     assert "in test_no_module_is_told_where_in_the_host_it_failed" in trace, "the application's own code is told"
     assert "host/paddock" not in trace
@@ -210,7 +210,7 @@ async def test_no_module_is_told_where_in_the_host_it_failed(network: Network) -
 async def test_a_plain_function_of_a_worker_is_called_before_anything_that_is_asked_for_later(network: Network) -> None:
     _, worker = await network.connect("owner")
     handle = await network.handle_of(worker, worker.own(5, {"tell": SYNC, "work": ASYNC}))
-    stand_in: Any = network.values.object_of(handle)
+    stand_in: Any = network.marshaller.object_of(handle)
     told = stand_in.tell("first")
     later = asyncio.ensure_future(stand_in.work("second"))
     requests = [await worker.request_from_host() for _ in range(2)]
@@ -223,7 +223,7 @@ async def test_a_plain_function_of_a_worker_is_called_before_anything_that_is_as
 async def test_a_thread_of_the_application_gets_the_answer_itself(network: Network) -> None:
     _, worker = await network.connect("owner")
     handle = await network.handle_of(worker, worker.own(5, {"tell": SYNC, "work": ASYNC}))
-    stand_in: Any = network.values.object_of(handle)
+    stand_in: Any = network.marshaller.object_of(handle)
 
     def work() -> tuple[Any, Any]:
         return stand_in.tell("plainly"), asyncio.run(stand_in.work("on another loop"))

@@ -27,7 +27,7 @@ async def test_an_object_that_is_only_shown_cannot_be_called(network: Network) -
 
 async def test_an_object_of_the_application_that_is_only_shown_cannot_be_called(network: Network) -> None:
     requester, asking = await network.connect("asker")
-    requester.mirror(99, network.values.encode(lambda: "secret", share=True), may_call=False)
+    requester.mirror(99, network.marshaller.encode(lambda: "secret", share=True), may_call=False)
     entry = (await asking.take(Kind.MIRROR)).handles[0]
     with pytest.raises(RefusedError):
         await asking.answer(asking.call_object(entry.id))
@@ -91,7 +91,7 @@ async def test_the_host_hands_what_is_mounted_on_without_the_right_to_call_it(ne
     known = first.granted(handle) or 0
 
     def echo(call: object, message: Encoded) -> None:
-        network.router.respond(call, network.values.encode(network.values.decode(message)))  # type: ignore[arg-type]
+        network.router.respond(call, network.marshaller.encode(network.marshaller.decode(message)))  # type: ignore[arg-type]
 
     network.service.methods[7] = echo
     assert (await giving.ask(0, 7, giving.foreign(known))).id == known
@@ -102,8 +102,8 @@ async def test_the_host_hands_what_is_mounted_on_without_the_right_to_call_it(ne
 async def test_the_application_gives_the_right_to_call_what_it_passes(network: Network) -> None:
     handle, (first, taking), _ = await _shown_to_both(network)
     target = await network.handle_of(taking, taking.own(8, {"use": ASYNC}))
-    stand_in = network.values.object_of(handle)
-    network.router.spawn(network.router.host_calls.call(target, 0, network.values.encode([[stand_in], {}])))  # type: ignore[arg-type]
+    stand_in = network.marshaller.object_of(handle)
+    network.router.spawn(network.router.host_calls.call(target, 0, network.marshaller.encode([[stand_in], {}])))  # type: ignore[arg-type]
     request = await taking.request_from_host()
     assert first.granted(handle) == request.handles[0].id
     taking.call_object(request.handles[0].id, parent=request.id)
@@ -258,7 +258,7 @@ async def test_an_answer_carries_the_right_to_what_is_nobodys_mounted(network: N
 async def test_what_the_application_passes_of_what_is_mounted_is_lent(network: Network) -> None:
     handle, (first, taking), _ = await _shown_to_both(network)
     target = await network.handle_of(taking, taking.own(8, {"use": ASYNC}))
-    passed = network.values.encode([[network.values.object_of(handle)], {}])
+    passed = network.marshaller.encode([[network.marshaller.object_of(handle)], {}])
     network.router.spawn(network.router.host_calls.call(target, 0, passed))  # type: ignore[arg-type]
     request = await taking.request_from_host()
     assert await _may_call(network, handle, first)

@@ -10,7 +10,7 @@ import pytest
 from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.peer import Encoded, Handle, Peer
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import Frame, Kind
 
@@ -47,9 +47,9 @@ class _Wash:
         self.network = network
         self.may_call = may_call
         self.life = _NextLife(network)
-        network.afterlife.on_revive = self.life
+        network.failure_policy.on_revive = self.life
 
-    async def set_up(self, work: Budget | None = None) -> None:
+    async def set_up(self, work: TokenBucket | None = None) -> None:
         network = self.network
         _, self.owning = await network.connect("owner")
         self.giver, self.giving = await network.connect("giver", authority=_NONE, work=work)
@@ -61,7 +61,7 @@ class _Wash:
 
     async def end_taker(self) -> None:
         self.taking.close()
-        await until(lambda: "taker" in self.network.afterlife.lost)
+        await until(lambda: "taker" in self.network.failure_policy.lost)
 
     async def let_go(self) -> None:
         """Have the giver forget what it was shown."""
@@ -97,7 +97,7 @@ async def test_a_restart_washes_no_right_into_what_was_shown(network: Network, m
     await wash.set_up()
     await wash.end_taker()
     wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
-    await until(lambda: network.afterlife.asked)
+    await until(lambda: network.failure_policy.asked)
     await wash.let_go()
     assert await wash.next_life_calls() is may_call
 
@@ -110,7 +110,7 @@ async def test_a_call_made_again_washes_no_right(network: Network, may_call: boo
     async def again(call: RoutedCall, method: str) -> None:
         return None
 
-    network.afterlife.on_answer_for = again
+    network.failure_policy.on_answer_for = again
     wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
     await wash.taking.request_from_host()
     await wash.end_taker()
@@ -136,7 +136,7 @@ async def test_a_call_that_waits_for_its_turn_washes_no_right(network: Network, 
 @pytest.mark.parametrize("may_call", [False, True])
 async def test_a_request_that_is_put_off_washes_no_right(network: Network, may_call: bool) -> None:
     wash = _Wash(network, may_call=may_call)
-    await wash.set_up(work=Budget(per_second=20_000, at_once=1_000))
+    await wash.set_up(work=TokenBucket(per_second=20_000, at_once=1_000))
     wash.giving.request(0, 7, list(range(10_000)))
     wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
     await until(lambda: len(wash.giver.incoming) == 1)
@@ -174,7 +174,7 @@ async def test_a_loan_that_ended_while_its_call_waited_is_no_right(network: Netw
     assert await wash.calls(wash.giving, request.handles[0].id, parent=request.id)
     await wash.end_taker()
     wash.giving.call_object(wash.target, 0, wash.giving.foreign(request.handles[0].id))
-    await until(lambda: network.afterlife.asked)
+    await until(lambda: network.failure_policy.asked)
     wash.giving.respond(request.id)
     await lending.answer(outer)
     wash.life.may_come.set()
@@ -197,9 +197,9 @@ async def test_the_application_passes_on_no_more_than_it_was_brought(network: Ne
 
     async def relay(brought: object) -> None:
         await go_on.wait()
-        await network.router.host_calls.call(target, 0, network.values.encode([[brought], {}]))
+        await network.router.host_calls.call(target, 0, network.marshaller.encode([[brought], {}]))
 
-    wash.giver.mirror(99, network.values.encode(relay, share=True), may_call=True)
+    wash.giver.mirror(99, network.marshaller.encode(relay, share=True), may_call=True)
     entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
     wash.giving.call_object(entry, 0, wash.giving.foreign(wash.shown))
     await wash.giving.round_trip()
@@ -223,7 +223,7 @@ async def test_the_application_calls_nothing_for_who_may_not(network: Network, m
         else:
             failed.append(None)
 
-    wash.giver.mirror(99, network.values.encode(run, share=True), may_call=True)
+    wash.giver.mirror(99, network.marshaller.encode(run, share=True), may_call=True)
     entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
     asked = wash.giving.call_object(entry, 0, wash.giving.foreign(wash.shown))
     if may_call:
@@ -239,9 +239,9 @@ async def test_what_the_application_adds_itself_may_be_called(network: Network) 
     assert isinstance(target, Handle)
 
     async def relay() -> None:
-        await network.router.host_calls.call(target, 0, network.values.encode([[lambda: "said"], {}], share=True))
+        await network.router.host_calls.call(target, 0, network.marshaller.encode([[lambda: "said"], {}], share=True))
 
-    wash.giver.mirror(99, network.values.encode(relay, share=True), may_call=True)
+    wash.giver.mirror(99, network.marshaller.encode(relay, share=True), may_call=True)
     entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
     wash.giving.call_object(entry)
     request = await wash.taking.request_from_host()
@@ -256,7 +256,7 @@ async def test_the_answer_of_a_next_life_gives_what_that_life_may_give(network: 
     async def again(call: RoutedCall, method: str) -> None:
         return None
 
-    network.afterlife.on_answer_for = again
+    network.failure_policy.on_answer_for = again
     id = wash.giving.call_object(wash.target)
     await wash.taking.request_from_host()
     await wash.end_taker()
@@ -278,7 +278,9 @@ async def test_an_answer_may_name_what_its_giver_lets_go_of_at_once(network: Net
     assert isinstance(target, Handle)
     handle = wash.giver.grant(wash.shown).handle
     asked = asyncio.ensure_future(
-        network.router.host_calls.call(target, 0, network.values.encode([[network.values.object_of(handle)], {}]))
+        network.router.host_calls.call(
+            target, 0, network.marshaller.encode([[network.marshaller.object_of(handle)], {}])
+        )
     )
     request = await wash.taking.request_from_host()
     entry = request.handles[0].id
@@ -287,4 +289,4 @@ async def test_an_answer_may_name_what_its_giver_lets_go_of_at_once(network: Net
     wash.taking.write(connection.send_response(request.id, body, entries), connection.send_release(entry, 1))
     answer = await asked
     assert answer.handles == (handle,)
-    assert not network.afterlife.violations
+    assert not network.failure_policy.violations

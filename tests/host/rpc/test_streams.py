@@ -67,7 +67,7 @@ async def test_a_source_that_sends_without_credit_is_ended_and_its_reader_told(n
     await source.take(Kind.CREDIT)
     source.write(*(encode_frame(Kind.ITEM, id=sourced, body=b"\x01") for _ in range(2)))
     await source.cut_off()
-    assert [name for name, _ in network.afterlife.violations] == ["source"]
+    assert [name for name, _ in network.failure_policy.violations] == ["source"]
     with pytest.raises(ConnectionError):
         await reading.answer(id)
 
@@ -76,7 +76,7 @@ async def test_a_reader_that_allows_too_much_is_ended(network: Network) -> None:
     reading, _, id, _ = await _reading(network)
     reading.write(encode_frame(Kind.CREDIT, id=id, target=(1 << 16) + 1))
     await reading.cut_off()
-    assert [name for name, _ in network.afterlife.violations] == ["reader"]
+    assert [name for name, _ in network.failure_policy.violations] == ["reader"]
 
 
 async def test_a_reader_that_leaves_early_has_the_source_cancelled(network: Network) -> None:
@@ -92,7 +92,7 @@ async def test_a_reader_that_leaves_early_has_the_source_cancelled(network: Netw
     await source.round_trip()
     await reading.round_trip()
     assert not reading.heard(Kind.ITEM)
-    assert network.afterlife.violations == []
+    assert network.failure_policy.violations == []
 
 
 async def test_an_item_that_outgrows_a_frame_on_its_way_ends_the_stream_for_both(network: Network) -> None:
@@ -124,7 +124,7 @@ async def test_a_stream_is_not_begun_again_by_a_source_that_came_back(network: N
     async def comes_back(call: RoutedCall, method: str) -> Encoded | None:
         return None
 
-    network.afterlife.on_answer_for = comes_back
+    network.failure_policy.on_answer_for = comes_back
     source.close()
     with pytest.raises(ModuleGoneError, match="in the middle of a stream"):
         await reading.answer(id)
@@ -153,7 +153,7 @@ class _Source:
 async def _held(network: Network, value: object) -> tuple[Peer, ScriptedWorker, HandleEntry, dict[str, int]]:
     """Hand an object of the application's to a worker."""
     peer, worker = await network.connect("reader")
-    peer.mirror(99, network.values.encode(value, share=True), may_call=True)
+    peer.mirror(99, network.marshaller.encode(value, share=True), may_call=True)
     entry = (await worker.take(Kind.MIRROR)).handles[0]
     members = worker.description(entry).members
     return peer, worker, entry, {member.name: number for number, member in enumerate(members)}
@@ -171,7 +171,7 @@ async def test_a_generator_of_the_application_makes_no_more_than_its_reader_allo
         assert not worker.heard(Kind.ITEM)
     worker.write(worker.connection.send_cancel(id))
     await source.closed.wait()
-    assert network.afterlife.violations == []
+    assert network.failure_policy.violations == []
 
 
 async def test_a_generator_of_the_application_ends_its_readers_call_with_what_it_raises(network: Network) -> None:
@@ -202,7 +202,7 @@ async def test_what_a_function_of_the_application_returns_to_be_iterated_is_read
 async def test_the_host_reads_a_stream_no_faster_than_it_takes_the_items(network: Network) -> None:
     _, source = await network.connect("source")
     handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
-    stand_in = network.values.object_of(handle)
+    stand_in = network.marshaller.object_of(handle)
     stream = stand_in.items("argument")  # type: ignore[attr-defined]
     first = asyncio.ensure_future(anext(stream))
     request = await source.request_from_host()
@@ -225,7 +225,7 @@ async def test_the_host_reads_a_stream_no_faster_than_it_takes_the_items(network
 async def test_a_stream_the_host_stops_reading_is_cancelled_at_its_source(network: Network) -> None:
     _, source = await network.connect("source")
     handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
-    stream = network.values.object_of(handle).items()  # type: ignore[attr-defined]
+    stream = network.marshaller.object_of(handle).items()  # type: ignore[attr-defined]
     first = asyncio.ensure_future(anext(stream))
     request = await source.request_from_host()
     await source.take(Kind.CREDIT)
@@ -238,7 +238,7 @@ async def test_a_stream_the_host_stops_reading_is_cancelled_at_its_source(networ
 async def test_objects_in_items_that_the_host_never_reads_are_let_go(network: Network) -> None:
     _, source = await network.connect("source")
     handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
-    stream = network.values.object_of(handle).items()  # type: ignore[attr-defined]
+    stream = network.marshaller.object_of(handle).items()  # type: ignore[attr-defined]
     first = asyncio.ensure_future(anext(stream))
     request = await source.request_from_host()
     await source.take(Kind.CREDIT)
@@ -256,7 +256,7 @@ async def test_objects_in_items_that_the_host_never_reads_are_let_go(network: Ne
 async def test_a_stream_the_host_reads_ends_as_its_source_does(end: str, network: Network) -> None:
     _, source = await network.connect("source")
     handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
-    stream = network.values.object_of(handle).items()  # type: ignore[attr-defined]
+    stream = network.marshaller.object_of(handle).items()  # type: ignore[attr-defined]
     first = asyncio.ensure_future(anext(stream))
     request = await source.request_from_host()
     if end == "failure":

@@ -131,7 +131,7 @@ async def test_workers_that_call_each_other_do_not_wait_for_each_others_turns(ne
     to_right = await network.handle_of(rights, rights.own(5, {"work": ASYNC}))
     from_left = await network.lend(rights, rights.again(5), left)
     from_right = await network.lend(lefts, lefts.again(5), right)
-    nothing = network.values.encode([[], {}])
+    nothing = network.marshaller.encode([[], {}])
     calls = [
         asyncio.ensure_future(network.router.host_calls.call(handle, 0, nothing))
         for handle in (to_left, to_right)
@@ -176,7 +176,7 @@ async def test_a_waiting_call_that_is_given_up_is_never_made(network: Network) -
 
 async def test_a_waiting_call_of_the_hosts_own_that_is_given_up_is_never_made(network: Network) -> None:
     peer, callee, handle = await _callee(network)
-    nothing = network.values.encode([[], {}])
+    nothing = network.marshaller.encode([[], {}])
     calls = [asyncio.ensure_future(network.router.host_calls.call(handle, 0, nothing)) for _ in range(MAX_HANDED + 1)]
     handed = await _handed(callee, MAX_HANDED)
     await until(lambda: peer.waiting.size == 1)
@@ -193,7 +193,7 @@ async def test_what_waits_for_a_worker_that_dies_is_asked_of_its_next_life_once(
     peer, callee, handle = await _callee(network)
     _, asking, target = await _caller(network, "asker", handle)
     ids = [asking.call_object(target, 0, number) for number in range(MAX_HANDED + 2)]
-    nothing = network.values.encode([[], {}])
+    nothing = network.marshaller.encode([[], {}])
     await _handed(callee, MAX_HANDED)
     made = [asyncio.ensure_future(network.router.host_calls.call(handle, 0, nothing)) for _ in range(MAX_HANDED)]
     await _handed(callee, MAX_HANDED)
@@ -208,7 +208,7 @@ async def test_what_waits_for_a_worker_that_dies_is_asked_of_its_next_life_once(
             lost.rebind(next_handle)
         return None
 
-    network.afterlife.on_revive = revive
+    network.failure_policy.on_revive = revive
     callee.close()
     for request in await _handed(next_callee, 3):
         next_callee.respond(request.id)
@@ -234,7 +234,7 @@ async def test_a_cancelled_call_counts_until_it_ends_within_the_time_of_a_call(n
         await callee.take(Kind.CANCEL)
     asking.call_object(target, 0, "later")
     await until(lambda: peer.waiting.size == 1)
-    await network.afterlife.was_overdue.wait()
-    assert {name for name, _ in network.afterlife.overdue} == {"callee"}
+    await network.failure_policy.was_overdue.wait()
+    assert {name for name, _ in network.failure_policy.overdue} == {"callee"}
     callee.fail(handed[0].id, asyncio.CancelledError())
     assert _argument(callee, await callee.request_from_host()) == "later"

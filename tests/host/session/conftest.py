@@ -16,7 +16,7 @@ import pytest
 from paddock.audit import AuditLog
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.limits import ResourceLimits
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.router import Router
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
@@ -109,16 +109,16 @@ class Hosted:
     """The kernel of one session."""
 
     def __init__(self, tasks: asyncio.TaskGroup, stack: contextlib.ExitStack) -> None:
-        self.values = Values()
+        self.marshaller = Marshaller()
         self.mirrors = Mirrors()
-        self.router = Router(self.values, tasks)
-        self.values.router = self.router
+        self.router = Router(self.marshaller, tasks)
+        self.marshaller.router = self.router
         self.journal = ContextJournal(self.router)
         self.modules = HostedModules(self.router, self.journal)
-        self.router.afterlife = self.modules
+        self.router.failure_policy = self.modules
         session = SimpleNamespace(session_id="the-session", parent_id=None, config={"session": {}})
-        self.coordinator = HostedCoordinator(session, self.values, self.mirrors)
-        self.router.service = HostService(self.router, self.coordinator, self.mirrors, self.modules.of)
+        self.coordinator = HostedCoordinator(session, self.marshaller, self.mirrors)
+        self.router.host_methods = HostService(self.router, self.coordinator, self.mirrors, self.modules.of)
         self.audit = AuditLog.silent()
         self.problems: list[dict[str, Any]] = []
         self._stack = stack

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.session.module import HostedModule
 from paddock.session.proxies.event_message import event_message, unchanged
 from paddock_sdk.contract import events
@@ -68,14 +68,14 @@ async def _said(hook: ScriptedWorker, answer: object) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("event", ["news", "neuigkeiten:größe"])
 async def test_messages_are_the_bytes_of_the_whole_value(data: Any, event: str) -> None:
-    values, payload = Values(), Payload.of(data)
+    values, payload = Marshaller(), Payload.of(data)
     assert event_message(values, event, payload) == values.encode([[event, payload.shared], {}])
     shown = payload.shared if payload.is_mapping else {}
     assert unchanged(values, payload) == values.encode(HookResult(action="continue", data=shown))
 
 
 async def test_a_message_over_a_cap_is_refused_like_any_other() -> None:
-    values = Values()
+    values = Marshaller()
     payload = Payload.of(_nested(MAX_DEPTH - 1))
     with pytest.raises(LocalProtocolError, match="deeper"):
         event_message(values, "news", payload)
@@ -179,7 +179,7 @@ async def test_a_question_is_asked_in_the_name_of_who_has_it(hosted: Hosted) -> 
     await _said(second, HookResult(action="ask_user", approval_prompt="Go on?"))
     result = await emitter.answer(emitted)
     assert (result.action, result.approval_prompt) == ("ask_user", "Go on?")
-    noted = hosted.router.service._questions._open  # type: ignore[attr-defined]
+    noted = hosted.router.host_methods._questions._open  # type: ignore[attr-defined]
     assert [requester.name for _, requester, _ in noted] == ["hooks-1"]
 
 

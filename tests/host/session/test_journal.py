@@ -74,7 +74,7 @@ async def _restored(hosted: Hosted, journal: ContextJournal, present: list[dict[
 def _journal(hosted: Hosted, *noted: tuple[str, Any]) -> ContextJournal:
     journal = ContextJournal(hosted.router)
     for method, given in noted:
-        journal.note(method, hosted.values.encode([[given] if given is not None else [], {}]))
+        journal.note(method, hosted.marshaller.encode([[given] if given is not None else [], {}]))
     return journal
 
 
@@ -129,9 +129,9 @@ async def test_a_fresh_context_is_told_what_it_lacks(
 async def test_the_prompts_factory_is_handed_over_again_and_first(hosted: Hosted) -> None:
     _, loop = await hosted.start("orchestrator", "loop-x")
     journal = _journal(hosted, *_ADDED)
-    message = Encoded(hosted.values.encode([["factory"], {}]).body)
+    message = Encoded(hosted.marshaller.encode([["factory"], {}]).body)
     journal.note("set_system_prompt_factory", message)
-    journal.note("clear", hosted.values.encode([[], {}]))
+    journal.note("clear", hosted.marshaller.encode([[], {}]))
     calls = await _restored(hosted, journal, [])
     assert calls == [("set_system_prompt_factory", "factory")]
     await loop.round_trip()
@@ -139,10 +139,10 @@ async def test_the_prompts_factory_is_handed_over_again_and_first(hosted: Hosted
 
 async def test_messages_given_by_name_count_as_well(hosted: Hosted) -> None:
     journal = ContextJournal(hosted.router)
-    journal.note("add_message", hosted.values.encode([[], {"message": _message(1)}]))
-    journal.note("add_message", hosted.values.encode([[_message(2)], {}]))
+    journal.note("add_message", hosted.marshaller.encode([[], {"message": _message(1)}]))
+    journal.note("add_message", hosted.marshaller.encode([[_message(2)], {}]))
     assert journal.messages() == [_message(1), _message(2)]
-    journal.note("set_messages", hosted.values.encode([[], {"messages": [_message(3)]}]))
+    journal.note("set_messages", hosted.marshaller.encode([[], {"messages": [_message(3)]}]))
     assert journal.messages() == [_message(3)]
 
 
@@ -170,7 +170,7 @@ async def test_a_message_counts_as_added_only_when_it_is_there_beyond_what_was_n
     assert handle is not None
     serving = asyncio.ensure_future(_serve(worker, present, []))
     journal = _journal(hosted, *_ADDED)
-    assert await journal.ends_with(handle, hosted.values.encode([[_message(4)], {}])) is is_there
+    assert await journal.ends_with(handle, hosted.marshaller.encode([[_message(4)], {}])) is is_there
     serving.cancel()
 
 
@@ -204,7 +204,7 @@ async def test_a_message_is_found_behind_a_conversation_of_earlier_sessions(
     assert handle is not None
     serving = asyncio.ensure_future(_serve(worker, present, []))
     journal = _journal(hosted, *noted)
-    assert await journal.ends_with(handle, hosted.values.encode([[_message(added)], {}])) is is_there
+    assert await journal.ends_with(handle, hosted.marshaller.encode([[_message(added)], {}])) is is_there
     serving.cancel()
 
 
@@ -225,7 +225,7 @@ _MOST = 64 * 1024  # of a small conversation; three quarters of it are open to a
 
 
 def _say(hosted: Hosted, size: int, role: str = "tool", **further: Any) -> Encoded:
-    return hosted.values.encode([[{"role": role, "content": "x" * size, **further}], {}])
+    return hosted.marshaller.encode([[{"role": role, "content": "x" * size, **further}], {}])
 
 
 def _small(hosted: Hosted) -> ContextJournal:
@@ -291,11 +291,11 @@ async def test_the_last_quarter_is_for_what_the_session_needs_to_go_on(
 async def test_a_shorter_conversation_can_always_be_set(hosted: Hosted) -> None:
     journal = _small(hosted)
     for size, is_the_sessions in ((60_000, True), (55_000, False), (40_000, False)):
-        message = hosted.values.encode([[[{"role": "user", "content": "x" * size}]], {}])
+        message = hosted.marshaller.encode([[[{"role": "user", "content": "x" * size}]], {}])
         journal.admit("set_messages", message, is_the_sessions)
         journal.note("set_messages", message)
     for size, is_the_sessions in ((50_000, False), (70_000, True)):
-        message = hosted.values.encode([[[{"role": "user", "content": "x" * size}]], {}])
+        message = hosted.marshaller.encode([[[{"role": "user", "content": "x" * size}]], {}])
         with pytest.raises(OverLimitError):
             journal.admit("set_messages", message, is_the_sessions)
     assert 40_000 < journal.weight < 50_000

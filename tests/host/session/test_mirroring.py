@@ -66,7 +66,7 @@ async def test_a_change_is_written_before_any_later_frame(hosted: Hosted) -> Non
     second.frames.clear()
     first.request(0, HostMethod.REGISTER_CAPABILITY, "value", head="offered")
     (tools_first,) = [hosted.coordinator.get("tools", "first")]
-    call = hosted.values.handle_of(tools_first)
+    call = hosted.marshaller.handle_of(tools_first)
     assert call is not None
     await first.take(Kind.RESPONSE)
     await second.round_trip()

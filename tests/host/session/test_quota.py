@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paddock.session.quota import _MAX_THINGS, _MAX_WEIGHT, RegistrationQuota, SharedStateQuota
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 
@@ -141,7 +141,7 @@ async def test_what_says_itself_anew_without_end_is_read_as_it_was_and_that_is_n
 
     assert await say("first") == "first"
     assert not module.denials
-    module.rate_limits.descriptions = Budget(per_second=0, at_once=4000)
+    module.rate_limits.descriptions = TokenBucket(per_second=0, at_once=4000)
     said = [await say(f"{number}") for number in range(20)]
     assert said[:2] == ["0", "1"] and said[-1] == said[-2] != "19"
     assert [(denial.operation, denial.times) for denial in module.denials] == [("describe", 1)]

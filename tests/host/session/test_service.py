@@ -11,7 +11,7 @@ import pytest
 from paddock.session.module import HostedModule
 from paddock.session.quota import _MAX_THINGS
 from paddock.session.requester import Requester, current_requester
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError, RefusedError
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.protocol import HandleSide, Kind
@@ -478,7 +478,7 @@ async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(hosted: H
 # -- what the host does for one module ---------------------------------------------------------
 
 
-def _leave(budget: Budget, tokens: float) -> None:
+def _leave(budget: TokenBucket, tokens: float) -> None:
     budget.at_once, budget.per_second, budget._tokens = tokens, 1e-6, tokens
 
 

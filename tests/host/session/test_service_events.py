@@ -10,7 +10,7 @@ import pytest
 
 from paddock.plan.model import Kind
 from paddock.session.rates import ModuleRateLimits
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError, RefusedError
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.emitter import event_emitter
@@ -96,7 +96,7 @@ async def test_an_emit_is_refused_in_a_line_only_where_it_goes_on_for_long(
 # -- floods ------------------------------------------------------------------------------------
 
 
-def _nearly_spent(budget: Budget) -> None:
+def _nearly_spent(budget: TokenBucket) -> None:
     """Leave room for two, and for none that comes later."""
     budget.at_once, budget.per_second, budget._tokens = 2.0, 0.0, 2.0
 

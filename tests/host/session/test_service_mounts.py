@@ -102,7 +102,7 @@ async def test_a_place_that_is_taken_is_refused_unless_the_entry_says_that_it_re
         await unrelated.ask(0, HostMethod.MOUNT, [point, name, unrelated.own(5, mark="third")])
     _, allowed = await hosted.start(second, f"{second}-fourth", replaces=[place])
     await allowed.ask(0, HostMethod.MOUNT, [point, name, allowed.own(5, mark="fourth")])
-    assert hosted.values.handle_of(hosted.coordinator.get(point, name)).described.count(b"fourth") == 1
+    assert hosted.marshaller.handle_of(hosted.coordinator.get(point, name)).described.count(b"fourth") == 1
 
 
 async def test_a_tool_of_the_applications_own_is_not_a_modules_to_replace(hosted: Hosted) -> None:

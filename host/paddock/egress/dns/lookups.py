@@ -7,17 +7,19 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from paddock.egress.bounds import Bounds
+from paddock.egress.bounds import EgressLimits
 from paddock.egress.dns.answers import MAX_DATAGRAM_BYTES, Lookup, answer
 from paddock.egress.token_bucket import Budget
 
 _ANSWERED_AT_ONCE: Final = 16  # for one wake-up
 
 
-class Lookups:
+class LookupSocket:
     """Answers on `sock`, which it owns; `on_unknown` hears of each name that does not exist."""
 
-    def __init__(self, sock: socket.socket, bounds: Bounds, lookup: Lookup, on_unknown: Callable[[str], None]) -> None:
+    def __init__(
+        self, sock: socket.socket, bounds: EgressLimits, lookup: Lookup, on_unknown: Callable[[str], None]
+    ) -> None:
         self._sock = sock
         self._lookup = lookup
         self._on_unknown = on_unknown

@@ -19,10 +19,10 @@ import h11
 
 from paddock.egress.http.request_head import BadRequestError, RequestHead
 from paddock.egress.injection import Headers
-from paddock.egress.meanwhile import meanwhile
+from paddock.egress.meanwhile import background_task
 from paddock.egress.stream import Stream
-from paddock.egress.stream_redactor import EchoFilter
-from paddock.egress.upstream import Link
+from paddock.egress.stream_redactor import StreamRedactor
+from paddock.egress.upstream import UpstreamConnection
 
 _MAX_RESPONSE_HEAD_BYTES: Final = 32 * 1024  # cookies and policies make for large ones
 _EVENTS_IN_A_TURN: Final = 64  # of one body in tiny pieces, before others have theirs
@@ -71,10 +71,10 @@ class AnswerError(Exception):
 class HttpExchange:
     """A request of `client`, to be made on `link` for `target`."""
 
-    def __init__(self, client: Stream, head: RequestHead, link: Link, target: bytes) -> None:
+    def __init__(self, client: Stream, head: RequestHead, upstream: UpstreamConnection, target: bytes) -> None:
         self._client = client
         self._head = head
-        self._link = link
+        self._upstream = upstream
         self._request_side = head.connection
         self._answer_side = h11.Connection(h11.CLIENT, _MAX_RESPONSE_HEAD_BYTES)
         self._out = bytearray()  # for the client
@@ -83,7 +83,7 @@ class HttpExchange:
         self._has_answered = False
         self._problem: BadRequestError | None = None
         self._is_upgrade = _asks_for_websocket(head)
-        self._filter: EchoFilter | None = link.keys.echo_filter() if link.keys else None
+        self._filter: StreamRedactor | None = upstream.keys.redactor() if upstream.keys else None
         self._is_of_lines = False  # what is answered
         self._clock = asyncio.get_running_loop().time
         try:
@@ -118,7 +118,7 @@ class HttpExchange:
             return await self._run(received)
         finally:
             if self._filter is not None:
-                self._link.record.echoes += self._filter.found
+                self._upstream.record.echoes += self._filter.found
 
     async def _run(self, received: bytes) -> bytes | None:
         if received:
@@ -129,7 +129,7 @@ class HttpExchange:
             self._is_all_sent = await self._pass_up(start)
             switched = await self._answer()
         else:
-            async with meanwhile(self._pass_body_up(start, taken)):
+            async with background_task(self._pass_body_up(start, taken)):
                 try:
                     switched = await self._answer()
                 except AnswerError as error:
@@ -151,18 +151,18 @@ class HttpExchange:
     def _written_anew(self, target: bytes) -> h11.Request:
         headers = _end_to_end(self._head.request.headers, self._head.tokens(b"connection"))
         if not self._head.values(b"host"):
-            headers.insert(0, (b"Host", self._link.destination.text.encode("ascii")))
+            headers.insert(0, (b"Host", self._upstream.destination.text.encode("ascii")))
         if self._head.values(b"transfer-encoding"):
             headers.append((b"Transfer-Encoding", b"chunked"))
         if self._is_upgrade:
             headers += [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
-        if self._link.keys:
+        if self._upstream.keys:
             target, headers = self._with_keys(target, headers)
         return h11.Request(method=self._head.method, target=target, headers=headers)
 
     def _with_keys(self, target: bytes, headers: Headers) -> tuple[bytes, Headers]:
-        target, headers, filled = self._link.keys.fill(target, headers)
-        self._link.record.injected |= filled
+        target, headers, filled = self._upstream.keys.fill(target, headers)
+        self._upstream.record.injected |= filled
         # The answer has to be such that the values can be searched for: all of it, and not compressed.
         without = _UNSEARCHABLE | (_PARTIAL if filled else frozenset())
         headers = [(name, value) for name, value in headers if name.lower() not in without]
@@ -206,12 +206,12 @@ class HttpExchange:
                 taken = self._take_body(out)
             except (BadRequestError, OSError) as error:
                 self._problem = error if isinstance(error, BadRequestError) else BadRequestError("its sender is gone")
-                self._link.hang_up()
+                self._upstream.hang_up()
                 return
 
     async def _pass_up(self, data: bytearray) -> bool:
         try:
-            await self._link.stream.send(data)
+            await self._upstream.stream.send(data)
         except OSError:
             return False  # it may have answered before it went
         return True
@@ -273,7 +273,7 @@ class HttpExchange:
 
     async def _received(self) -> bytes:
         try:
-            data = await self._link.stream.receive()
+            data = await self._upstream.stream.receive()
         except OSError:
             raise self._unanswered("the connection to the destination broke") from None
         self._has_heard = self._has_heard or bool(data)
@@ -282,7 +282,7 @@ class HttpExchange:
     def _unanswered(self, reason: str) -> AnswerError:
         # A kept connection may end just as the next request arrives. Clients know how to go on then, unless they are
         # told something else.
-        is_stale = self._link.record.requests > 1 and not self._has_heard
+        is_stale = self._upstream.record.requests > 1 and not self._has_heard
         return AnswerError(reason, None if self._has_answered or is_stale else 502)
 
     def _pass_down_news(self, event: h11.InformationalResponse) -> None:
@@ -353,14 +353,14 @@ class HttpExchange:
         """Carry what a websocket says, from what has already arrived of it, until both sides have ended."""
         up, down = self._request_side.trailing_data[0], self._answer_side.trailing_data[0]
         try:
-            async with meanwhile(_carry(self._client, self._link.stream, up, None)) as other:
-                await _carry(self._link.stream, self._client, down, self._filter)
+            async with background_task(_carry(self._client, self._upstream.stream, up, None)) as other:
+                await _carry(self._upstream.stream, self._client, down, self._filter)
                 await other
         except OSError:
             raise AnswerError("the connection broke", None) from None
 
 
-async def _carry(source: Stream, sink: Stream, first: bytes, through: EchoFilter | None) -> None:
+async def _carry(source: Stream, sink: Stream, first: bytes, through: StreamRedactor | None) -> None:
     clock = asyncio.get_running_loop().time
     data = first or await source.receive()
     while data:
@@ -374,14 +374,14 @@ async def _carry(source: Stream, sink: Stream, first: bytes, through: EchoFilter
 
 async def _received_or_released(
     receive: Callable[[], Coroutine[Any, Any, bytes]],
-    held: EchoFilter | None,
+    held: StreamRedactor | None,
     release: Callable[[bytes], Awaitable[None]],
 ) -> bytes:
     """Return the next data; until then, release data that has been held back long enough."""
     if held is None or held.due is None:
         return await receive()
     clock = asyncio.get_running_loop().time
-    async with meanwhile(receive()) as receiving:
+    async with background_task(receive()) as receiving:
         while (due := held.due) is not None:
             done, _ = await asyncio.wait((receiving,), timeout=due - clock())
             if done:

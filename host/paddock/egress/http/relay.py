@@ -13,14 +13,14 @@ from http import HTTPStatus
 from typing import Protocol
 
 from paddock.egress.connection_record import Outcome
-from paddock.egress.context import Outlet
+from paddock.egress.context import EgressContext
 from paddock.egress.dialer import DialError
 from paddock.egress.http.exchange import AnswerError, HttpExchange
 from paddock.egress.http.request_head import BadRequestError, RequestHead, take_head
-from paddock.egress.idle_timeout import IdleError, ends_when_idle
+from paddock.egress.idle_timeout import IdleError, idle_timeout
 from paddock.egress.refusal import RefusedError
 from paddock.egress.stream import SocketStream, Stream, receive_more, wait_for_any
-from paddock.egress.upstream import Link
+from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
@@ -37,14 +37,14 @@ class Tunnel:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ForwardTarget:
     """Where one request goes, and what it asks for there."""
 
     destination: Destination
     target: bytes
 
 
-class Judge(Protocol):
+class RequestJudge(Protocol):
     """Who decides about requests, and opens the connections for them."""
 
     @property
@@ -52,7 +52,7 @@ class Judge(Protocol):
         """What is refused with a request that cannot be understood."""
         ...
 
-    def judge(self, head: RequestHead) -> Errand | Destination:
+    def judge(self, head: RequestHead) -> ForwardTarget | Destination:
         """Return where a request may go; a destination alone is that of a tunnel.
 
         Raises:
@@ -61,7 +61,7 @@ class Judge(Protocol):
         """
         ...
 
-    async def open(self, destination: Destination) -> Link:
+    async def open(self, destination: Destination) -> UpstreamConnection:
         """Return a connection that the caller is to end.
 
         Raises:
@@ -79,14 +79,19 @@ class HttpRelay:
     """One client's requests; `below` is the socket under its stream."""
 
     def __init__(
-        self, client: Stream, below: SocketStream, judge: Judge, outlet: Outlet, link: Link | None = None
+        self,
+        client: Stream,
+        below: SocketStream,
+        judge: RequestJudge,
+        egress_context: EgressContext,
+        upstream: UpstreamConnection | None = None,
     ) -> None:
         self._client = client
         self._below = below
         self._judge = judge
-        self._bounds = outlet.bounds
-        self._budget = outlet.requests
-        self._link = link
+        self._bounds = egress_context.bounds
+        self._budget = egress_context.requests
+        self._upstream = upstream
         self._is_asked = False  # whether a request is on its way
 
     async def run(self, received: bytes) -> Tunnel | None:
@@ -100,7 +105,7 @@ class HttpRelay:
         """
         carried = self._below.traffic
         try:
-            async with ends_when_idle(lambda: carried.up + carried.down, self._bounds.idle_seconds):
+            async with idle_timeout(lambda: carried.up + carried.down, self._bounds.idle_seconds):
                 return await self._serve(bytearray(received))
         except IdleError:
             self._end_link("idle")
@@ -127,15 +132,15 @@ class HttpRelay:
                     self._end_link("ended")
                     return None
                 await self._budget.spend()
-                errand = self._judge.judge(head)
-                if isinstance(errand, Destination):
+                forward_target = self._judge.judge(head)
+                if isinstance(forward_target, Destination):
                     self._end_link("ended")
-                    return Tunnel(errand, bytes(buffer))
-                link = await self._link_to(errand.destination)
-                link.record.requests += 1
-                exchange = HttpExchange(self._client, head, link, errand.target)
+                    return Tunnel(forward_target, bytes(buffer))
+                upstream = await self._link_to(forward_target.destination)
+                upstream.record.requests += 1
+                exchange = HttpExchange(self._client, head, upstream, forward_target.target)
                 self._is_asked = True
-                rest = await self._carried_out(exchange, link, bytes(buffer))
+                rest = await self._carried_out(exchange, upstream, bytes(buffer))
                 self._is_asked = False
             except BadRequestError as bad:
                 raise RefusedError(self._judge.subject, bad.reason, status=bad.status) from None
@@ -146,14 +151,14 @@ class HttpRelay:
                 return None
             buffer[:] = rest
 
-    async def _carried_out(self, exchange: HttpExchange, link: Link, received: bytes) -> bytes | None:
+    async def _carried_out(self, exchange: HttpExchange, upstream: UpstreamConnection, received: bytes) -> bytes | None:
         loop = asyncio.get_running_loop()
         timer: asyncio.TimerHandle
 
         def look() -> None:
             nonlocal timer
             if self._below.is_ended_by_peer:
-                link.hang_up()  # nobody waits for the answer
+                upstream.hang_up()  # nobody waits for the answer
             else:
                 timer = loop.call_later(_LOOK_SECONDS, look)
 
@@ -166,7 +171,7 @@ class HttpRelay:
     async def _next_head(self, buffer: bytearray) -> RequestHead | None:
         """Return the head of the next request, None at the end of either side."""
         if not buffer:
-            if self._link is not None and not await self._is_asked_first(self._link):
+            if self._upstream is not None and not await self._is_asked_first(self._upstream):
                 return None
             buffer += await self._client.receive()
             if not buffer:
@@ -183,27 +188,27 @@ class HttpRelay:
             reason = f"the head of a request takes longer than {self._bounds.head_seconds:g} s"
             raise BadRequestError(reason, HTTPStatus.REQUEST_TIMEOUT) from None
 
-    async def _is_asked_first(self, link: Link) -> bool:
+    async def _is_asked_first(self, upstream: UpstreamConnection) -> bool:
         """Wait until either side says something; return whether it is the client. The destination can only end."""
-        ready = await wait_for_any(self._client, link.stream)
-        if link.stream in ready:
+        ready = await wait_for_any(self._client, upstream.stream)
+        if upstream.stream in ready:
             self._end_link("ended")
         return self._client in ready
 
-    async def _link_to(self, destination: Destination) -> Link:
-        if self._link is not None and self._link.destination != destination:
+    async def _link_to(self, destination: Destination) -> UpstreamConnection:
+        if self._upstream is not None and self._upstream.destination != destination:
             self._end_link("ended")
-        if self._link is None:
+        if self._upstream is None:
             try:
-                self._link = await self._judge.open(destination)
+                self._upstream = await self._judge.open(destination)
             except DialError as error:
                 raise AnswerError(error.reason, 504 if error.timed_out else 502) from None
-        return self._link
+        return self._upstream
 
     def _end_link(self, outcome: Outcome, reason: str = "") -> None:
-        if self._link is not None:
-            self._link.end(outcome, reason)
-            self._link = None
+        if self._upstream is not None:
+            self._upstream.end(outcome, reason)
+            self._upstream = None
 
     async def _tell(self, status: int, text: str) -> None:
         with suppress(OSError):

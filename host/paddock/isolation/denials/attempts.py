@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from paddock.errors import Denial
 from paddock.isolation.denials.attempt import Attempt, Explainer
-from paddock.token_bucket import Budget
+from paddock.token_bucket import TokenBucket
 
 _MAX_WAITING: Final = 500  # attempts that nobody has looked at yet
 
@@ -39,7 +39,7 @@ class AttemptReview:
         self,
         deny: Callable[[Denial, bool], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        budget: Budget,
+        budget: TokenBucket,
         leave_out: Callable[[], None],
     ) -> None:
         self.explainer: Explainer | None = None

@@ -96,7 +96,7 @@ class EventDelivery:
             if self._asked < len(self._registrations):
                 self._ask_next()
             else:
-                answer = unchanged(self._router.values, self._payload)
+                answer = unchanged(self._router.marshaller, self._payload)
                 self._router.respond_directly(self._call, answer)
         except Exception as exc:  # our defect; the worker whose answer is being read must not be ended for it
             _log.exception("an event could not be delivered")

@@ -52,7 +52,7 @@ class EmissionService:
         instead = self._undelivered(module, event)
         if instead is not None:
             data = payload.data() if payload.is_mapping else {}
-            self._router.respond(call, self._router.values.encode(instead.model_copy(update={"data": data})))
+            self._router.respond(call, self._router.marshaller.encode(instead.model_copy(update={"data": data})))
             return
         call.emitter = module.name
         hooks = self._coordinator.hooks
@@ -109,7 +109,7 @@ class EmissionService:
             result = await emit(*event)
         if result.action == "ask_user":
             self._questions.note(module.peer, result.approval_prompt, asked)
-        return self._router.values.encode(result)
+        return self._router.marshaller.encode(result)
 
 
 def emitter_of(call: IncomingCall) -> str | None:

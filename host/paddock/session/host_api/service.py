@@ -19,7 +19,7 @@ import anyio
 from paddock.errors import CallRefusedError, Denial
 from paddock.policy.authority import HOST_NAMES, KEPT, REGISTER_PROVIDER
 from paddock.rpc.calls import IncomingCall, current
-from paddock.rpc.fan_in import Gathering
+from paddock.rpc.fan_in import ResponseBudget
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer
 from paddock.rpc.router import Router
 from paddock.session.host_api.approvals import SessionApprovalProvider, offer_provider, open_approval
@@ -82,12 +82,12 @@ class HostService:
         self._refusals = DenialService(router.now)
         self._cancellations = CancellationService(coordinator.cancellation, router.now)
         self._messages = MessageService(coordinator, router.now)
-        self._values = router.values
+        self._marshaller = router.marshaller
         self._coordinator = coordinator
         self._module_of = module_of
         self._plain = Codec()
         self._next_registration = 1
-        self._state = StateService(coordinator, router.values.codec, module_of)
+        self._state = StateService(coordinator, router.marshaller.codec, module_of)
         coordinator.on_injection_left_out = self._on_injection_left_out
         self._handlers: dict[int, tuple[Peer, Registration]] = {}
         self._questions = PendingPrompts()
@@ -136,13 +136,13 @@ class HostService:
             self._answer_sync(call, partial(emitter_of, call))
         elif method in self._sync_handlers:
             if method in _OF_OBJECTS:  # which stay handles: what is asked concerns them, not their stand-ins
-                args = self._values.codec.decode(message.body, message.handles)
+                args = self._marshaller.codec.decode(message.body, message.handles)
             else:
-                args = self._values.decode_named(message)
+                args = self._marshaller.decode_named(message)
             self._answer_sync(call, partial(self._sync_handlers[method], module, args))
         elif method in self._async_handlers:
             is_event = method == HostMethod.EMIT_AND_COLLECT  # whose data holds no objects and no models
-            args = self._plain.decode(message.body) if is_event else self._values.decode_named(message)
+            args = self._plain.decode(message.body) if is_event else self._marshaller.decode_named(message)
             work = self._async_handlers[method](module, args)
             self._router.serve(call, self._encoded(call.peer, module, work, is_gathered=method in _GATHERED))
         else:
@@ -157,7 +157,9 @@ class HostService:
             self._state.patch(module, message)
         elif method in self._notices:
             try:
-                self._notices[method](module, self._values.codec.decode(message.body))  # data alone, no live objects
+                self._notices[method](
+                    module, self._marshaller.codec.decode(message.body)
+                )  # data alone, no live objects
             except CallRefusedError as exc:
                 module.deny(exc.denial)
         else:
@@ -218,7 +220,7 @@ class HostService:
         if answer is None:
             self._router.respond(call, _NOTHING)
             return
-        written = self._values.encode(answer)
+        written = self._marshaller.encode(answer)
         call.peer.charge(written.body)  # a small question may take long to answer
         self._router.respond(call, written)
 
@@ -226,8 +228,8 @@ class HostService:
         self, peer: Peer, module: HostedModule, work: Coroutine[Any, Any, object], *, is_gathered: bool
     ) -> Encoded:
         try:
-            with Gathering(keeps_all=True) as gathered:
-                written = self._values.encode(await work)
+            with ResponseBudget(keeps_all=True) as gathered:
+                written = self._marshaller.encode(await work)
         except CallRefusedError as exc:
             module.deny(exc.denial)
             raise
@@ -355,7 +357,7 @@ class HostService:
                 except OverLimitError as exc:
                     module.deny(Denial("describe", "objects", module.name, reason=str(exc)))
                     return
-                self._mirrors.redescribed(handle, self._values.redescribe(handle, description))
+                self._mirrors.redescribed(handle, self._marshaller.redescribe(handle, description))
                 return
         raise _malformed("an object's description")
 
@@ -375,7 +377,7 @@ class HostService:
                 Denial("replace the capability", name, module.name, reason="it is the session's own")
             )
         module.quota.spend(("capability", name), weight_of(value.body) + _weight(module, *value.handles))
-        offered = self._values.decode(value)  # said at once if it is none: later it would be all others' trouble
+        offered = self._marshaller.decode(value)  # said at once if it is none: later it would be all others' trouble
         module.offer(self._coordinator, name, value)
         # The host calls what it is handed the provider by: another's function would be called with the host's right.
         if name == REGISTER_PROVIDER and all(module.owns(handle) for handle in value.handles):
@@ -398,7 +400,7 @@ class HostService:
             module.deny(Denial("leave", str(SharedItem("attribute", name)), module.name, reason=str(exc)))
             self._coordinator.keep_attribute(module.peer, name)
             return
-        self._values.decode(value)  # as with a capability
+        self._marshaller.decode(value)  # as with a capability
         self._coordinator.attach_from(module.peer, module.authority, name, value)
 
     def _keeps_attribute(self, module: HostedModule, name: str) -> bool:
@@ -456,7 +458,7 @@ class HostService:
         """Run what `peer` has registered, for as long as it may take, if that life is not over."""
         if peer.is_open and function.is_open and function.is_callable:
             with anyio.move_on_after(_LATE_SECONDS) as scope:
-                await function.call_now(self._values.encode([[], {}]))
+                await function.call_now(self._marshaller.encode([[], {}]))
             if scope.cancelled_caught:
                 _log.warning("module `%s` did not finish one function within %g s", peer.name, _LATE_SECONDS)
 

@@ -17,7 +17,7 @@ class Contributor:
     def __init__(self, router: Router, function: RegisteredFunction) -> None:
         self._router = router
         self._function = function
-        router.values.stand_for(self, function.handle)
+        router.marshaller.stand_for(self, function.handle)
 
     def __call__(self) -> Any:
         """Return something to await, on another thread than the session's the contribution itself."""
@@ -27,14 +27,14 @@ class Contributor:
         return asyncio.run_coroutine_threadsafe(asking, self._router.loop).result()
 
     async def _contribution(self) -> Any:
-        values = self._router.values
+        marshaller = self._router.marshaller
         gathered, name = gathering.current.get(), self._function.registered_by
         if gathered is not None and not gathered.has_room_for(name):
             return None
-        answer = await self._function.call(values.encode([[], {}]))
+        answer = await self._function.call(marshaller.encode([[], {}]))
         if gathered is not None and not gathered.admits(name, answer.body):
             return None
-        return values.decode_named(answer, self._is_given)
+        return marshaller.decode_named(answer, self._is_given)
 
     def _is_given(self, contributed: Handle) -> bool:
         """Whether a worker's object is there for who asks: what is mounted is, which takes a right of their own."""

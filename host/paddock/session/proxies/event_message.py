@@ -11,7 +11,7 @@ from typing import Final
 
 import msgpack
 
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.payload import Payload
@@ -25,26 +25,26 @@ _MODEL: Final = bytes((Ext.MODEL,))
 _UNCHANGED: Final = msgpack.packb(["HookResult", {"action": "continue", "data": None}])[:-1]  # as far as the data
 
 
-def event_message(values: Values, event: str, payload: Payload) -> Encoded:
+def event_message(marshaller: Marshaller, event: str, payload: Payload) -> Encoded:
     """Return the arguments of every handler of an event."""
     message = payload.cache.get("message")
     if isinstance(message, Encoded):
         return message
-    data = values.codec.encode_shallow(payload.shared, _LEVELS)
+    data = marshaller.codec.encode_shallow(payload.shared, _LEVELS)
     if data is not None and event.isascii():
         payload.cache["data"] = data
         message = Encoded(b"".join((_MESSAGE, _packed(event), data, _NO_KEYWORDS)))
     else:
-        message = values.encode([[event, payload.shared], {}])
+        message = marshaller.encode([[event, payload.shared], {}])
     payload.cache["message"] = message
     return message
 
 
-def unchanged(values: Values, payload: Payload) -> Encoded:
+def unchanged(marshaller: Marshaller, payload: Payload) -> Encoded:
     """Return the answer to an event whose handlers let it pass as it is."""
     data = payload.cache.get("data")
     if not isinstance(data, bytes) or not payload.is_mapping:
-        return values.encode(HookResult(action="continue", data=payload.shared if payload.is_mapping else {}))
+        return marshaller.encode(HookResult(action="continue", data=payload.shared if payload.is_mapping else {}))
     size = len(_UNCHANGED) + len(data)
     head = bytes((0xC7, size)) if size <= 0xFF else b"\xc8" + size.to_bytes(2, "big")  # of an extension
     return Encoded(b"".join((head, _MODEL, _UNCHANGED, data)))

@@ -30,7 +30,7 @@ class RegisteredFunction:
     """One function, of a worker or of the application; with `check`, it is not the own one of who registered it."""
 
     def __init__(self, router: Router, handle: AnyHandle, registrant: Registrant, check: Check | None = None) -> None:
-        described = handle.description(router.values.codec) if isinstance(handle, Handle) else handle.description
+        described = handle.description(router.marshaller.codec) if isinstance(handle, Handle) else handle.description
         self.handle = handle
         self._method = described.number_of("__call__")
         self._router = router
@@ -97,8 +97,8 @@ class RegisteredFunction:
         """Call what the application shared, with the answer that the module would get."""
         assert not isinstance(self.handle, Handle)  # there is no third sort
         function: Any = self.handle.value
-        args, kwargs = self._router.values.decode(message)
-        answer = self._router.values.encode(await settled(function(*args, **kwargs)))
+        args, kwargs = self._router.marshaller.decode(message)
+        answer = self._router.marshaller.encode(await settled(function(*args, **kwargs)))
         if (call := current.get()) is not None:
             call.values_read += values_in(answer.body)
         return answer

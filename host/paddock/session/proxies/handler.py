@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from paddock.rpc.calls import DirectCall, HostCall, IncomingCall, current
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.session.proxies.function import RegisteredFunction
 from paddock.session.proxies.hook import HookProxy, OnFailure
 from paddock.session.shutdown import ShutdownDeadlines
@@ -27,14 +27,14 @@ class Handler(HookProxy):
 
     def __init__(
         self,
-        values: Values,
+        marshaller: Marshaller,
         function: RegisteredFunction,
         name: str,
         on_failure: OnFailure | None,
         on_question: Callable[[object], None],
         deadlines: ShutdownDeadlines,
     ) -> None:
-        super().__init__(values, function, name, on_failure, on_question)
+        super().__init__(marshaller, function, name, on_failure, on_question)
         self._deadlines = deadlines
 
     def begin(

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from paddock.errors import CallRefusedError, ModuleError
 from paddock.rpc import fan_in as gathering
 from paddock.rpc.calls import DirectCall, HostCall, IncomingCall
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.session.proxies.event_message import event_message
 from paddock.session.proxies.function import RegisteredFunction
 from paddock_sdk.contract import events
@@ -36,14 +36,14 @@ class HookProxy:
 
     def __init__(
         self,
-        values: Values,
+        marshaller: Marshaller,
         function: RegisteredFunction,
         name: str,
         on_failure: OnFailure | None,
         on_question: Callable[[object], None],
     ) -> None:
         """`on_question` is told of each question that the handler answers with, before anybody is asked it."""
-        self._values = values
+        self._marshaller = marshaller
         self._on_question = on_question
         self._function = function
         self._name = name
@@ -57,7 +57,7 @@ class HookProxy:
         Raises:
             Exception: it cannot be put there.
         """
-        return self._function.begin(origin, event_message(self._values, event, payload), on_ended)
+        return self._function.begin(origin, event_message(self._marshaller, event, payload), on_ended)
 
     async def deliver(self, event: str, payload: Payload, begun: HostCall | None = None) -> object:
         """Ask the handler; what the module's death or delay comes to is answered in its place.
@@ -67,7 +67,7 @@ class HookProxy:
         if not self._function.is_callable:
             raise TypeError(f"a handler of module `{self._name}` cannot be called")
         try:
-            message = event_message(self._values, event, payload)
+            message = event_message(self._marshaller, event, payload)
             gathered = gathering.current.get()
             answer = await self._function.call(message, begun)
         except (
@@ -85,7 +85,7 @@ class HookProxy:
             return None
         try:
             # Read, and written down for every later handler: what it was only shown, a module cannot have told.
-            result = self._values.decode_named(answer)
+            result = self._marshaller.decode_named(answer)
         except RemoteProtocolError:
             return answer  # which is no hook result, and counts as any other answer that is none
         if gathered is not None and (gathered.keeps_all or _injects(result)):  # then it is kept until all were asked

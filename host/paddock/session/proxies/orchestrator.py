@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from paddock.errors import ModuleLoadError
-from paddock.rpc.marshal import Values
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Handle
 from paddock.text import escape
 
@@ -14,8 +14,8 @@ from paddock.text import escape
 class OrchestratorProxy:
     """Runs turns in the orchestrator's own process, each after `before_turn`."""
 
-    def __init__(self, values: Values, handle: Handle, before_turn: Callable[[], Awaitable[None]]) -> None:
-        self._values = values
+    def __init__(self, marshaller: Marshaller, handle: Handle, before_turn: Callable[[], Awaitable[None]]) -> None:
+        self._marshaller = marshaller
         self._handle = handle
         self._before_turn = before_turn
 
@@ -25,16 +25,16 @@ class OrchestratorProxy:
         Raises:
             Exception: what the orchestrator raised, with a note of where, or that its process ended.
         """
-        values = self._values
-        method = self._handle.description(values.codec).number_of("execute")
+        marshaller = self._marshaller
+        method = self._handle.description(marshaller.codec).number_of("execute")
         if method is None:
             raise ModuleLoadError(
                 self._handle.owner.name, "mount", "what it mounted as the orchestrator has no `execute`"
             )
         await self._before_turn()
         try:
-            return await values.router.host_calls.call_value(
-                self._handle, method, values.encode([[], {"prompt": prompt}])
+            return await marshaller.router.host_calls.call_value(
+                self._handle, method, marshaller.encode([[], {"prompt": prompt}])
             )
         except Exception as error:
             trace = getattr(error, "remote_traceback", "")

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from paddock.errors import Denial
 from paddock.policy.authority import KEPT, Authority, is_kept
-from paddock.rpc.fan_in import Gathering
-from paddock.rpc.marshal import Values
+from paddock.rpc.fan_in import ResponseBudget
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer, Place
 from paddock.session.state.cancellation import HostedCancellationToken
 from paddock.session.state.hooks import HostedHooks
@@ -43,7 +43,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     ownership: Ownership
     _token: HostedCancellationToken
-    _values: Values
+    _marshaller: Marshaller
     _mirrors: Mirrors
     _module_attributes: dict[str, Encoded]
     _shared_state: SharedState
@@ -59,12 +59,12 @@ class HostedCoordinator(ModuleCoordinator):
     _told_session: tuple[Buffer, dict[str, bool]]
     _session_handle: HostObject
 
-    def __init__(self, session: Any, values: Values, mirrors: Mirrors) -> None:
+    def __init__(self, session: Any, marshaller: Marshaller, mirrors: Mirrors) -> None:
         self.ownership = Ownership()
-        self._values = values
+        self._marshaller = marshaller
         self._mirrors = mirrors
         self._module_attributes = {}
-        self._shared_state = SharedState(values.codec)
+        self._shared_state = SharedState(marshaller.codec)
         self._state_weights = {}
         self.on_state_written = lambda origin, key, before, after: None
         self.on_injection_left_out = None
@@ -97,7 +97,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     async def collect_contributions(self, channel: str) -> list[Any]:
         """Return what every contributor of a channel gives; what is more than one message holds is left out."""
-        with Gathering(keeps_all=True):
+        with ResponseBudget(keeps_all=True):
             return await super().collect_contributions(channel)
 
     def _leave_out(self, item: ContextInjection, error: OverLimitError) -> None:
@@ -111,13 +111,13 @@ class HostedCoordinator(ModuleCoordinator):
         except KeyError:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'") from None
         try:
-            return self._values.decode(attached)
+            return self._marshaller.decode(attached)
         except RemoteProtocolError as exc:
             raise AttributeError(f"the attribute '{name}' that a module attached cannot be read: {exc}") from exc
 
     def put(self, key: tuple[object, ...], section: MirrorSection, value: object, **options: Any) -> None:
         """Encode a change and put it in everyone's mirror but that of the module it came from."""
-        self._mirrors.put(key, section, self._values.encode(value, share=True), origin=self._origin, **options)
+        self._mirrors.put(key, section, self._marshaller.encode(value, share=True), origin=self._origin, **options)
 
     def named(self, value: object) -> Any:
         """Return a copy of what a module passed, with names in the places of objects, for people to read.
@@ -125,7 +125,7 @@ class HostedCoordinator(ModuleCoordinator):
         Raises:
             EncodeError: something in it has no form on the wire.
         """
-        return self._values.named(value)
+        return self._marshaller.named(value)
 
     # -- changes by modules ----------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._mirrors.put(
             ("capability", name),
             MirrorSection.CAPABILITY,
-            _headed(self._values, name, value),
+            _headed(self._marshaller, name, value),
             origin=origin,
             may_call=may_call,
         )
@@ -167,7 +167,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._mirrors.put(
             ("attribute", name),
             MirrorSection.ATTRIBUTE,
-            _headed(self._values, name, value),
+            _headed(self._marshaller, name, value),
             origin=origin,
             may_call=_as_given_by(origin, value),
         )
@@ -176,7 +176,7 @@ class HostedCoordinator(ModuleCoordinator):
         """Drop an attribute that a module attached."""
         self.ownership.gone(SharedItem("attribute", name))
         if self._module_attributes.pop(name, None) is not None:
-            gone = self._values.encode([name])
+            gone = self._marshaller.encode([name])
             self._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone, origin=origin)
 
     def patch_state_from(self, origin: Peer, module: Authority, changes: list[Change]) -> list[Denial]:
@@ -227,7 +227,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def keep_attribute(self, origin: Peer, name: str) -> None:
         """Tell a module what it may not change: an attribute as it is."""
-        gone = self._values.encode([name])
+        gone = self._marshaller.encode([name])
         self._mirrors.tell_again(origin, ("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
 
     def contribute_from(self, origin: Peer, channel: str, name: str, callback: object) -> Callable[[], None]:
@@ -242,7 +242,7 @@ class HostedCoordinator(ModuleCoordinator):
     def _withdraw(self, channel: str, number: int, contributor: object) -> None:
         contributors = self.channels.get(channel, [])
         contributors[:] = [known for known in contributors if known is not contributor]
-        gone = self._values.encode([channel, number])
+        gone = self._marshaller.encode([channel, number])
         self._mirrors.drop(("contributor", number), MirrorSection.CONTRIBUTOR_WITHDRAWN, gone)
 
     def retract(self, name: str, value: Encoded) -> None:
@@ -253,7 +253,7 @@ class HostedCoordinator(ModuleCoordinator):
             self._mirrors.put(
                 ("capability", name),
                 MirrorSection.CAPABILITY,
-                _headed(self._values, name, self._values.encode(None)),
+                _headed(self._marshaller, name, self._marshaller.encode(None)),
             )
 
     def is_the_applications(self, name: str) -> bool:
@@ -274,7 +274,7 @@ class HostedCoordinator(ModuleCoordinator):
     def get_capability(self, name: str) -> Any:
         """Return the object offered under `name`, or None."""
         value = super().get_capability(name)
-        return self._values.decode(value) if isinstance(value, Encoded) else value
+        return self._marshaller.decode(value) if isinstance(value, Encoded) else value
 
     # -- changes by the application --------------------------------------------------------
 
@@ -297,7 +297,7 @@ class HostedCoordinator(ModuleCoordinator):
             self._tell_state(changes, None)
 
     def _tell_state(self, changes: list[Change], origin: Peer | None) -> None:
-        message = self._values.encode(changes)
+        message = self._marshaller.encode(changes)
         new = {path[0] for path, _ in changes if path[0] not in self._state_weights}
         self._mirrors.change_state(changes, message, new, origin)
         for key in {path[0]: None for path, _ in changes}:
@@ -327,7 +327,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._tell_session()
 
     def _session_facts(self) -> tuple[Buffer, dict[str, bool]]:
-        return self._values.encode(self.config).body, {
+        return self._marshaller.encode(self.config).body, {
             "initialized": bool(getattr(self.session, "initialized", False)),
             "has_approval": self.approval_system is not None,
             "has_display": self.display_system is not None,
@@ -336,7 +336,7 @@ class HostedCoordinator(ModuleCoordinator):
     def _tell_session(self) -> None:
         self._told_session = self._session_facts()
         # Modules pass it on, to whoever starts a session in its name; to them it is no more than what is told of it.
-        self._session_handle = self._values.show(self.session, "AmplifierSession")
+        self._session_handle = self._marshaller.show(self.session, "AmplifierSession")
         told = {
             "session_id": self.session_id,
             "parent_id": self.parent_id,
@@ -385,7 +385,7 @@ class _State:
 
     def written(self, changes: list[Change]) -> Encoded | None:
         try:
-            return self._coordinator._values.encode(changes)
+            return self._coordinator._marshaller.encode(changes)
         except LocalProtocolError as exc:
             _log.warning("changes of session_state cannot be sent at once: %s", exc)
             return None
@@ -402,7 +402,7 @@ class _Broadcast:
         if point == RESOLVER_POINT:
             return  # it decides which code is trusted, and is the application's alone
         self._vacate((point, name))
-        handle = self._places[(point, name)] = self._coordinator._values.handle_of(obj)
+        handle = self._places[(point, name)] = self._coordinator._marshaller.handle_of(obj)
         handle.mounted = (point, name)
         self._coordinator.put(
             ("mounted", point, name),
@@ -419,12 +419,12 @@ class _Broadcast:
     def unmounted(self, point: str, name: str | None) -> None:
         self._vacate((point, name))
         coordinator = self._coordinator
-        gone = coordinator._values.encode([point, name])
+        gone = coordinator._marshaller.encode([point, name])
         coordinator._mirrors.drop(("mounted", point, name), MirrorSection.UNMOUNTED, gone, origin=coordinator._origin)
 
     def capability(self, name: str, value: Any) -> None:
-        values = self._coordinator._values
-        message = values.encode(value, share=True)
+        marshaller = self._coordinator._marshaller
+        message = marshaller.encode(value, share=True)
         self._coordinator.ownership.note_left(SharedItem("capability", name), None, is_live=bool(message.handles))
         if name in _SPAWNING:
             for handle in message.handles:
@@ -432,19 +432,19 @@ class _Broadcast:
         self._coordinator._mirrors.put(
             ("capability", name),
             MirrorSection.CAPABILITY,
-            _headed(values, name, message),
+            _headed(marshaller, name, message),
             may_call=lambda peer: all(peer.may_reach(handle) for handle in message.handles),
         )
 
     def attribute(self, name: str, value: Any) -> None:
-        values = self._coordinator._values
-        message = values.encode(value, share=True)
+        marshaller = self._coordinator._marshaller
+        message = marshaller.encode(value, share=True)
         self._coordinator.ownership.note_left(SharedItem("attribute", name), None, is_live=bool(message.handles))
-        self._coordinator._mirrors.put(("attribute", name), MirrorSection.ATTRIBUTE, _headed(values, name, message))
+        self._coordinator._mirrors.put(("attribute", name), MirrorSection.ATTRIBUTE, _headed(marshaller, name, message))
 
     def attribute_deleted(self, name: str) -> None:
         self._coordinator.ownership.gone(SharedItem("attribute", name))
-        gone = self._coordinator._values.encode([name])
+        gone = self._coordinator._marshaller.encode([name])
         self._coordinator._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
 
     def contributor(self, channel: str, name: str, callback: Any) -> None:
@@ -471,7 +471,7 @@ class _SubscriptionBroadcast:
     def unsubscribed(self, event: str) -> None:
         coordinator = self._coordinator
         # A module that comes later takes it for granted.
-        coordinator._mirrors.drop(("heard", event), MirrorSection.HEARD, coordinator._values.encode([event, False]))
+        coordinator._mirrors.drop(("heard", event), MirrorSection.HEARD, coordinator._marshaller.encode([event, False]))
 
 
 def allow_none(peer: Peer) -> bool:
@@ -502,6 +502,6 @@ def _kept(name: str, origin: Peer, value: Encoded, otherwise: MayCall) -> MayCal
     return lambda peer: peer.authority.may_call(KEPT, name) and otherwise(peer)
 
 
-def _headed(values: Values, name: str, value: Encoded) -> Encoded:
+def _headed(marshaller: Marshaller, name: str, value: Encoded) -> Encoded:
     """Return the message of a name and, undecoded behind it, a value."""
-    return Encoded(bytes(values.encode(name).body) + bytes(value.body), value.handles)
+    return Encoded(bytes(marshaller.encode(name).body) + bytes(value.body), value.handles)

@@ -24,7 +24,7 @@ async def describe_anew(router: Router, mirrors: Mirrors) -> None:
     asked = [peer for peer in mirrors.take_stale() if peer.takes_calls]
     if not asked:
         return
-    nothing = router.values.encode([])
+    nothing = router.marshaller.encode([])
     with anyio.move_on_after(_SECONDS):
         await asyncio.gather(
             *(router.host_calls.ask(peer, WorkerMethod.DESCRIBE_ANEW, nothing) for peer in asked),

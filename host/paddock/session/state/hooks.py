@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from paddock.rpc.fan_in import Gathering
+from paddock.rpc.fan_in import ResponseBudget
 from paddock.rpc.peer import Peer
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.hooks import HandlerRegistration, HookRegistry
@@ -54,7 +54,7 @@ class HostedHooks(HookRegistry):
     async def emit_payload(self, event: str, payload: Payload) -> HookResult:
         if not self.has_handlers(event):
             return await super().emit_payload(event, payload)
-        with Gathering(keeps_all=False):
+        with ResponseBudget(keeps_all=False):
             return await super().emit_payload(event, payload)
 
     def handlers_of(self, event: str) -> tuple[HandlerRegistration, ...]:
@@ -67,9 +67,9 @@ class HostedHooks(HookRegistry):
 
     async def ask(self, event: str, payload: Payload, registrations: tuple[HandlerRegistration, ...]) -> HookResult:
         """Ask handlers about an event whose data is stamped, and return what they come to."""
-        with Gathering(keeps_all=False):
+        with ResponseBudget(keeps_all=False):
             return await self._ask_all(event, payload, registrations)
 
     async def emit_and_collect(self, event: str, data: Any, timeout: float = 1.0) -> list[dict[str, Any]]:
-        with Gathering(keeps_all=True):
+        with ResponseBudget(keeps_all=True):
             return await super().emit_and_collect(event, data, timeout)
