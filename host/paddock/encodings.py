@@ -25,7 +25,7 @@ _SAME_IN_JSON: Final = re.compile(r"[A-Za-z0-9 .,:;=~_-]*")
 _ESCAPED_BY_DOTNET: Final = re.compile(r"([\"&'+<>`]|[^\x00-\x7f])")
 
 
-def spellings(value: str) -> Iterator[str]:
+def encoded_forms(value: str) -> Iterator[str]:
     """Yield how a value may stand in a text; those that are alike are yielded more than once."""
     yield value
     yield from _json(value)

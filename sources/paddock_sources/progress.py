@@ -9,7 +9,7 @@ Phase = Literal["looking up", "fetching", "unpacking", "resolving dependencies",
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgressStep:
     """How far something has got: `done` of `total` in `unit` (objects, files, packages), 0 where that is not known."""
 
     subject: str
@@ -22,7 +22,7 @@ class Step:
 class Progress(Protocol):
     """Told of each step, from any thread; returns at once and never raises."""
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ProgressStep) -> None:
         """Take note that something has got that far."""
         ...
 
@@ -34,7 +34,7 @@ class Progress(Protocol):
 class SilentProgress:
     """Tells nobody."""
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ProgressStep) -> None:
         pass
 
     def finished(self, subject: str) -> None:

@@ -53,7 +53,7 @@ PinKind = Literal["branch", "tag", "commit", "default", "folder", "version", "in
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedSource:
     """What a source is at one moment. `committed_at` is the commit's own word; a pusher can write any date.
 
     `is_outside` says that it was looked up with the user's own keys, by a program that nothing shuts in.
@@ -126,7 +126,7 @@ class Provisioner:
 
     # -- pinning ---------------------------------------------------------------------------
 
-    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> Pinned:
+    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> PinnedSource:
         """Return what a source is now.
 
         Raises:
@@ -135,17 +135,17 @@ class Provisioner:
         match uri:
             case GitUri():
                 pin = self._git(uri).pin(allow_impostor=allow_impostor)
-                return Pinned(pin.requested_ref, pin.kind, pin.commit, pin.committed_at, pin.is_outside)
+                return PinnedSource(pin.requested_ref, pin.kind, pin.commit, pin.committed_at, pin.is_outside)
             case FolderUri():
-                return Pinned("", "folder", "")
+                return PinnedSource("", "folder", "")
             case PackageUri(version=""):
-                return Pinned("", "installed", "")
+                return PinnedSource("", "installed", "")
             case PackageUri():
-                return Pinned(uri.version, "version", uri.version)
+                return PinnedSource(uri.version, "version", uri.version)
             case _:
-                return Pinned("", "builtin", "")
+                return PinnedSource("", "builtin", "")
 
-    def look(self, uri: SourceUri) -> Pinned:
+    def look(self, uri: SourceUri) -> PinnedSource:
         """Return what a source is now, and fetch nothing of it; what is not said without that is left out.
 
         Raises:
@@ -154,7 +154,7 @@ class Provisioner:
         if not isinstance(uri, GitUri):
             return self.pin(uri)
         pin = self._git(uri).look()
-        return Pinned(pin.requested_ref, pin.kind, pin.commit, pin.committed_at, pin.is_outside)
+        return PinnedSource(pin.requested_ref, pin.kind, pin.commit, pin.committed_at, pin.is_outside)
 
     def needs_lock(self, uri: SourceUri) -> bool:
         """Return whether a source could be another thing tomorrow without anybody having changed it here."""
@@ -181,7 +181,7 @@ class Provisioner:
     def lock(
         self,
         uri: SourceUri,
-        pinned: Pinned | None = None,
+        pinned: PinnedSource | None = None,
         *,
         previous: LockedModule | None = None,
         allow_impostor: bool = False,
@@ -347,7 +347,7 @@ class Provisioner:
         direct = self._direct if lends or self._offline else _Closed(lambda name: KeysNotLentError(name, named_by))
         is_beside = self._lends_keys and isinstance(near, GitUri) and _server_of(near) == _server_of(uri)
         is_users_word = lends or is_beside
-        runner: CommandRunner = _OnUsersWord(self._git_runner) if is_users_word else self._git_runner
+        runner: CommandRunner = _UserHostsRunner(self._git_runner) if is_users_word else self._git_runner
         if not (is_users_word or self._offline) and is_inside(uri.url):
             runner = direct = _Closed(lambda name: PrivateHostError(uri.text))
         with self._making:
@@ -431,7 +431,7 @@ NO_RUNNER: Final[CommandRunner] = _Closed(NotFetchedError)
 
 
 @dataclass(frozen=True, slots=True)
-class _OnUsersWord:
+class _UserHostsRunner:
     """Runs what the user named the hosts of."""
 
     runner: CommandRunner

@@ -50,7 +50,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenSource:
     """The source that a layer named for a module; a folder in it is absolute. Nothing was fetched or read of it.
 
     `attempts` are the layers that were asked before and had no answer, `source` is what the plan says.
@@ -107,7 +107,7 @@ class Resolver:
         """
         return self.provide(self.choose(module_id, source))
 
-    def choose(self, module_id: str, source: object | None = None) -> Chosen:
+    def choose(self, module_id: str, source: object | None = None) -> ChosenSource:
         """Return which source the code of `module_id` is to come from.
 
         Raises:
@@ -123,11 +123,11 @@ class Resolver:
             except SourceError as error:
                 raise _wrong(module_id, written, attempts, Attempt(layer.name, "", _told(error)), error) from error
             if isinstance(answer, SourceUri):
-                return Chosen(module_id, written, layer.name, answer, tuple(attempts))
+                return ChosenSource(module_id, written, layer.name, answer, tuple(attempts))
             attempts.append(Attempt(layer.name, "", answer.reason))
         raise UnresolvedError(module_id, written, attempts, hints=self._hints(module_id))
 
-    def provide(self, chosen: Chosen) -> Resolution:
+    def provide(self, chosen: ChosenSource) -> Resolution:
         """Return the code of what was chosen.
 
         Raises:

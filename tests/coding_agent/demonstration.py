@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from coding_agent.mending_model import MendingModel
-from paddock.demo.scene import Scene
+from paddock.demo.scene import DemoWorkspace
 from paddock.demo.story import BEHAVED, ends_of
 from paddock.errors import IsolationUnavailableError
 from paddock.isolation.levels import guarantees_missing
@@ -124,7 +124,7 @@ class CodingAgent:
         python = find_python()
         command = f"{python} -m unittest -q"
         key = f"sk-{secrets.token_hex(16)}"
-        with Scene() as scene, model_server(command, key) as server:
+        with DemoWorkspace() as scene, model_server(command, key) as server:
             repository = make_repository(scene.folder)
             before = await _tests(command, python, repository, isolation)
             plan = write_plan(self._folder, server, python, json.loads((scene.folder / "targets.json").read_text()))

@@ -12,12 +12,12 @@ from escape.reachable import skip_or_fail
 from paddock.errors import IsolationUnavailableError
 from paddock.selftest import CATALOGUE, Attack
 from paddock.selftest.attack import Sign
-from paddock.selftest.attack_session import Arena
-from paddock.selftest.control import Control, perform_outside
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.attack_session import AttackSession
+from paddock.selftest.control import OutsideResult, perform_outside
+from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.profile import IsolationLevel
 
-Shown = Callable[[Attack], Control]
+Shown = Callable[[Attack], OutsideResult]
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,8 @@ def nothing_is_left_behind() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    with Stage() as stage:
+def stage() -> Iterator[AttackTestbed]:
+    with AttackTestbed() as stage:
         yield stage
     assert not stage.folder.exists()
 
@@ -48,10 +48,10 @@ def shown() -> Iterator[Shown]:
     On a stage of its own: what is put back in the place of a file that an attack removed is another file, and not the
     one that a module was shown when it started.
     """
-    with Stage() as stage:
+    with AttackTestbed() as stage:
 
         @functools.cache
-        def outside(name: str) -> Control:
+        def outside(name: str) -> OutsideResult:
             return perform_outside(next(attack for attack in CATALOGUE if attack.name == name), stage)
 
         yield lambda attack: outside(attack.name)
@@ -60,37 +60,37 @@ def shown() -> Iterator[Shown]:
 class Arenas:
     """The attacker at one level after another, each started once for the tests that follow one another there."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, stage: AttackTestbed) -> None:
+        self._testbed = stage
         self._level: IsolationLevel | None = None
-        self._arena: Arena | None = None
+        self._attack_session: AttackSession | None = None
         self._unavailable: dict[IsolationLevel, IsolationUnavailableError] = {}
 
-    async def at(self, level: IsolationLevel) -> Arena:
+    async def at(self, level: IsolationLevel) -> AttackSession:
         """Return it at a level; skips where the level is not to be had."""
         if level in self._unavailable:
             skip_or_fail(level, self._unavailable[level])
-        if self._arena is None or self._level != level:
+        if self._attack_session is None or self._level != level:
             await self.close()
             together = [attack for attack in CATALOGUE if level in attack.only_at and attack.sign is not Sign.LIFE]
-            arena = Arena(level, self._stage, together)
+            attack_session = AttackSession(level, self._testbed, together)
             try:
-                await arena.__aenter__()
+                await attack_session.__aenter__()
             except IsolationUnavailableError as error:
                 self._unavailable[level] = error
                 skip_or_fail(level, error)
-            self._level, self._arena = level, arena
-        return self._arena
+            self._level, self._attack_session = level, attack_session
+        return self._attack_session
 
     async def close(self) -> None:
         """End the present one."""
-        arena, self._arena = self._arena, None
-        if arena is not None:
-            await arena.__aexit__(None, None, None)
+        attack_session, self._attack_session = self._attack_session, None
+        if attack_session is not None:
+            await attack_session.__aexit__(None, None, None)
 
 
 @pytest.fixture(scope="module")
-async def arenas(stage: Stage) -> AsyncIterator[Arenas]:
-    arenas = Arenas(stage)
-    yield arenas
-    await arenas.close()
+async def attack_sessions(stage: AttackTestbed) -> AsyncIterator[Arenas]:
+    attack_sessions = Arenas(stage)
+    yield attack_sessions
+    await attack_sessions.close()

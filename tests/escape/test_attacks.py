@@ -14,8 +14,8 @@ from paddock.errors import IsolationUnavailableError
 from paddock.rpc import router
 from paddock.selftest import CATALOGUE, LEVELS, Attack, Outcome, Verdict
 from paddock.selftest.attack import Sign
-from paddock.selftest.attack_session import Arena, perform_to_the_end
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.attack_session import AttackSession, perform_to_the_end
+from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.profile import IsolationLevel
 
 
@@ -44,16 +44,16 @@ def _require_contained(attack: Attack, level: IsolationLevel, outcome: Outcome) 
 
 @pytest.mark.parametrize(("level", "attack"), _pairs(to_the_end=False))
 async def test_what_can_be_done_outside_cannot_be_done_inside(
-    level: IsolationLevel, attack: Attack, arenas: Arenas, shown: Shown
+    level: IsolationLevel, attack: Attack, attack_sessions: Arenas, shown: Shown
 ) -> None:
     _require_possible(attack, shown)
-    arena = await arenas.at(level)
-    _require_contained(attack, level, await arena.perform(attack))
+    attack_session = await attack_sessions.at(level)
+    _require_contained(attack, level, await attack_session.perform(attack))
 
 
 @pytest.mark.parametrize(("level", "attack"), _pairs(to_the_end=True))
 async def test_what_lives_on_outside_is_gone_with_its_module(
-    level: IsolationLevel, attack: Attack, stage: Stage, shown: Shown
+    level: IsolationLevel, attack: Attack, stage: AttackTestbed, shown: Shown
 ) -> None:
     _require_possible(attack, shown)
     try:
@@ -67,12 +67,12 @@ async def test_what_lives_on_outside_is_gone_with_its_module(
 
 
 async def test_a_flood_ends_an_honest_hook_where_no_event_waits_for_its_turn(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: AttackTestbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(router, "MAX_HANDED", 1_000_000)
     attack = next(attack for attack in CATALOGUE if attack.name == "flood_an_honest_hook")
-    async with Arena("none", stage, [attack]) as arena:
-        outcome = await arena.perform(attack)
+    async with AttackSession("none", stage, [attack]) as attack_session:
+        outcome = await attack_session.perform(attack)
     assert outcome.verdict is Verdict.SUCCEEDED
     assert "the process of the honest tool" in outcome.by
 
@@ -89,9 +89,9 @@ _HARMLESS = (
 
 
 @pytest.mark.parametrize("name", _HARMLESS)
-async def test_the_attacker_does_succeed_as_a_module_that_nothing_shuts_in(name: str, stage: Stage) -> None:
+async def test_the_attacker_does_succeed_as_a_module_that_nothing_shuts_in(name: str, stage: AttackTestbed) -> None:
     attack = next(attack for attack in CATALOGUE if attack.name == name)
-    async with Arena("none", stage, [attack]) as arena:
-        outcome = await arena.perform(attack)
+    async with AttackSession("none", stage, [attack]) as attack_session:
+        outcome = await attack_session.perform(attack)
     assert outcome.verdict is Verdict.SUCCEEDED
     assert stage.marks() == ()

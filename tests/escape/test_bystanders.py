@@ -10,7 +10,7 @@ import pytest
 
 from escape.one_tool import folder_of, open_session
 from paddock import Session
-from paddock.selftest.testbed.observers import GATES, Bystanders, Person
+from paddock.selftest.testbed.observers import GATES, SessionObservers, SimulatedUser
 from paddock.session.requester import Requester, requesting
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
@@ -47,25 +47,25 @@ async def session(tmp_path: Path) -> AsyncIterator[Session]:
 async def test_whatever_is_done_to_others_is_noticed(
     session: Session, act: Callable[[ModuleCoordinator], object], noticed: str
 ) -> None:
-    bystanders = Bystanders(session)
-    before = bystanders.look()
-    assert bystanders.changes(before) == ()
+    observers = SessionObservers(session)
+    before = observers.look()
+    assert observers.changes(before) == ()
     act(session.coordinator)
-    assert noticed in bystanders.changes(before)
+    assert noticed in observers.changes(before)
 
 
 async def test_the_end_of_an_honest_module_is_noticed(tmp_path: Path) -> None:
     code = "import os\n\nasync def act(input):\n    os._exit(1)\n"
     tool = {"module": "tool-honest", "source": folder_of(tmp_path, "honest", code)}
     async with open_session("none", tmp_path, [tool]) as session:
-        bystanders = Bystanders(session)
-        before = bystanders.look()
+        observers = SessionObservers(session)
+        before = observers.look()
         await session.coordinator.get("tools")["honest"].execute({})
-        assert "the process of the honest tool is another's" in bystanders.changes(before)
+        assert "the process of the honest tool is another's" in observers.changes(before)
 
 
 async def test_somebody_hears_of_what_others_decide_by(session: Session) -> None:
-    Bystanders(session)
+    SessionObservers(session)
     for gate in GATES:
         assert (await session.coordinator.hooks.emit(gate, {})).action == "deny"
 
@@ -82,7 +82,7 @@ async def test_somebody_hears_of_what_others_decide_by(session: Session) -> None
 async def test_a_person_is_taken_in_by_whoever_is_not_named_to_them(
     requester: Requester | None, prompt: str, answer: str
 ) -> None:
-    person = Person()
+    person = SimulatedUser()
     if requester is None:
         assert await person.request_approval(prompt, ["Allow", "Deny"], 1.0, "deny") == answer
         return

@@ -12,7 +12,7 @@ from paddock.selftest import CATALOGUE, Attack, Verdict
 from paddock.selftest.attack import Outside, Sign
 from paddock.selftest.control import perform_outside
 from paddock.selftest.outcome import KEPT_MAX, LAG_MAX, Evidence, judge
-from paddock.selftest.testbed.testbed import ATTACKER, Stage
+from paddock.selftest.testbed.testbed import ATTACKER, AttackTestbed
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
 
 _ATTACK = Attack("open_the_door", "files", "opens a door")
@@ -91,21 +91,21 @@ def test_an_attacker_that_never_came_to_its_attack_shows_nothing_also_where_othe
 
 def test_an_attack_that_fails_outside_shows_nothing() -> None:
     attack = Attack("read_ssh_key", "files", "reads", arguments=lambda stage: {"path": "/there/is/none"})
-    with Stage() as stage:
+    with AttackTestbed() as stage:
         control = perform_outside(attack, stage)
     assert not control.proves_something
     assert "ENOENT" in control.problem
 
 
 def test_an_attack_that_is_broken_outside_shows_nothing() -> None:
-    with Stage() as stage:
+    with AttackTestbed() as stage:
         control = perform_outside(Attack("read_ssh_key", "files", "reads"), stage)
     assert "TypeError" in control.problem
 
 
 def test_an_attack_that_should_leave_a_mark_and_leaves_none_shows_nothing() -> None:
     attack = Attack("read_ssh_key", "files", "reads", arguments=lambda stage: {"path": str(stage.files.key)})
-    with Stage() as stage:
+    with AttackTestbed() as stage:
         assert perform_outside(attack, stage).proves_something
         assert "no mark" in perform_outside(dataclasses.replace(attack, marks=True), stage).problem
 
@@ -113,13 +113,13 @@ def test_an_attack_that_should_leave_a_mark_and_leaves_none_shows_nothing() -> N
 def test_an_attack_that_should_have_no_end_and_has_one_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paddock.selftest.control._ENDLESS_SECONDS", 60.0)  # it ends long before
     attack = Attack("open_many_files", "resources", "opens", arguments=lambda stage: {"files": 1})
-    with Stage() as stage:
+    with AttackTestbed() as stage:
         assert "ended by itself" in perform_outside(dataclasses.replace(attack, outside=Outside.RUNS_ON), stage).problem
 
 
 @pytest.mark.slow
 def test_a_stage_is_as_it_was_after_every_attack_outside() -> None:
-    with Stage() as stage:
+    with AttackTestbed() as stage:
         for attack in CATALOGUE:
             if attack.marks:
                 perform_outside(attack, stage)

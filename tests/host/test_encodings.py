@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.egress.injection import InjectedKeys, Injection
-from paddock.encodings import spellings
+from paddock.encodings import encoded_forms
 from paddock.plan.net_rule import NetRule
 from paddock.policy.secrets.values import SecretValues
 
@@ -37,7 +37,7 @@ VALUE = 'sk-live/51H+x Y=%&"\u00fc\\'
     ],
 )
 def test_a_value_is_known_however_it_is_spelled(spelled: str) -> None:
-    assert spelled in set(spellings(VALUE))
+    assert spelled in set(encoded_forms(VALUE))
 
 
 STYLES = {
@@ -64,37 +64,37 @@ def test_a_value_is_known_as_dotnet_escapes_it() -> None:
     value = "ab+c'd\"e&f\u00fc\U0001f600"
     escaped = r"ab\u002Bc\u0027d\u0022e\u0026f\u00FC\uD83D\uDE00"
     assert json.loads(f'"{escaped}"') == value
-    assert {escaped, json.dumps(escaped)[1:-1]} <= set(spellings(value))
+    assert {escaped, json.dumps(escaped)[1:-1]} <= set(encoded_forms(value))
 
 
 def test_base64_and_lines_are_known_in_json_too() -> None:
     value = "a?/key~of>some~sort\nanother/line/of+it"
     for told in (base64.b64encode(value.encode()).decode(), "another/line/of+it"):
-        assert json.dumps(json.dumps(told).replace("/", r"\/"))[3:-3] in set(spellings(value))
+        assert json.dumps(json.dumps(told).replace("/", r"\/"))[3:-3] in set(encoded_forms(value))
 
 
 @given(st.text(min_size=4, max_size=40))
 def test_there_are_only_so_many_spellings(value: str) -> None:
     lines = len(value.splitlines())
-    assert len(set(spellings(value))) < 700 + 259 * lines
+    assert len(set(encoded_forms(value))) < 700 + 259 * lines
 
 
 @given(st.binary(max_size=7), st.binary(min_size=12, max_size=40), st.binary(max_size=7))
 def test_some_of_its_base64_is_the_same_whatever_is_around_it(before: bytes, random: bytes, after: bytes) -> None:
     value = random.hex()
     encoded = base64.b64encode(before + value.encode() + after).decode()
-    assert any(spelled in encoded for spelled in spellings(value))
+    assert any(spelled in encoded for spelled in encoded_forms(value))
 
 
 def test_of_several_lines_each_is_known_that_is_long_enough_and_is_no_frame() -> None:
     value = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nshort\n-----END KEY-----"
-    assert {line for line in value.splitlines() if line in set(spellings(value))} == {"MIIEvQIBADANBg"}
+    assert {line for line in value.splitlines() if line in set(encoded_forms(value))} == {"MIIEvQIBADANBg"}
 
 
 @given(st.from_regex(r"[\x21-\x7e]{8,30}", fullmatch=True))
 def test_what_is_hidden_on_the_way_back_is_what_is_masked_in_output(value: str) -> None:
     keys = InjectedKeys([Injection("KEY", "placeholder", value, NetRule.parse("api.test"))])
     secrets = SecretValues({"KEY": value})
-    for spelled in spellings(value):
+    for spelled in encoded_forms(value):
         assert keys.redactor().hide(spelled.encode()) == b"*" * len(spelled)
         assert secrets.mask(spelled) == "[secret KEY]"

@@ -595,7 +595,7 @@ _GRANTED = """
         except OSError as error:
             return type(error).__name__
 
-    class Granted:
+    class GrantedModule:
         name = "granted"
         description = "tries what it is told to"
 
@@ -615,7 +615,7 @@ _GRANTED = """
             })
 
     async def mount(coordinator, config):
-        await coordinator.mount("tools", Granted())
+        await coordinator.mount("tools", GrantedModule())
 """
 
 

@@ -158,24 +158,24 @@ return ToolResult(output=[said, await function(HookResult(action="deny", reason=
 
 # -- what the host calls -----------------------------------------------------------------------
 
-_VICTIM = """
+_TARGET_PROCESS = """
     from amplifier_core.models import ToolResult
 
-    class Victim:
+    class TargetProcess:
         name = "victim"
         description = "is called by those who may"
         calls = []
 
         async def execute(self, input):
-            calls, Victim.calls = Victim.calls, []
+            calls, TargetProcess.calls = TargetProcess.calls, []
             return ToolResult(output=calls)
 
         async def __call__(self, *args):
-            Victim.calls.append("event" if args else "call")
+            TargetProcess.calls.append("event" if args else "call")
             return None if args else "what only those who may call are told"
 
     async def mount(coordinator, config):
-        await coordinator.mount("tools", Victim())
+        await coordinator.mount("tools", TargetProcess())
 """
 
 _REGISTERING = """
@@ -205,7 +205,7 @@ async def test_what_a_module_registers_the_host_calls_only_if_the_module_may(
     permissions: dict[str, list[str]] = {"hooks": ["mine"], **({"call": ["tools:victim"]} if may_call else {})}
     async with open_session(
         tools=[
-            {"module": "tool-victim", "source": write_module("tool-victim", _VICTIM)},
+            {"module": "tool-victim", "source": write_module("tool-victim", _TARGET_PROCESS)},
             probe(write_module, _REGISTERING, permissions=permissions),
         ]
     ) as session:
@@ -348,7 +348,7 @@ async def test_a_restarted_module_takes_the_place_of_nothing_that_is_not_its_own
 ) -> None:
     async with open_session(
         tools=[
-            {"module": "tool-victim", "source": write_module("tool-victim", _VICTIM)},
+            {"module": "tool-victim", "source": write_module("tool-victim", _TARGET_PROCESS)},
             {
                 "module": "tool-replacing",
                 "source": write_module("tool-replacing", _REPLACING),
@@ -434,8 +434,8 @@ async def test_nothing_that_is_anothers_is_handed_a_provider_of_approvals(
         if not handed.done():
             handed.set_result(what)
 
-    victim = """
-        class Victim:
+    target_process = """
+        class TargetProcess:
             name = "victim"
             description = "is called by those who may"
 
@@ -449,7 +449,7 @@ async def test_nothing_that_is_anothers_is_handed_a_provider_of_approvals(
                 self.coordinator.get_capability("on_handed")("the victim")
 
         async def mount(coordinator, config):
-            await coordinator.mount("tools", Victim(coordinator))
+            await coordinator.mount("tools", TargetProcess(coordinator))
     """
     body = """
 coordinator.register_capability("approval.register_provider", coordinator.get("tools", "victim"))
@@ -460,7 +460,7 @@ return ToolResult(output=True)
 """
     async with open_session(
         tools=[
-            {"module": "tool-victim", "source": write_module("tool-victim", victim)},
+            {"module": "tool-victim", "source": write_module("tool-victim", target_process)},
             probe(write_module, body),
         ],
         approval=_Person(),

@@ -17,7 +17,7 @@ from host.policy.entries import owner
 from integration.command_line import diagnosis, paddock, reachable_level
 from modules import shipped
 from paddock.authorization.suggestions.advice import advice_of
-from paddock.authorization.suggestions.needs import Circumstances
+from paddock.authorization.suggestions.needs import ProposalContext
 from paddock.authorization.suggestions.proposal import propose
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import grants_of
@@ -53,7 +53,7 @@ def test_its_manifest_is_proposed_in_full_for_a_plan_that_says_nothing(module_id
     assert advice is not None and advice.is_shipped, "its `[tool.paddock]` names no permissions, or none there are"
     entry = ModuleEntry.read({"module": module_id}, EntryPlace(shipped.kind(module_id), "x[0]", tmp_path))  # type: ignore[arg-type]
     keys = [one.name for one in advice.permissions.secrets]
-    needs = propose(entry, advice, Circumstances(tmp_path, owner(), {}, keys))
+    needs = propose(entry, advice, ProposalContext(tmp_path, owner(), {}, keys))
     for family in FAMILIES:
         asked, proposed = (getattr(grants_of(one), family) for one in (advice.permissions, needs.permissions))
         assert set(asked) == set(proposed) or (family == "run" and set(proposed) <= set(asked))

@@ -21,7 +21,7 @@ from paddock_sources import (
     UnresolvedError,
 )
 from paddock_sources.application import ApplicationResolver, ApplicationResolverError
-from paddock_sources.resolver import Chosen
+from paddock_sources.resolver import ChosenSource
 from paddock_sources.settings import SourceSettings
 from sources.module_folder import BOOBY_TRAP, make_module
 
@@ -117,7 +117,7 @@ class Layered:
         }
         return Resolver(self.environ, **{**parts, **changed})
 
-    def choose(self) -> Chosen:
+    def choose(self) -> ChosenSource:
         return self.resolver().choose("tool-demo", self.source)
 
     def _provide(self, uri: SourceUri, module_id: str) -> Resolution:

@@ -22,9 +22,9 @@ from anyio.from_thread import BlockingPortal
 
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
-from paddock.authoring.provided import Means, Needs, provided
-from paddock.authoring.trial import Conditions
-from paddock.authoring.trial_context import Booth
+from paddock.authoring.provided import FetchOptions, Needs, provided
+from paddock.authoring.trial import TrialConditions
+from paddock.authoring.trial_context import TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import AuthorizedModule, Authorizer
 from paddock.plan.model import EntryPlace, ModuleEntry
@@ -102,7 +102,7 @@ class ModuleSandbox:
             try:
                 yield MountedModule(
                     self._portal.call(self._object, coordinator, marshaller),
-                    _Elsewhere(coordinator, self._portal),
+                    _CrossLoopObject(coordinator, self._portal),
                     cleanup if coordinator.has_cleanups else None,
                 )
             finally:
@@ -111,8 +111,8 @@ class ModuleSandbox:
     async def _validate(self) -> ValidationResult:
         environ = dict(os.environ)
         authorizer = await Authorizer.at_work(self._folder.root, environ, None)
-        booth = Booth(authorizer, Means(environ), Conditions(environ, self._isolation), {})
-        return await validate(booth, self._folder, self._kind)
+        trial_context = TrialContext(authorizer, FetchOptions(environ), TrialConditions(environ, self._isolation), {})
+        return await validate(trial_context, self._folder, self._kind)
 
     @asynccontextmanager
     async def _ready(self) -> AsyncIterator[tuple[SessionResources, AuthorizedModule]]:
@@ -120,7 +120,7 @@ class ModuleSandbox:
         root = self._folder.root
         authorizer = await Authorizer.at_work(root, environ, None)
         async with (
-            provided(self._folder, authorizer.policy, Means(environ), Needs()) as resolution,
+            provided(self._folder, authorizer.policy, FetchOptions(environ), Needs()) as resolution,
             SessionResources(working_dir=root, environ=environ) as session_resources,
         ):
             written = {"module": resolution.module_id, "source": str(root)}
@@ -212,7 +212,7 @@ class _Caller:
         return await self._marshaller.router.host_calls.call_value(self._handle, method, message)
 
 
-class _Elsewhere:
+class _CrossLoopObject:
     """An object of the host's loop, for another: what is called on it is called there."""
 
     def __init__(self, target: object, portal: BlockingPortal) -> None:
@@ -230,4 +230,4 @@ class _Elsewhere:
             return call
         if inspect.isroutine(value):
             return lambda *args, **kwargs: portal.call(lambda: value(*args, **kwargs))
-        return value if isinstance(value, _PLAIN) else _Elsewhere(value, portal)
+        return value if isinstance(value, _PLAIN) else _CrossLoopObject(value, portal)

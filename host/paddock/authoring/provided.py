@@ -40,7 +40,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class FetchOptions:
     """How what is needed may be come by; `progress` is told of what takes time, `audit` of each connection."""
 
     environ: Mapping[str, str]
@@ -90,7 +90,9 @@ class StrangersWordError(SourcesError):
 
 
 @asynccontextmanager
-async def provided(folder: ModuleFolder, policy: Policy, means: Means, needs: Needs) -> AsyncIterator[Resolution]:
+async def provided(
+    folder: ModuleFolder, policy: Policy, fetch_options: FetchOptions, needs: Needs
+) -> AsyncIterator[Resolution]:
     """Have the module ready to be run, with what it needs, for as long as this is open.
 
     Raises:
@@ -100,9 +102,9 @@ async def provided(folder: ModuleFolder, policy: Policy, means: Means, needs: Ne
     """
     uri = FolderUri(str(folder.root), folder.root)
     refuse_sources({"": uri.text}, policy)
-    with SourceCache.of_user(means.environ, check=check_cancelled) as cache:
+    with SourceCache.of_user(fetch_options.environ, check=check_cancelled) as cache:
         try:
-            resolution = await _resolution(folder, uri, cache, policy, means, needs)
+            resolution = await _resolution(folder, uri, cache, policy, fetch_options, needs)
         except SourceError as error:
             if (refused := StrangersWordError.of_source(error)) is not None:
                 raise refused from error
@@ -111,25 +113,27 @@ async def provided(folder: ModuleFolder, policy: Policy, means: Means, needs: Ne
 
 
 async def _resolution(
-    folder: ModuleFolder, uri: FolderUri, cache: SourceCache, policy: Policy, means: Means, needs: Needs
+    folder: ModuleFolder, uri: FolderUri, cache: SourceCache, policy: Policy, fetch_options: FetchOptions, needs: Needs
 ) -> Resolution:
     async with provisioning(
-        means.environ,
+        fetch_options.environ,
         cache,
-        offline=means.offline,
+        offline=fetch_options.offline,
         lends_keys=False,
         policy=policy,
-        progress=means.progress,
-        audit=means.audit,
+        progress=fetch_options.progress,
+        audit=fetch_options.audit,
     ) as provisioner:
-        return await anyio.to_thread.run_sync(_provide, folder, uri, provisioner, means, needs)
+        return await anyio.to_thread.run_sync(_provide, folder, uri, provisioner, fetch_options, needs)
 
 
-def _provide(folder: ModuleFolder, uri: FolderUri, provisioner: Provisioner, means: Means, needs: Needs) -> Resolution:
-    last = LastChoice.of(folder.root, " ".join((*needs.extras, *needs.more)), means.environ)
-    previous = last.read(uri.text) if means.offline else None
+def _provide(
+    folder: ModuleFolder, uri: FolderUri, provisioner: Provisioner, fetch_options: FetchOptions, needs: Needs
+) -> Resolution:
+    last = LastChoice.of(folder.root, " ".join((*needs.extras, *needs.more)), fetch_options.environ)
+    previous = last.read(uri.text) if fetch_options.offline else None
     locked = provisioner.lock(uri, previous=previous, extras=needs.extras, more=needs.more)
     resolution = provisioner.provide(uri, folder.module_id, locked)
-    if locked.dependencies and not means.offline:
+    if locked.dependencies and not fetch_options.offline:
         last.write(locked)
     return resolution

@@ -19,8 +19,8 @@ from paddock.authoring.dev_requirements import RUNNERS, dev_requirements
 from paddock.authoring.module_folder import ModuleFolder, ModulePathError
 from paddock.authoring.module_name import FOLDER_PREFIX, Kind
 from paddock.authoring.provided import Needs, provided
-from paddock.authoring.trial import Job, run_trial
-from paddock.authoring.trial_context import Booth
+from paddock.authoring.trial import TrialSpec, run_trial
+from paddock.authoring.trial_context import TrialContext
 from paddock.plan.problems import StrictModel
 from paddock_sources import Resolution, SourceError
 
@@ -61,7 +61,7 @@ class SuiteOutcome:
         return self.code == _NOTHING_COLLECTED
 
 
-async def run_own_tests(booth: Booth, folder: ModuleFolder, args: Sequence[str]) -> SuiteOutcome:
+async def run_own_tests(trial_context: TrialContext, folder: ModuleFolder, args: Sequence[str]) -> SuiteOutcome:
     """Run the module's own tests, with further arguments for pytest.
 
     Raises:
@@ -72,21 +72,23 @@ async def run_own_tests(booth: Booth, folder: ModuleFolder, args: Sequence[str])
         needs = dev_requirements(folder.root)
     except SourceError as error:
         raise ModulePathError(folder.root, error.summary, detail=error.detail, hints=error.hints) from error
-    return await _run(booth, folder, needs, args, ())
+    return await _run(trial_context, folder, needs, args, ())
 
 
-async def run_behavior_tests(booth: Booth, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
+async def run_behavior_tests(trial_context: TrialContext, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
     """Run the tests that every module of that kind has to pass; raises as `run_own_tests` does."""
-    return await _run(booth, folder, Needs(more=RUNNERS), (), _BASES[kind])
+    return await _run(trial_context, folder, Needs(more=RUNNERS), (), _BASES[kind])
 
 
 async def _run(
-    booth: Booth, folder: ModuleFolder, needs: Needs, args: Sequence[str], bases: Sequence[str]
+    trial_context: TrialContext, folder: ModuleFolder, needs: Needs, args: Sequence[str], bases: Sequence[str]
 ) -> SuiteOutcome:
-    async with provided(folder, booth.authorizer.policy, booth.means, needs) as resolution:
+    async with provided(folder, trial_context.authorizer.policy, trial_context.fetch_options, needs) as resolution:
         told = {**_place(folder, resolution), "args": list(args), "bases": list(bases), "columns": _columns()}
-        job = Job(_ENTRY, told, "its tests", _PERMISSIONS, {**_LIMITS, **booth.limits})
-        ended = await run_trial(booth.authorizer, _AS, resolution, job, _Ended.model_validate, booth.conditions)
+        trial = TrialSpec(_ENTRY, told, "its tests", _PERMISSIONS, {**_LIMITS, **trial_context.limits})
+        ended = await run_trial(
+            trial_context.authorizer, _AS, resolution, trial, _Ended.model_validate, trial_context.conditions
+        )
     return SuiteOutcome(ended.code)
 
 

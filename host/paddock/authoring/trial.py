@@ -35,7 +35,7 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TrialSpec:
     """What a worker is for: the function it enters, what it is told, and what that needs beyond nothing.
 
     `doing` says it in a few words, for the report on a worker that did not get to its end.
@@ -49,7 +49,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class TrialConditions:
     """Where, and for whom, workers are started; `on_line` is told of each line they print."""
 
     environ: Mapping[str, str]
@@ -63,9 +63,9 @@ async def run_trial(
     authorizer: Authorizer,
     kind: Kind,
     resolution: Resolution,
-    job: Job,
+    trial: TrialSpec,
     read: Callable[[Any], _Answer],
-    conditions: Conditions,
+    conditions: TrialConditions,
 ) -> _Answer:
     """Return what the worker answers, as `read` makes it of plain data.
 
@@ -78,8 +78,8 @@ async def run_trial(
         {
             "module": resolution.module_id,
             "source": str(resolution.root),
-            "permissions": dict(job.permissions),
-            "limits": dict(job.limits),
+            "permissions": dict(trial.permissions),
+            "limits": dict(trial.limits),
         },
         EntryPlace(kind, "", resolution.root),
     )
@@ -95,12 +95,12 @@ async def run_trial(
     async with session_resources:
         await session_resources.plan_sandboxes(authorization)
         sandboxed = session_resources.sandbox_planner.of(entry)
-        supervisor = _supervisor(session_resources, sandboxed, resolution, job, conditions.on_line)
+        supervisor = _supervisor(session_resources, sandboxed, resolution, trial, conditions.on_line)
         goodbye = None
         try:
             process = await supervisor.start()
             try:
-                answer = await _heard(supervisor, process, job, read, sandboxed.limits.runtime_max)
+                answer = await _heard(supervisor, process, trial, read, sandboxed.limits.runtime_max)
             finally:
                 process.rpc.close()
             goodbye = _nothing
@@ -114,14 +114,14 @@ def _supervisor(
     session_resources: SessionResources,
     sandboxed: SandboxedModule,
     resolution: Resolution,
-    job: Job,
+    trial: TrialSpec,
     on_line: Callable[[OutputLine], None] | None,
 ) -> Supervisor:
     spec = LaunchSpec(
         name=resolution.module_id,
         working_dir=sandboxed.confinement.folder,
         environ=sandboxed.environ,
-        runtime=replace(session_resources.sandbox_planner.runtime.without(resolution.own_versions), entry=job.entry),
+        runtime=replace(session_resources.sandbox_planner.runtime.without(resolution.own_versions), entry=trial.entry),
         profile=sandboxed.confinement.profile,
         tree_limits=sandboxed.tree_limits,
         on_line=on_line,
@@ -135,12 +135,12 @@ async def _nothing() -> None:
 
 
 async def _heard(
-    supervisor: Supervisor, process: ModuleProcess, job: Job, read: Callable[[Any], _Answer], seconds: float
+    supervisor: Supervisor, process: ModuleProcess, trial: TrialSpec, read: Callable[[Any], _Answer], seconds: float
 ) -> _Answer:
     """Tell the worker what to do, and return its answer."""
-    supervisor.call_in_flight = job.doing
+    supervisor.call_in_flight = trial.doing
     loop = asyncio.get_running_loop()
-    told: bytes = msgpack.packb(dict(job.told))
+    told: bytes = msgpack.packb(dict(trial.told))
     try:
         with anyio.fail_after(seconds):
             await loop.sock_sendall(process.rpc, LENGTH.pack(len(told)) + told)

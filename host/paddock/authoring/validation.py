@@ -15,8 +15,8 @@ from pydantic import Field, StringConstraints
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import Needs, provided
-from paddock.authoring.trial import Job, run_trial
-from paddock.authoring.trial_context import Booth
+from paddock.authoring.trial import TrialSpec, run_trial
+from paddock.authoring.trial_context import TrialContext
 from paddock.plan.problems import StrictModel
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 from paddock_sources import Resolution
@@ -39,16 +39,18 @@ class _Checks(StrictModel):
     checks: Annotated[list[_Check], Field(min_length=1, max_length=_MAX_CHECKS)]
 
 
-async def validate(booth: Booth, folder: ModuleFolder, kind: Kind) -> ValidationResult:
+async def validate(trial_context: TrialContext, folder: ModuleFolder, kind: Kind) -> ValidationResult:
     """Return what was found out about the module in a folder, taken as one of that kind.
 
     Raises:
         ModuleDiedError: its process ended, or overstayed, before that was known.
         PaddockError: what it needs cannot be had, or nothing can be started.
     """
-    async with provided(folder, booth.authorizer.policy, booth.means, Needs()) as resolution:
-        job = Job(_ENTRY, _told(resolution, kind), "its validation", {}, {**_LIMITS, **booth.limits})
-        answer = await run_trial(booth.authorizer, kind, resolution, job, _Checks.model_validate, booth.conditions)
+    async with provided(folder, trial_context.authorizer.policy, trial_context.fetch_options, Needs()) as resolution:
+        trial = TrialSpec(_ENTRY, _told(resolution, kind), "its validation", {}, {**_LIMITS, **trial_context.limits})
+        answer = await run_trial(
+            trial_context.authorizer, kind, resolution, trial, _Checks.model_validate, trial_context.conditions
+        )
     return ValidationResult(
         kind, str(folder.package_dir), checks=[_own(one, folder, resolution) for one in answer.checks]
     )

@@ -25,15 +25,15 @@ from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import secrets_in_use
 from paddock.plan.source_map import Positions
-from paddock.policy.decision import Asked, Decision, Trust
-from paddock.policy.evaluate import Situation, evaluate
+from paddock.policy.decision import Decision, GrantRequest, Trust
+from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.accepted_plans import AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.files.policy import Policy
-from paddock.policy.grant_request import Given
+from paddock.policy.grant_request import OperatorGrant
 from paddock.policy.owner import Owner
 from paddock.policy.pins import LockMovedError, Pins
-from paddock.policy.rule import Place, Rule
+from paddock.policy.rule import Location, Rule
 from paddock.policy.secrets.store import SecretSources
 from paddock.policy.secrets.values import SecretValues
 from paddock.policy.trust import Acceptance, with_places
@@ -45,7 +45,7 @@ WeakerLevel = Callable[[], Awaitable[IsolationLevel | None]]
 
 _log = logging.getLogger(__name__)
 
-_BY_FLAGS: Final = Trust(True, Rule(Place("the command line"), "--allow-… and --config"))
+_BY_FLAGS: Final = Trust(True, Rule(Location("the command line"), "--allow-… and --config"))
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_PINS: Final[Pins] = MappingProxyType({})
 
@@ -162,7 +162,7 @@ class Authorizer:
             PolicyRefusedError, PlanError, SecretError: it may not be called like that.
         """
         return await self._authorize(
-            [Asked(entry, resolution.source, (), named, resolution.commit)], [resolution], _BY_FLAGS, None
+            [GrantRequest(entry, resolution.source, (), named, resolution.commit)], [resolution], _BY_FLAGS, None
         )
 
     async def authorize_plan(
@@ -194,8 +194,8 @@ class Authorizer:
         )
         asked = _asked(plan, resolutions, given, named, acceptance)
         if consent is not None and (acceptance.accepted is None or _is_for_other_code(acceptance.accepted, asked)):
-            situation = self._situation(acceptance.trust, plan.positions, _folder_of(plan))
-            review = await anyio.to_thread.run_sync(review_plan, plan, asked, resolutions, situation, self._environ)
+            context = self._situation(acceptance.trust, plan.positions, _folder_of(plan))
+            review = await anyio.to_thread.run_sync(review_plan, plan, asked, resolutions, context, self._environ)
             if review.has_proposals or (review.needs_trust and not acceptance.trust.accepted):
                 review = replace(
                     review,
@@ -237,20 +237,20 @@ class Authorizer:
             _log.warning("accepted for this time only: %s", accepted.problem)
         return accepted
 
-    def _situation(self, trust: Trust, positions: Positions | None, folder: Path | None) -> Situation:
-        return Situation(self._policy, trust, self._working_dir, self._owner, self._secrets, positions, folder)
+    def _situation(self, trust: Trust, positions: Positions | None, folder: Path | None) -> EvaluationContext:
+        return EvaluationContext(self._policy, trust, self._working_dir, self._owner, self._secrets, positions, folder)
 
     async def _authorize(
         self,
-        asked: Sequence[Asked],
+        asked: Sequence[GrantRequest],
         resolutions: Sequence[Resolution],
         trust: Trust,
         positions: Positions | None,
         folder: Path | None = None,
     ) -> Authorization:
-        situation = self._situation(trust, positions, folder)
+        context = self._situation(trust, positions, folder)
         # In a thread: paths are followed and files looked at.
-        decisions = await anyio.to_thread.run_sync(evaluate, asked, situation)
+        decisions = await anyio.to_thread.run_sync(evaluate, asked, context)
         wanted = {
             name: decision.entry.path
             for decision in decisions
@@ -270,32 +270,32 @@ def _folder_of(plan: MountPlan) -> Path | None:
 def _asked(
     plan: MountPlan,
     resolutions: Mapping[str, Resolution],
-    given: Mapping[str, tuple[Given, ...]],
+    given: Mapping[str, tuple[OperatorGrant, ...]],
     named: IsolationLevel | None,
     acceptance: Acceptance,
-) -> list[Asked]:
+) -> list[GrantRequest]:
     """Return what each module asks for, with what flags give it, or else what it was given when asked."""
     asked = []
     for entry in plan.entries():
         code = resolutions[entry.path]
         granted = given.get(entry.path) or acceptance.given(entry, code.source)
-        asked.append(Asked(entry, code.source, granted, named, code.commit))
+        asked.append(GrantRequest(entry, code.source, granted, named, code.commit))
     return asked
 
 
-def _is_for_other_code(accepted: AcceptedPlan, asked: Sequence[Asked]) -> bool:
+def _is_for_other_code(accepted: AcceptedPlan, asked: Sequence[GrantRequest]) -> bool:
     """Whether something was given to a module whose code comes from elsewhere by now."""
     sources = {one.entry.path: one.source for one in asked}
     return any(sources.get(grant.place, grant.source) != grant.source for grant in accepted.grants)
 
 
-def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tuple[Given, ...]]:
+def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tuple[OperatorGrant, ...]]:
     """Return what presets flags give, by the place of the entry.
 
     Raises:
         PlanError: there is no such module in the plan, or no such preset.
     """
-    given: dict[str, tuple[Given, ...]] = {}
+    given: dict[str, tuple[OperatorGrant, ...]] = {}
     problems: list[PlanProblem] = []
     for name, preset in grants.items():
         entries = [entry for entry in plan.entries() if name in (entry.instance_id, entry.module)]
@@ -309,11 +309,11 @@ def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tup
         except NotAcceptedError as error:
             problems.append(PlanProblem("--grant", error.problem, error.accepted))
             continue
-        rule = Rule(Place("the command line"), f"--grant {name}={preset}")
+        rule = Rule(Location("the command line"), f"--grant {name}={preset}")
         for entry in entries:
             # What is said of one instance counts for it, whatever is said of all that the module has.
             if entry.path not in given or name == entry.instance_id:
-                given[entry.path] = (Given(permissions, rule),)
+                given[entry.path] = (OperatorGrant(permissions, rule),)
     if problems:
         raise PlanError(problems)
     return given

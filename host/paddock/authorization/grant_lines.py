@@ -10,7 +10,7 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.grant_request import AskedGrant, Given, grants_asked, union_of
+from paddock.policy.grant_request import OperatorGrant, RequestedGrant, grants_asked, union_of
 from paddock.policy.guarded_paths import is_repository
 from paddock.policy.guarded_places import GIT_COMMAND, runner_opened
 from paddock.policy.located_program import locate
@@ -29,8 +29,8 @@ _VERBS: Final = {
 
 
 def grant_lines(
-    entry: ModuleEntry, given: Iterable[Given], working_dir: Path, owner: Owner
-) -> Iterator[tuple[AskedGrant, str]]:
+    entry: ModuleEntry, given: Iterable[OperatorGrant], working_dir: Path, owner: Owner
+) -> Iterator[tuple[RequestedGrant, str]]:
     """Yield each grant that an entry states, then what was given besides, with a line that says what it means here."""
     besides = tuple(given)
     granted = union_of(entry, besides)
@@ -38,7 +38,7 @@ def grant_lines(
         yield grant, _line(grant, granted, working_dir, owner)
 
 
-def _line(grant: AskedGrant, granted: Permissions, working_dir: Path, owner: Owner) -> str:
+def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner: Owner) -> str:
     value = grant.value
     if isinstance(value, SecretGrant):
         return _secret(value, granted)

@@ -19,7 +19,7 @@ _MAX_NAMED: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class GrantedModule:
     """A module as people call it, its kind, and all that it would be granted."""
 
     name: str
@@ -27,7 +27,7 @@ class Granted:
     permissions: Permissions
 
 
-def open_web_warnings(modules: Iterable[Granted]) -> tuple[str, ...]:
+def open_web_warnings(modules: Iterable[GrantedModule]) -> tuple[str, ...]:
     """Return what is to be known of a plan before it is accepted; nothing where no module may go everywhere."""
     modules = tuple(modules)
     senders = [one.name for one in modules if reaches_the_web(one.permissions)]
@@ -44,7 +44,7 @@ def reaches_the_web(permissions: Permissions) -> bool:
     return any(NetRule.parse(written).is_public for written in grants_of(permissions).net)
 
 
-def _readable(modules: tuple[Granted, ...]) -> Iterator[str]:
+def _readable(modules: tuple[GrantedModule, ...]) -> Iterator[str]:
     granted = [(one, grants_of(one.permissions)) for one in modules]
     files = [one.name for one, its in granted if its.read or its.write]
     secrets = [

@@ -13,32 +13,32 @@ from typing import Final
 
 from paddock.authorization.consent import ModuleReview, PlanReview
 from paddock.authorization.grant_lines import grant_lines
-from paddock.authorization.open_web import Granted, open_web_warnings
+from paddock.authorization.open_web import GrantedModule, open_web_warnings
 from paddock.authorization.suggestions.advice import advice_of
-from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.proposal import has_no_say, propose
 from paddock.errors import GrantError, PlanError, PolicyRefusedError, Refusal
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import path_text
-from paddock.policy.decision import Asked, Trust
-from paddock.policy.evaluate import Situation, evaluate
-from paddock.policy.grant_request import Given, union_of
+from paddock.policy.decision import GrantRequest, Trust
+from paddock.policy.evaluate import EvaluationContext, evaluate
+from paddock.policy.grant_request import OperatorGrant, union_of
 from paddock.policy.grants import Grants
-from paddock.policy.rule import BUILT_IN, Place, Rule
+from paddock.policy.rule import BUILT_IN, Location, Rule
 from paddock_sources import Resolution
 
 _UNASKED: Final = Trust(False, Rule(BUILT_IN, "whoever is asked has not answered yet"))
 _TRUSTED: Final = Trust(True)
-_PROPOSED: Final = Rule(Place("the review"), "what fits the module")
+_PROPOSED: Final = Rule(Location("the review"), "what fits the module")
 _UNNAMED: Final = "of this application"
 
 
 def review_plan(
     plan: MountPlan,
-    asked: Sequence[Asked],
+    asked: Sequence[GrantRequest],
     resolutions: Mapping[str, Resolution],
-    situation: Situation,
+    context: EvaluationContext,
     environ: Mapping[str, str],
 ) -> PlanReview:
     """Return the review of a plan whose modules ask for `asked`; blocks: files are looked at.
@@ -46,32 +46,34 @@ def review_plan(
     `resolutions` are where their code is, by the places of their entries. A module that the operator gave something
     already is proposed nothing more.
     """
-    known = Circumstances(situation.working_dir, situation.owner, environ, situation.secrets)
-    modules = tuple(_module(one, resolutions[one.entry.path], situation, known) for one in asked)
+    known = ProposalContext(context.working_dir, context.owner, environ, context.secrets)
+    modules = tuple(_module(one, resolutions[one.entry.path], context, known) for one in asked)
     warnings = open_web_warnings(map(_granted, asked, modules))
     name = str(plan.origin) if plan.origin is not None else _UNNAMED
     return PlanReview(name, plan.digest, modules, warnings=warnings)
 
 
-def _granted(asked: Asked, review: ModuleReview) -> Granted:
+def _granted(request: GrantRequest, review: ModuleReview) -> GrantedModule:
     """Return what a module has once all is accepted that the review shows."""
-    given = asked.given
+    given = request.given
     if review.proposed is not None:
-        given = (*given, Given(review.proposed, _PROPOSED, stays_inside=True))
-    return Granted(review.name, review.kind, union_of(asked.entry, given))
+        given = (*given, OperatorGrant(review.proposed, _PROPOSED, stays_inside=True))
+    return GrantedModule(review.name, review.kind, union_of(request.entry, given))
 
 
-def _module(asked: Asked, resolution: Resolution, situation: Situation, known: Circumstances) -> ModuleReview:
-    entry = asked.entry
-    granted, needs_trust = _stated(asked, situation)
-    lines = grant_lines(entry, asked.given, situation.working_dir, situation.owner)
+def _module(
+    request: GrantRequest, resolution: Resolution, context: EvaluationContext, known: ProposalContext
+) -> ModuleReview:
+    entry = request.entry
+    granted, needs_trust = _stated(request, context)
+    lines = grant_lines(entry, request.given, context.working_dir, context.owner)
     needs = Needs()
-    if has_no_say(entry) and not asked.given:
-        needs = _given(asked, propose(entry, advice_of(resolution), known), situation)
+    if has_no_say(entry) and not request.given:
+        needs = _given(request, propose(entry, advice_of(resolution), known), context)
     return ModuleReview(
         name=_name(entry),
         kind=entry.kind,
-        source=asked.source,
+        source=request.source,
         granted=granted,
         needs_trust=needs_trust,
         given=tuple(line for grant, line in lines if not grant.path),
@@ -88,13 +90,13 @@ def _name(entry: ModuleEntry) -> str:
     return name if entry.agent is None else f"{name} of agent {entry.agent}"
 
 
-def _stated(asked: Asked, situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _stated(request: GrantRequest, context: EvaluationContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what an entry grants, a line for each grant, and which of these lines take an accepted plan."""
-    entry = asked.entry
-    refused = [one for one in _refusals(asked, replace(situation, trust=_UNASKED)) if one.rule == _UNASKED_TEXT]
+    entry = request.entry
+    refused = [one for one in _refusals(request, replace(context, trust=_UNASKED)) if one.rule == _UNASKED_TEXT]
     granted: list[str] = []
     needs_trust: list[str] = []
-    for grant, line in grant_lines(entry, (), situation.working_dir, situation.owner):
+    for grant, line in grant_lines(entry, (), context.working_dir, context.owner):
         granted.append(line)
         if any(one.path == grant.path and one.message.startswith(grant.text) for one in refused):
             needs_trust.append(line)
@@ -113,23 +115,23 @@ def _stated(asked: Asked, situation: Situation) -> tuple[tuple[str, ...], tuple[
 _UNASKED_TEXT: Final = _UNASKED.rule.text if _UNASKED.rule is not None else ""
 
 
-def _given(asked: Asked, needs: Needs, situation: Situation) -> Needs:
+def _given(request: GrantRequest, needs: Needs, context: EvaluationContext) -> Needs:
     """Return what is proposed, if it can be given; else what stands in its way, among what the module lacks."""
     if not needs.lines:
         return needs
-    accepted = replace(situation, trust=_TRUSTED)
-    with_it = replace(asked, given=(Given(needs.permissions, _PROPOSED, stays_inside=True),))
-    before = {one.message for one in _refusals(asked, accepted)}
+    accepted = replace(context, trust=_TRUSTED)
+    with_it = replace(request, given=(OperatorGrant(needs.permissions, _PROPOSED, stays_inside=True),))
+    before = {one.message for one in _refusals(request, accepted)}
     against = [one for one in _refusals(with_it, accepted) if one.message not in before]
     stands = [f"{one.rule_file}{f':{one.rule_line}' if one.rule_line is not None else ''}" for one in against]
     problems = [f"not given: {place} is against it" for place in dict.fromkeys(stands)]
-    problems += [f"not given: {problem}" for problem in _grant_problems(asked, needs.permissions, situation)]
+    problems += [f"not given: {problem}" for problem in _grant_problems(request, needs.permissions, context)]
     return Needs(Permissions(), (), (*needs.lacks, *problems)) if problems else needs
 
 
-def _refusals(asked: Asked, situation: Situation) -> tuple[Refusal, ...]:
+def _refusals(request: GrantRequest, context: EvaluationContext) -> tuple[Refusal, ...]:
     try:
-        evaluate([asked], situation)
+        evaluate([request], context)
     except PolicyRefusedError as error:
         return error.refusals
     except PlanError:  # mistakes are told when the plan is started, whatever is answered
@@ -137,10 +139,10 @@ def _refusals(asked: Asked, situation: Situation) -> tuple[Refusal, ...]:
     return ()
 
 
-def _grant_problems(asked: Asked, proposed: Permissions, situation: Situation) -> Iterator[str]:
+def _grant_problems(request: GrantRequest, proposed: Permissions, context: EvaluationContext) -> Iterator[str]:
     """Yield why paths and programs cannot be granted as they are on this machine."""
-    entry = asked.entry.model_copy(update={"permissions": proposed})
+    entry = request.entry.model_copy(update={"permissions": proposed})
     try:
-        Grants.of(entry, Path(situation.working_dir), situation.owner, lambda path: None)
+        Grants.of(entry, Path(context.working_dir), context.owner, lambda path: None)
     except GrantError as error:
         yield from (problem.message for problem in error.problems)

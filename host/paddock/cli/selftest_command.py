@@ -16,7 +16,7 @@ from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
-from paddock.selftest import CATALOGUE, LEVELS, Attack, Campaign, Result, Trial, Verdict
+from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackRunner, Result, Trial, Verdict
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 
@@ -39,9 +39,9 @@ def run_selftest(names: Sequence[str], levels: Sequence[IsolationLevel], *, as_j
     attacks = _chosen(names)
     screen = Screen(sys.stderr)
     doing = ["preparing"]
-    campaign = Campaign(tuple(dict.fromkeys(levels)) or LEVELS, attacks, told=lambda what: doing.__setitem__(0, what))
+    runner = AttackRunner(tuple(dict.fromkeys(levels)) or LEVELS, attacks, told=lambda what: doing.__setitem__(0, what))
     # Warnings are left out: that modules misbehave is the subject, and what is shown says how it ended.
-    result = find(campaign.run, screen, lambda: doing[0], as_json=as_json, level=logging.ERROR)
+    result = find(runner.run, screen, lambda: doing[0], as_json=as_json, level=logging.ERROR)
     if isinstance(result, int):
         return result
     missing = _missing(result, levels)

@@ -18,7 +18,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from paddock.demo.scene import Scene
+from paddock.demo.scene import DemoWorkspace
 from paddock.demo.story import Conversation, Part
 from paddock.errors import IsolationUnavailableError
 from paddock.isolation.levels import guarantees_missing
@@ -87,7 +87,7 @@ class Demonstration:
 
     async def _run(self, isolation: IsolationLevel | None = None) -> Outcome:
         began = time.monotonic()
-        with Scene() as scene:
+        with DemoWorkspace() as scene:
             for file in sorted(_EXPENSES.iterdir()):
                 shutil.copy(file, scene.folder)
             async with Session(

@@ -19,7 +19,7 @@ from typing import Final, Self
 _SIGNAL: Final = signal.SIGWINCH  # ignored by default: should it arrive, nothing comes of it
 
 
-class Scene:
+class DemoWorkspace:
     """A context for one run; `folder` is what modules work in, with a file in it that says where everything else is.
 
     `environ` has what is kept of a session kept here, and not where the user's own are.

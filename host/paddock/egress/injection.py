@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import quote
 
 from paddock.egress.stream_redactor import WINDOW_BYTES, StreamRedactor
-from paddock.encodings import spellings
+from paddock.encodings import encoded_forms
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 
@@ -57,7 +57,7 @@ class Injection:
         if not self.placeholder:
             raise InjectionError(f"`{self.name}` has no placeholder")
         # What is searched for a key is passed on up to the last line end, and when so much has come after it.
-        spelled = tuple(dict.fromkeys(spellings(self.value)))
+        spelled = tuple(dict.fromkeys(encoded_forms(self.value)))
         if any(map(_has_line_end, spelled)):
             raise InjectionError(f"the value of `{self.name}` has a line end in one of its encoded forms")
         if any(len(one) > WINDOW_BYTES for one in spelled):

@@ -19,7 +19,7 @@ from paddock.authorization.authorizer import Authorization, AuthorizedModule
 from paddock.errors import LevelFailure, PlanError, PlanProblem, PolicyRefusedError, Refusal
 from paddock.isolation.compile import Confinement, confine
 from paddock.isolation.denials.attempt import AttemptJudge, Explainer
-from paddock.isolation.denials.explain import Subject
+from paddock.isolation.denials.explain import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES, require_enforced
 from paddock.isolation.environment import environment_of
 from paddock.isolation.fixed_paths import FixedPaths
@@ -145,7 +145,7 @@ class SandboxPlanner:
         self.runtime = WorkerRuntime(located.interpreter, located.packages, table.mounts())
         self._decided: dict[str, _Decided] = {}
         self._shelters: dict[str, SandboxedModule] = {}
-        self._subjects: dict[str, Subject] = {}
+        self._subjects: dict[str, ExplainedModule] = {}
         self._explainers: dict[str, Explainer] = {}
         self._watchlists: list[Watchlist] = []
         self._shortages: list[str] = []
@@ -252,7 +252,7 @@ class SandboxPlanner:
         sandboxed = self._shelter(decided, self._networks, self._place.folder)
         self._decided[entry.path] = decided
         self._shelters[entry.path] = sandboxed
-        self._subjects[entry.path] = Subject(
+        self._subjects[entry.path] = ExplainedModule(
             entry=entry,
             profile=sandboxed.confinement.profile,
             working_dir=self._place.working_dir,

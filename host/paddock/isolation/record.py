@@ -23,7 +23,7 @@ from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
 from paddock.audit import make_private, state_folder
 from paddock.errors import PaddockError
 from paddock.isolation.compile import Confinement
-from paddock.isolation.denials.explain import Subject
+from paddock.isolation.denials.explain import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths, ModuleCode
 from paddock.plan.limits import Limits
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
@@ -33,7 +33,7 @@ from paddock.plan.source_map import Positions
 from paddock.policy.authority import Authority
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
-from paddock.policy.rule import Consulted
+from paddock.policy.rule import ConsultedRule
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
 from paddock_sources.lock.lock_file import LOCK_FILE
@@ -70,10 +70,10 @@ class RuleRecord(StrictModel):
     outcome: _Text
 
     @classmethod
-    def of(cls, consulted: Consulted) -> Self:
+    def of(cls, consulted: ConsultedRule) -> Self:
         """Return the record of a rule."""
-        place = consulted.rule.place
-        return cls(file=place.file, line=place.line, text=consulted.rule.text, outcome=consulted.outcome)
+        location = consulted.rule.location
+        return cls(file=location.file, line=location.line, text=consulted.rule.text, outcome=consulted.outcome)
 
 
 class CodeRecord(StrictModel):
@@ -120,7 +120,7 @@ class ModuleRecord(StrictModel):
         resolution: Resolution,
         confinement: Confinement,
         limits: ResourceLimits,
-        consulted: Iterable[Consulted] = (),
+        consulted: Iterable[ConsultedRule] = (),
         *,
         written: Permissions | None = None,
         positions: Positions | None = None,
@@ -210,14 +210,14 @@ class SessionRecord(StrictModel):
         by_name = (one for one in self.modules if name in (one.place, one.name))
         return next(by_name, None) or next((one for one in self.modules if one.module == name), None)
 
-    def subject(self, module: ModuleRecord, installation: Iterable[Path]) -> Subject:
+    def subject(self, module: ModuleRecord, installation: Iterable[Path]) -> ExplainedModule:
         """Return one of the session's modules as something to explain; `installation` is what Paddock runs from."""
         entry = module.entry
         codes = [module, *(one for one in self.modules if one is not module)]
         files = [Path(self.plan), Path(self.plan).parent / LOCK_FILE] if self.plan is not None else []
         kept = [(path, "which the session depends on") for path in files]
         installed = [(path, "which Paddock runs from") for path in installation]
-        return Subject(
+        return ExplainedModule(
             entry=entry,
             profile=module.profile,
             working_dir=Path(self.working_dir),

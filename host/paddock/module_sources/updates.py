@@ -17,7 +17,7 @@ from paddock_sources.manifest.permission_request import PermissionDifference, Pe
 from paddock_sources.uri import FolderUri, GitUri
 
 if TYPE_CHECKING:
-    from paddock_sources.provisioner import Pinned, Provisioner
+    from paddock_sources.provisioner import PinnedSource, Provisioner
 
 _MENDED: Final = "locked again: its files were not those of the lock"
 
@@ -34,7 +34,7 @@ class SourceUpdate:
     module: SourcedModule
     old: LockedModule
     state: UpdateState
-    pinned: Pinned | None = None
+    pinned: PinnedSource | None = None
     new: LockedModule | None = None
     reason: str = ""
     asked: PermissionDifference = field(default_factory=PermissionDifference)
@@ -83,13 +83,13 @@ class SourceUpdates:
         reason = _MENDED if isinstance(module.uri, GitUri) and not is_other and new.tree != old.tree else ""
         return replace(found, new=new, reason=reason, asked=self._asked(old, new))
 
-    def _is_same(self, module: SourcedModule, old: LockedModule, pinned: Pinned) -> bool:
+    def _is_same(self, module: SourcedModule, old: LockedModule, pinned: PinnedSource) -> bool:
         if isinstance(module.uri, FolderUri):
             return self._provider.tree_of(module.uri) == old.tree
         # What was changed by hand, or is not here, is locked again, to see whether it is what it says.
         return pinned.commit == old.commit and not self._provider.missing(old)
 
-    def _is_too_young(self, pinned: Pinned) -> str | None:
+    def _is_too_young(self, pinned: PinnedSource) -> str | None:
         """Return why a commit is held back, if it is."""
         if not self._min_age:
             return None

@@ -26,7 +26,7 @@ from paddock.plan.merging import merged
 from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.plan.problems import NotAcceptedError, StrictModel, must_be, path_text, problems_of
 from paddock.plan.secret_references import reference_problems
-from paddock.plan.source_map import Place, Positions
+from paddock.plan.source_map import Location, Positions
 from paddock_sources import ModuleIdError, SourceUri, SourceUriError, checked_module_id
 
 Kind = Literal["orchestrator", "context", "provider", "tool", "hook"]
@@ -248,6 +248,6 @@ class MountPlan:
         yield from self.tools
         yield from self.hooks
 
-    def place_of(self, path: str) -> Place:
+    def place_of(self, path: str) -> Location:
         """Return where a place in the plan, as in `tools[0].permissions`, stands in its file."""
         return self.positions.place_of(path)

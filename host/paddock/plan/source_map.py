@@ -20,7 +20,7 @@ _BARE_END: Final = re.compile(r"(?=[.\[]|$)")  # of the first part, which is nev
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A line of a file, or all of it."""
 
     file: str
@@ -33,17 +33,17 @@ class Place:
 
 
 @dataclass(slots=True)
-class Part:
+class SourceNode:
     """One value of a file: the line it starts on, and those inside it by key or index."""
 
     line: int
-    parts: dict[str | int, Part] = field(default_factory=dict)
+    parts: dict[str | int, SourceNode] = field(default_factory=dict)
 
 
 class Positions:
     """The lines of one file, called `file` in what people are told; `find` returns all of its parts."""
 
-    def __init__(self, file: str, find: Callable[[], Part] | None = None) -> None:
+    def __init__(self, file: str, find: Callable[[], SourceNode] | None = None) -> None:
         self.file = file
         self.has_lines = find is not None
         self._find = find
@@ -56,12 +56,12 @@ class Positions:
         lines = [part.line for part in _descend(root, path)]
         return lines[-1] if lines else None
 
-    def place_of(self, path: str) -> Place:
+    def place_of(self, path: str) -> Location:
         """Return the place `path` for people; the file alone, where nothing of it is there."""
-        return Place(self.file, self.line_of(path))
+        return Location(self.file, self.line_of(path))
 
     @cached_property
-    def _root(self) -> Part | None:
+    def _root(self) -> SourceNode | None:
         find, self._find = self._find, None  # it holds on to the whole text
         try:
             return find() if find is not None else None
@@ -69,7 +69,7 @@ class Positions:
             return None
 
 
-def _descend(part: Part, path: str) -> Iterator[Part]:
+def _descend(part: SourceNode, path: str) -> Iterator[SourceNode]:
     """Yield what is on the way to `path`, the outermost first."""
     at = 0
     while at < len(path):
@@ -80,7 +80,7 @@ def _descend(part: Part, path: str) -> Iterator[Part]:
         yield part
 
 
-def _next_part(part: Part, path: str, at: int) -> tuple[Part, int] | None:
+def _next_part(part: SourceNode, path: str, at: int) -> tuple[SourceNode, int] | None:
     plain = _PLAIN_PART.match(path, at)
     if plain is not None and plain[1] in part.parts:
         return part.parts[plain[1]], plain.end()

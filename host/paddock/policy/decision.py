@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from paddock.plan.model import ModuleEntry
 from paddock.policy.floor import Floor
-from paddock.policy.grant_request import AskedGrant, Given, grants_asked, union_of
+from paddock.policy.grant_request import OperatorGrant, RequestedGrant, grants_asked, union_of
 from paddock.policy.grants import Grants
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.programs import Program
-from paddock.policy.rule import Consulted, Rule
+from paddock.policy.rule import ConsultedRule, Rule
 from paddock.policy.rules.networks import ClosedNetwork
 from paddock.policy.rules.paths import PathRules
 from paddock_sandbox.profile import IsolationLevel
@@ -25,7 +25,7 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GrantRequest:
     """A module that is to be started: its entry, the source it was found at, and what the operator says besides.
 
     `source` is the one of its resolution, not of its entry: a variable may have put another in its place. `given` is
@@ -35,7 +35,7 @@ class Asked:
 
     entry: ModuleEntry
     source: str
-    given: tuple[Given, ...] = ()
+    given: tuple[OperatorGrant, ...] = ()
     named: IsolationLevel | None = None
     commit: str = ""
 
@@ -45,7 +45,7 @@ class Asked:
             return self.entry
         return self.entry.model_copy(update={"permissions": union_of(self.entry, self.given)})
 
-    def grants(self) -> tuple[AskedGrant, ...]:
+    def grants(self) -> tuple[RequestedGrant, ...]:
         """Return all that it is granted, with who says so."""
         return tuple(grants_asked(self.entry, self.given))
 
@@ -61,7 +61,7 @@ class Decision:
     entry: ModuleEntry
     limits: ResourceLimits
     floor: Floor
-    consulted: tuple[Consulted, ...]
+    consulted: tuple[ConsultedRule, ...]
     paths: PathRules
     closed_networks: tuple[ClosedNetwork, ...] = ()
 

@@ -17,12 +17,12 @@ from paddock.plan.permissions import SecretGrant, grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.secret_references import variable_problems
 from paddock.plan.source_map import Positions
-from paddock.policy.decision import Asked, Decision, Trust
+from paddock.policy.decision import Decision, GrantRequest, Trust
 from paddock.policy.files.policy import Policy, rules_about
 from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.findings import Findings
 from paddock.policy.floor import Floor
-from paddock.policy.grant_request import AskedGrant, contradictions, families_written
+from paddock.policy.grant_request import RequestedGrant, contradictions, families_written
 from paddock.policy.located_program import paths_of
 from paddock.policy.owner import Owner
 from paddock.policy.rules.caps import judge_caps
@@ -35,7 +35,7 @@ from paddock.policy.trust_rules import judge_trust
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class EvaluationContext:
     """All that decisions depend on besides what is asked for.
 
     `working_dir` is absolute and without links, `secrets` what `${NAME}` may refer to, `positions` the lines of the
@@ -51,15 +51,15 @@ class Situation:
     folder: Path | None = None
 
 
-def evaluate(asked: Sequence[Asked], situation: Situation) -> tuple[Decision, ...]:
+def evaluate(asked: Sequence[GrantRequest], context: EvaluationContext) -> tuple[Decision, ...]:
     """Decide for all modules of a plan, or for the one of a call, in their order.
 
     Raises:
         PolicyRefusedError: A rule refuses something; all that is wrong is in it, mistakes of the plan as well.
         PlanError: The plan has mistakes; all of them are told.
     """
-    judged = [_judged(one, situation) for one in asked]
-    raise_findings([findings for findings, _ in judged], situation.positions)
+    judged = [_judged(one, context) for one in asked]
+    raise_findings([findings for findings, _ in judged], context.positions)
     return tuple(decision for _, decision in judged)
 
 
@@ -98,45 +98,45 @@ def raise_findings(found: Iterable[Findings], positions: Positions | None) -> No
         raise (PlanError if others else GrantError)(problems, origin=file)
 
 
-def _judged(asked: Asked, situation: Situation) -> tuple[Findings, Decision]:
+def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[Findings, Decision]:
     findings = Findings()
-    entry = asked.effective()
-    grants = tuple(asked.grants())
-    _note_grants(asked, situation.positions, findings)
-    held = _rules_held(asked, situation.policy, findings)
-    path = path_text(asked.entry.path, "source") if asked.entry.source is not None else asked.entry.path
-    judge_source(path, asked.source, situation.policy, findings, commit=asked.commit)
-    floor = _floor(asked, situation.policy, held, findings)
-    path_rules = list(judge_trust(asked, situation.trust, situation.working_dir, floor, findings, situation.folder))
+    entry = request.effective()
+    grants = tuple(request.grants())
+    _note_grants(request, context.positions, findings)
+    held = _rules_held(request, context.policy, findings)
+    path = path_text(request.entry.path, "source") if request.entry.source is not None else request.entry.path
+    judge_source(path, request.source, context.policy, findings, commit=request.commit)
+    floor = _floor(request, context.policy, held, findings)
+    path_rules = list(judge_trust(request, context.trust, context.working_dir, floor, findings, context.folder))
     for file, rule in held:
         path_rules += judge_caps(
             file,
             rule,
             grants,
             grants_of(entry.permissions),
-            working_dir=situation.working_dir,
-            home=situation.owner.home,
+            working_dir=context.working_dir,
+            home=context.owner.home,
             findings=findings,
         )
-    closed = judge_networks(grants, situation.policy, findings)
-    _judge_paths(asked.entry, grants, path_rules, situation, findings)
-    findings.problems += contradictions(asked.entry, grants)
-    _judge_secrets(entry, grants, situation.secrets, findings)
-    limits = judge_limits(entry, situation.policy, held, findings)
-    rules = PathRules(asked.entry, tuple(path_rules), grants)
+    closed = judge_networks(grants, context.policy, findings)
+    _judge_paths(request.entry, grants, path_rules, context, findings)
+    findings.problems += contradictions(request.entry, grants)
+    _judge_secrets(entry, grants, context.secrets, findings)
+    limits = judge_limits(entry, context.policy, held, findings)
+    rules = PathRules(request.entry, tuple(path_rules), grants)
     return findings, Decision(with_lowered(entry, limits), limits, floor, tuple(findings.consulted), rules, closed)
 
 
-def _note_grants(asked: Asked, positions: Positions | None, findings: Findings) -> None:
-    for rule, families in families_written(asked.entry, positions):
+def _note_grants(request: GrantRequest, positions: Positions | None, findings: Findings) -> None:
+    for rule, families in families_written(request.entry, positions):
         findings.consult(rule, f"asks for {families}")
-    for given in asked.given:
+    for given in request.given:
         findings.consult(given.rule, "gives it")
 
 
-def _rules_held(asked: Asked, policy: Policy, findings: Findings) -> list[tuple[PolicyFile, ModuleRule]]:
+def _rules_held(request: GrantRequest, policy: Policy, findings: Findings) -> list[tuple[PolicyFile, ModuleRule]]:
     try:
-        name = SourceName.of(asked.source)
+        name = SourceName.of(request.source)
     except NotAcceptedError:
         return []  # refused for that, where rules depend on it
     held = []
@@ -147,7 +147,9 @@ def _rules_held(asked: Asked, policy: Policy, findings: Findings) -> list[tuple[
     return held
 
 
-def _floor(asked: Asked, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: Findings) -> Floor:
+def _floor(
+    request: GrantRequest, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: Findings
+) -> Floor:
     """Return the levels that need nobody's leave, and note a level that is asked for below a fixed minimum."""
     floors = []
     for file in policy.files:
@@ -162,8 +164,8 @@ def _floor(asked: Asked, policy: Policy, held: Sequence[tuple[PolicyFile, Module
         findings.consult(one.rule, "is the minimum" if one is floor else "is met by a stricter one")
     if not floors:
         findings.consult(floor.rule, "is the minimum")
-    wanted = asked.entry.isolation or asked.named
-    path = path_text(asked.entry.path, "isolation") if asked.entry.isolation is not None else ""
+    wanted = request.entry.isolation or request.named
+    path = path_text(request.entry.path, "isolation") if request.entry.isolation is not None else ""
     if floor.is_fixed and wanted is not None and wanted not in floor.levels:
         findings.refusals.append(floor.refusal(wanted, path))
     elif wanted == "none":
@@ -176,9 +178,9 @@ def _floor(asked: Asked, policy: Policy, held: Sequence[tuple[PolicyFile, Module
 
 def _judge_paths(
     entry: ModuleEntry,
-    grants: Sequence[AskedGrant],
+    grants: Sequence[RequestedGrant],
     rules: Sequence[PathRule],
-    situation: Situation,
+    context: EvaluationContext,
     findings: Findings,
 ) -> None:
     for grant in grants:
@@ -186,7 +188,7 @@ def _judge_paths(
         if not concerned:
             continue
         try:
-            paths = paths_of(grant.family, str(grant.value), situation.working_dir, situation.owner)
+            paths = paths_of(grant.family, str(grant.value), context.working_dir, context.owner)
         except NotAcceptedError as error:
             findings.grant_problem(grant.path or path_text(entry.path, "permissions"), error)
             continue
@@ -199,7 +201,7 @@ def _judge_paths(
 
 
 def _judge_secrets(
-    entry: ModuleEntry, grants: Sequence[AskedGrant], secrets: Mapping[str, str], findings: Findings
+    entry: ModuleEntry, grants: Sequence[RequestedGrant], secrets: Mapping[str, str], findings: Findings
 ) -> None:
     """Note references that cannot be honoured, and injected secrets that have no value or no place to be used at."""
     permissions = grants_of(entry.permissions)

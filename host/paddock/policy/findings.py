@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from paddock.errors import PlanProblem, Refusal
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.rule import Consulted, Rule
+from paddock.policy.rule import ConsultedRule, Rule
 
 
 @dataclass(slots=True)
@@ -16,7 +16,7 @@ class Findings:
     refusals: list[Refusal] = field(default_factory=list)
     problems: list[PlanProblem] = field(default_factory=list)
     grants: list[PlanProblem] = field(default_factory=list)
-    consulted: list[Consulted] = field(default_factory=list)
+    consulted: list[ConsultedRule] = field(default_factory=list)
 
     def refuse(self, path: str, message: str, hint: str, rule: Rule) -> None:
         """Note that a rule refuses what the plan asks for at `path`."""
@@ -32,14 +32,14 @@ class Findings:
 
     def consult(self, rule: Rule, outcome: str) -> None:
         """Note that a rule was looked at."""
-        self.consulted.append(Consulted(rule, outcome))
+        self.consulted.append(ConsultedRule(rule, outcome))
 
     def is_against(self, rule: Rule) -> bool:
         """Whether a rule has refused anything."""
-        known = (rule.text, rule.place.file, rule.place.line)
+        known = (rule.text, rule.location.file, rule.location.line)
         return any((one.rule, one.rule_file, one.rule_line) == known for one in self.refusals)
 
 
 def refusal_by(rule: Rule, path: str, message: str, hint: str) -> Refusal:
     """Return the refusal, by a rule, of what the plan asks for at `path`."""
-    return Refusal(path, message, hint, rule.text, rule.place.file, rule.place.line)
+    return Refusal(path, message, hint, rule.text, rule.location.file, rule.location.line)

@@ -15,7 +15,7 @@ from paddock.policy.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class OperatorGrant:
     """What the operator gave a module beyond the text of its plan, and where it says so: a flag, the grants file.
 
     `stays_inside`: its relative paths were given for what they are in the working directory, and for nothing else.
@@ -27,7 +27,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedGrant:
+class RequestedGrant:
     """One grant: `path` is its place in the plan, if it has one, `given` what the operator gives it by, if anything.
 
     `stays_inside`: no plan states it, and it is a path that was given for what it is in the working directory.
@@ -58,9 +58,9 @@ class AskedGrant:
         return f"{self.family} `{shown}`" + (f" (given by {self.given.describe()})" if self.given is not None else "")
 
 
-def grants_asked(entry: ModuleEntry, given: Iterable[Given]) -> Iterator[AskedGrant]:
+def grants_asked(entry: ModuleEntry, given: Iterable[OperatorGrant]) -> Iterator[RequestedGrant]:
     """Yield all that a module would be granted: what its entry says, in its order, and then what was given besides."""
-    by_operator: dict[tuple[str, str | SecretGrant], Given] = {}
+    by_operator: dict[tuple[str, str | SecretGrant], OperatorGrant] = {}
     for one in given:
         for family in FAMILIES:
             for value in getattr(grants_of(one.permissions), family):
@@ -71,14 +71,14 @@ def grants_asked(entry: ModuleEntry, given: Iterable[Given]) -> Iterator[AskedGr
         for index, value in enumerate(getattr(written, family)):
             path = path_text(entry.path, "permissions", *(() if is_preset else (family, index)))
             also_given = by_operator.pop((family, value), None)
-            yield AskedGrant(family, value, path, None if also_given is None else also_given.rule)
+            yield RequestedGrant(family, value, path, None if also_given is None else also_given.rule)
     for (family, value), one in by_operator.items():
-        grant = AskedGrant(family, value, given=one.rule)
+        grant = RequestedGrant(family, value, given=one.rule)
         is_inside = one.stays_inside and grant.is_path and not str(value).startswith(("/", "~"))
         yield replace(grant, stays_inside=is_inside)
 
 
-def union_of(entry: ModuleEntry, given: Iterable[Given]) -> Permissions:
+def union_of(entry: ModuleEntry, given: Iterable[OperatorGrant]) -> Permissions:
     """Return what an entry is granted together with what was given; what it says itself comes first."""
     others = tuple(grants_of(one.permissions) for one in given)
     every = (grants_of(entry.permissions), *others)
@@ -88,7 +88,7 @@ def union_of(entry: ModuleEntry, given: Iterable[Given]) -> Permissions:
     return Permissions().model_copy(update=values)
 
 
-def contradictions(entry: ModuleEntry, asked: Iterable[AskedGrant]) -> Iterator[PlanProblem]:
+def contradictions(entry: ModuleEntry, asked: Iterable[RequestedGrant]) -> Iterator[PlanProblem]:
     """Yield a problem for each grant that says another thing than one before it."""
     secrets: dict[str, SecretGrant] = {}
     variables: dict[str, str] = {}
@@ -137,5 +137,5 @@ def families_written(entry: ModuleEntry, positions: Positions | None) -> Iterato
         values = getattr(permissions, family)
         if values:
             path = path_text(entry.path, "permissions", family)
-            shown = (AskedGrant(family, value).text.removeprefix(f"{family} ") for value in values)
+            shown = (RequestedGrant(family, value).text.removeprefix(f"{family} ") for value in values)
             yield Rule(positions.place_of(path), f"{path} = [{', '.join(shown)}]"), family

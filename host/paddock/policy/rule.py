@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.plan.source_map import Place
+from paddock.plan.source_map import Location
 
-__all__ = ["BUILT_IN", "Consulted", "Place", "Rule", "written_list"]
+__all__ = ["BUILT_IN", "ConsultedRule", "Location", "Rule", "written_list"]
 
-BUILT_IN: Final = Place("built in")
+BUILT_IN: Final = Location("built in")
 """Where the rules are that nobody had to write."""
 
 _MAX_SHOWN: Final = 8
@@ -20,16 +20,16 @@ _MAX_SHOWN: Final = 8
 class Rule:
     """A rule as it is written at `place`, or in words where none had to be."""
 
-    place: Place
+    location: Location
     text: str
 
     def describe(self) -> str:
         """Return it as one line of text."""
-        return f"{self.place.text}: {self.text}"
+        return f"{self.location.text}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
-class Consulted:
+class ConsultedRule:
     """A rule that was looked at on the way to a decision, and what it came to."""
 
     rule: Rule

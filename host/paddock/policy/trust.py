@@ -19,16 +19,16 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.decision import Trust
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
-from paddock.policy.grant_request import Given
+from paddock.policy.grant_request import OperatorGrant
 from paddock.policy.located_program import environments_in, paths_of
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.pins import MovedPin, Pin, Pins, moved_pins
-from paddock.policy.rule import Place, Rule
+from paddock.policy.rule import Location, Rule
 from paddock_sandbox.profile import ANY_PROGRAM
 
-_FLAG: Final = Rule(Place("the command line"), "--trust-plan")
-_SESSION: Final = Place("this session")
+_FLAG: Final = Rule(Location("the command line"), "--trust-plan")
+_SESSION: Final = Location("this session")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,14 @@ class Acceptance:
             return ()
         return tuple(one for one in moved_pins(self.earlier.pins, now) if one.old is not None)
 
-    def given(self, entry: ModuleEntry, source: str) -> tuple[Given, ...]:
+    def given(self, entry: ModuleEntry, source: str) -> tuple[OperatorGrant, ...]:
         """Return what was given to an entry's module with that, if its code comes from `source` as it did then."""
         grant = self.accepted.grant_for(entry.path, source) if self.accepted is not None else None
         if grant is None:
             return ()
-        place = Place(self.file, grant.line) if self.file else _SESSION
-        rule = Rule(place, f"given to {entry.path} when the plan was accepted")
-        return (Given(grant.permissions, rule, stays_inside=True),)
+        location = Location(self.file, grant.line) if self.file else _SESSION
+        rule = Rule(location, f"given to {entry.path} when the plan was accepted")
+        return (OperatorGrant(grant.permissions, rule, stays_inside=True),)
 
 
 def plan_name(plan: MountPlan) -> str:

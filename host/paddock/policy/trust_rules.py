@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.plan.problems import NotAcceptedError, path_text
-from paddock.policy.decision import Asked, Trust
+from paddock.policy.decision import GrantRequest, Trust
 from paddock.policy.findings import Findings
 from paddock.policy.floor import Floor
 from paddock.policy.rule import BUILT_IN, Rule
@@ -29,7 +29,7 @@ _TAKES_TRUST: Final = "takes a plan that you accepted"
 
 
 def judge_trust(
-    asked: Asked, trust: Trust, working_dir: Path, floor: Floor, findings: Findings, folder: Path | None = None
+    request: GrantRequest, trust: Trust, working_dir: Path, floor: Floor, findings: Findings, folder: Path | None = None
 ) -> tuple[PathRule, ...]:
     """Note what an entry asks for that takes an accepted plan, and return the rules about paths that follow.
 
@@ -42,18 +42,18 @@ def judge_trust(
             findings.consult(rule, "the plan is accepted")
         return (PathRule(families, (working_dir,), trust.rule or _GIVEN, _LEADS_OUT, _STATE, binds="given"),)
     findings.consult(rule, "the plan is not accepted")
-    for grant in asked.grants():
+    for grant in request.grants():
         is_of_the_operators = grant.family in ("net", "secrets", "mount") or grant.passes_on
         if is_of_the_operators and grant.given is None:
             findings.refuse(grant.path, f"{grant.text} {_TAKES_TRUST}", _ACCEPT, rule)
-    if folder is not None and asked.entry.source is not None:
-        _judge_place(asked, (folder, working_dir), rule, findings)
-    if asked.entry.state == "keep":
-        findings.refuse(path_text(asked.entry.path, "state"), f"a folder that is kept {_TAKES_TRUST}", _ACCEPT, rule)
-    level = asked.entry.isolation
-    if level is not None and level not in floor.levels and level != asked.named and not floor.is_fixed:
+    if folder is not None and request.entry.source is not None:
+        _judge_place(request, (folder, working_dir), rule, findings)
+    if request.entry.state == "keep":
+        findings.refuse(path_text(request.entry.path, "state"), f"a folder that is kept {_TAKES_TRUST}", _ACCEPT, rule)
+    level = request.entry.isolation
+    if level is not None and level not in floor.levels and level != request.named and not floor.is_fixed:
         findings.refuse(
-            path_text(asked.entry.path, "isolation"),
+            path_text(request.entry.path, "isolation"),
             f"isolation level `{level}` {_TAKES_TRUST}",
             f"{_ACCEPT}; `--isolation {level}` accepts this level alone",
             rule,
@@ -66,15 +66,15 @@ def judge_trust(
     )
 
 
-def _judge_place(asked: Asked, around: tuple[Path, ...], rule: Rule, findings: Findings) -> None:
+def _judge_place(request: GrantRequest, around: tuple[Path, ...], rule: Rule, findings: Findings) -> None:
     """Note a folder that code is to come from and that is not the plan's to name: a module reads all of its own."""
     try:
-        name = SourceName.of(asked.source)
+        name = SourceName.of(request.source)
     except NotAcceptedError:
         return  # refused for that
     if name.family != "folder" and name.scheme != "file":
         return
     if not any(Path(name.path).is_relative_to(place.resolve()) for place in around):
-        path = path_text(asked.entry.path, "source")
+        path = path_text(request.entry.path, "source")
         said = f"`{name.path}` lies neither beside the plan nor in the working directory, which {_TAKES_TRUST}"
         findings.refuse(path, said, _ACCEPT, rule)

@@ -5,6 +5,6 @@ from __future__ import annotations
 from paddock.selftest.attack import Attack
 from paddock.selftest.attacks import CATALOGUE
 from paddock.selftest.outcome import Outcome, Verdict
-from paddock.selftest.runner import LEVELS, Campaign, Result, Trial
+from paddock.selftest.runner import LEVELS, AttackRunner, Result, Trial
 
-__all__ = ["CATALOGUE", "LEVELS", "Attack", "Campaign", "Outcome", "Result", "Trial", "Verdict"]
+__all__ = ["CATALOGUE", "LEVELS", "Attack", "AttackRunner", "Outcome", "Result", "Trial", "Verdict"]

@@ -12,8 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from paddock.selftest.expected_failures import CONFINED, Excuse
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.expected_failures import CONFINED, ExpectedFailure
+from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock.workers.exit_report import ExitReason
 from paddock_sandbox.profile import IsolationLevel
 
@@ -30,8 +30,8 @@ Family = Literal[
     "messages",
     "identity",
 ]
-Arguments = Callable[[Stage], Mapping[str, Any]]
-Grants = Callable[[Stage], Mapping[str, list[Any]]]
+Arguments = Callable[[AttackTestbed], Mapping[str, Any]]
+Grants = Callable[[AttackTestbed], Mapping[str, list[Any]]]
 
 REFUSALS: Final = frozenset(("EPERM", "EACCES", "EROFS", "ENOENT", "ESRCH", "ENOSYS", "EXDEV", "EAFNOSUPPORT"))
 """How a kernel says no: forbidden, not to be written to, not there at all. Other words mean that it was listened to."""
@@ -56,11 +56,11 @@ class Outside(Enum):
     LIVES_ON = "something of it lives on"
 
 
-def _nothing(stage: Stage) -> Mapping[str, Any]:
+def _nothing(testbed: AttackTestbed) -> Mapping[str, Any]:
     return {}
 
 
-def _no_grants(stage: Stage) -> Mapping[str, list[Any]]:
+def _no_grants(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
     return {}
 
 
@@ -89,12 +89,12 @@ class Attack:
     outside: Outside = Outside.ANSWERS
     refusals: frozenset[str] = REFUSALS
     ends: frozenset[ExitReason] = frozenset()
-    excuses: tuple[Excuse, ...] = ()
+    excuses: tuple[ExpectedFailure, ...] = ()
     known: Mapping[IsolationLevel, str] = field(default_factory=dict)
     only_at: tuple[IsolationLevel, ...] = ("ns", "bwrap", "landlock")
     marks: bool = False
     before: str = ""
-    saves: Callable[[Stage], Path] | None = None
+    saves: Callable[[AttackTestbed], Path] | None = None
 
     @property
     def act(self) -> str:

@@ -20,9 +20,9 @@ import anyio
 from paddock.errors import PaddockError, PlanError
 from paddock.selftest.attack import Attack
 from paddock.selftest.outcome import Evidence, Outcome, Verdict, judge
-from paddock.selftest.testbed.observers import Bystanders, Person
+from paddock.selftest.testbed.observers import SessionObservers, SimulatedUser
 from paddock.selftest.testbed.responsiveness import Responsiveness
-from paddock.selftest.testbed.testbed import CONFIDENCE, KEY, Stage
+from paddock.selftest.testbed.testbed import CONFIDENCE, KEY, AttackTestbed
 from paddock.session.session import ModuleStatus, Session
 from paddock_sandbox.profile import IsolationLevel
 
@@ -45,12 +45,12 @@ class _Entry:
     attacks: list[Attack] = field(default_factory=list)
 
 
-class Arena:
+class AttackSession:
     """The attacker behind one level of isolation, ready for `attacks`."""
 
-    def __init__(self, level: IsolationLevel, stage: Stage, attacks: Iterable[Attack]) -> None:
+    def __init__(self, level: IsolationLevel, testbed: AttackTestbed, attacks: Iterable[Attack]) -> None:
         self._level = level
-        self._stage = stage
+        self._testbed = testbed
         self._entries: list[_Entry] = []
         self._refused: dict[str, str] = {}
         for attack in attacks:
@@ -63,13 +63,13 @@ class Arena:
             IsolationUnavailableError: the level is not to be had here.
             PaddockError: something else is wrong, and not with what one attack asks for.
         """
-        self._stage.renew()
+        self._testbed.renew()
         async with AsyncExitStack() as stack:
             self._session = await self._opened(stack)
-            self._bystanders = Bystanders(self._session)
+            self._observers = SessionObservers(self._session)
             confidant = self._session.coordinator.get("tools")["confidant"]
             await confidant.execute({"name": "listen_honestly"})
-            self._stage.network.neighbours_proxy = await self._proxy_of_the_confidant()
+            self._testbed.network.neighbours_proxy = await self._proxy_of_the_confidant()
             self._stack = stack.pop_all()
         return self
 
@@ -77,7 +77,7 @@ class Arena:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._stack.aclose()
-        self._stage.renew()
+        self._testbed.renew()
 
     async def perform(self, attack: Attack) -> Outcome:
         """Have the attack performed inside and return what became of it; the stage is as before afterwards."""
@@ -87,9 +87,9 @@ class Arena:
         before = self._status(index)
         if before.problem is not None:
             return Outcome(Verdict.UNCLEAR, before.problem.summary)
-        around = self._bystanders.look()
+        around = self._observers.look()
         if attack.saves is not None:
-            await self._save(attack.saves(self._stage))
+            await self._save(attack.saves(self._testbed))
         if attack.before:
             lent = self._session.coordinator.get("providers")["mock"]
             await self._tool(index).execute({"name": attack.before, "arguments": {"lent": lent}})
@@ -101,19 +101,19 @@ class Arena:
             answer,
             error,
             ended[-1] if ended else None,
-            (*self._stage.marks(), *self._bystanders.changes(around)),
+            (*self._testbed.marks(), *self._observers.changes(around)),
             responsiveness.lag,
             after.printed_bytes - before.printed_bytes,
             after.kept_bytes,
         )
         if evidence.marks:
-            self._stage.renew()
+            self._testbed.renew()
         return judge(attack, self._level, evidence)
 
     # -- in a session ----------------------------------------------------------------------
 
     def _place(self, attack: Attack) -> None:
-        grants = {family: list(values) for family, values in attack.grants(self._stage).items()}
+        grants = {family: list(values) for family, values in attack.grants(self._testbed).items()}
         limits = {"runtime_max": _RUNTIME_MAX, **attack.limits}
         for entry in self._entries:
             if not attack.ends and entry.takes_more and (entry.grants, entry.limits) == (grants, limits):
@@ -127,9 +127,9 @@ class Arena:
             try:
                 session = Session(
                     self._plan(),
-                    working_dir=self._stage.files.workspace,
-                    environ={**os.environ, **self._stage.environ, **self._stage.kept_here},
-                    approval=Person(),
+                    working_dir=self._testbed.files.workspace,
+                    environ={**os.environ, **self._testbed.environ, **self._testbed.kept_here},
+                    approval=SimulatedUser(),
                     trust_plan=True,  # it is our own, and levels below the floor are attacked as well
                 )
                 return await stack.enter_async_context(session)
@@ -174,13 +174,13 @@ class Arena:
         told: dict[str, list[Any]] = {"env": [CONFIDENCE], "hooks": ["attack:*"]}
         if self._level == "none":
             return told  # there is no network of its own, and nothing to put keys in
-        vault = self._stage.network.vault.authority
+        vault = self._testbed.network.vault.authority
         return {**told, "net": [vault], "secrets": [{"name": KEY, "inject": vault}]}
 
     def _entry(self, name: str, grants: Mapping[str, list[Any]], **more: object) -> dict[str, Any]:
         return {
             "module": "tool-attacker",
-            "source": os.fspath(self._stage.files.module),
+            "source": os.fspath(self._testbed.files.module),
             "config": {"name": name},
             "permissions": dict(grants),
             "isolation": self._level,
@@ -204,7 +204,7 @@ class Arena:
 
         What a module does before that is a race, which nothing prevents. Where nothing is said the attack goes on.
         """
-        self._stage.files.save(path)
+        self._testbed.files.save(path)
         is_said = False
         with anyio.move_on_after(_SAID_SECONDS):
             while not is_said:
@@ -213,7 +213,7 @@ class Arena:
 
     async def _call(self, index: int, attack: Attack) -> tuple[object, str]:
         """Return what the attacker answered, or what the host said in its place."""
-        order = {"name": attack.act, "arguments": dict(attack.arguments(self._stage))}
+        order = {"name": attack.act, "arguments": dict(attack.arguments(self._testbed))}
         try:
             result = await self._tool(index).execute(order)
         except PaddockError as error:
@@ -223,19 +223,19 @@ class Arena:
         return None, str((result.error or {}).get("message", "the call failed"))
 
 
-async def perform_to_the_end(attack: Attack, level: IsolationLevel, stage: Stage) -> Outcome:
+async def perform_to_the_end(attack: Attack, level: IsolationLevel, testbed: AttackTestbed) -> Outcome:
     """Have an attack performed in a session of its own, and see what is left of it when that has ended.
 
     Raises:
         PaddockError: the level is not to be had.
     """
-    async with Arena(level, stage, [attack]) as arena:
-        outcome = await arena.perform(attack)
-    lives_on = stage.is_lock_held()
+    async with AttackSession(level, testbed, [attack]) as attack_session:
+        outcome = await attack_session.perform(attack)
+    lives_on = testbed.is_lock_held()
     with anyio.move_on_after(_GONE_SECONDS):
         while lives_on:
             await anyio.sleep(_LOOK_SECONDS)
-            lives_on = stage.is_lock_held()
+            lives_on = testbed.is_lock_held()
     return judge(attack, level, replace(outcome.evidence, lives_on=lives_on))
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from paddock.selftest.attack import Attack, Outside
 from paddock.selftest.testbed.observers import GATES
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.testbed.testbed import AttackTestbed
 
 # What is compiled of it is kept for the next one, where no attack looks for it.
 _CODE: Final = (
@@ -56,7 +56,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class OutsideResult:
     """What an attack came to outside.
 
     `shown` says in words what worked, empty if nothing did. `excuses` are the reasons for which some of it, or all,
@@ -73,63 +73,65 @@ class Control:
         return bool(self.shown) and not self.problem
 
 
-def perform_outside(attack: Attack, stage: Stage) -> Control:
+def perform_outside(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
     """Perform the attack on a stage, and leave the stage as it was; takes as long as the act."""
-    stage.renew()
+    testbed.renew()
     if attack.saves is not None:
-        stage.files.save(attack.saves(stage))
+        testbed.files.save(attack.saves(testbed))
     try:
         match attack.outside:
             case Outside.RUNS_ON:
-                control = _run_on(attack, stage)
+                control = _run_on(attack, testbed)
             case Outside.LIVES_ON:
-                control = _live_on(attack, stage)
+                control = _live_on(attack, testbed)
             case _:
-                control = _answer(attack, stage)
-        if attack.marks and control.proves_something and not stage.marks():
-            return Control("", problem="it left no mark on the stage, so none would be noticed inside")
+                control = _answer(attack, testbed)
+        if attack.marks and control.proves_something and not testbed.marks():
+            return OutsideResult("", problem="it left no mark on the stage, so none would be noticed inside")
         return control
     finally:
-        stage.renew()
+        testbed.renew()
 
 
-def _answer(attack: Attack, stage: Stage) -> Control:
-    with _attacker(attack, stage) as process:
+def _answer(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
+    with _attacker(attack, testbed) as process:
         try:
-            said, _ = process.communicate(_order(attack, stage), timeout=_ANSWER_SECONDS)
+            said, _ = process.communicate(_order(attack, testbed), timeout=_ANSWER_SECONDS)
         except subprocess.TimeoutExpired:
-            return Control("", problem=f"it gave no answer within {_ANSWER_SECONDS:g} s")
+            return OutsideResult("", problem=f"it gave no answer within {_ANSWER_SECONDS:g} s")
     return _judged(attack, said)
 
 
-def _judged(attack: Attack, said: str) -> Control:
+def _judged(attack: Attack, said: str) -> OutsideResult:
     try:
         attempts = Attempt.all_of(json.loads(said))
     except ValueError as error:
-        return Control("", problem=f"its answer is none: {error}")
+        return OutsideResult("", problem=f"its answer is none: {error}")
     worked = [attempt for attempt in attempts if attempt.outcome == "worked"]
     failed = [attempt for attempt in attempts if attempt.outcome != "worked"]
     unexcused = [attempt for attempt in failed if not attack.excuse_for(attempt.word)]
     excuses = tuple(dict.fromkeys(filter(None, (attack.excuse_for(attempt.word) for attempt in failed))))
     told = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in unexcused)
     is_enough = not unexcused or (worked and attack.outside is Outside.ANSWERS_ONCE)
-    return Control(", ".join(attempt.way for attempt in worked), excuses, "" if is_enough else f"outside too, {told}")
+    return OutsideResult(
+        ", ".join(attempt.way for attempt in worked), excuses, "" if is_enough else f"outside too, {told}"
+    )
 
 
-def _run_on(attack: Attack, stage: Stage) -> Control:
-    with _attacker(attack, stage) as process:
+def _run_on(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
+    with _attacker(attack, testbed) as process:
         try:
-            said, _ = process.communicate(_order(attack, stage), timeout=_ENDLESS_SECONDS)
+            said, _ = process.communicate(_order(attack, testbed), timeout=_ENDLESS_SECONDS)
         except subprocess.TimeoutExpired:
-            return Control(f"still at it after {_ENDLESS_SECONDS:g} s")
-    return Control("", problem=f"it ended by itself: {said}")
+            return OutsideResult(f"still at it after {_ENDLESS_SECONDS:g} s")
+    return OutsideResult("", problem=f"it ended by itself: {said}")
 
 
-def _live_on(attack: Attack, stage: Stage) -> Control:
+def _live_on(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
     """Let the attacker come to its end, and see what is left of it; then end that as well."""
-    with _attacker(attack, stage) as process:
+    with _attacker(attack, testbed) as process:
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(_order(attack, stage, and_end=True))
+        process.stdin.write(_order(attack, testbed, and_end=True))
         process.stdin.close()
         said = process.stdout.readline()
         daemon = said.partition("daemon ")[2].partition('"')[0]
@@ -137,32 +139,36 @@ def _live_on(attack: Attack, stage: Stage) -> Control:
             process.wait(_ENDLESS_SECONDS)
         process.terminate()
         time.sleep(_ENDLESS_SECONDS / 4)  # for the signal to be of no use
-        lives = stage.is_lock_held()
+        lives = testbed.is_lock_held()
         if daemon.isdigit():
             os.kill(int(daemon), signal.SIGKILL)
-    return Control("lives on after its end") if lives else Control("", problem=f"nothing of it lives on: {said}")
+    return (
+        OutsideResult("lives on after its end")
+        if lives
+        else OutsideResult("", problem=f"nothing of it lives on: {said}")
+    )
 
 
 @contextlib.contextmanager
-def _attacker(attack: Attack, stage: Stage) -> Iterator[subprocess.Popen[str]]:
+def _attacker(attack: Attack, testbed: AttackTestbed) -> Iterator[subprocess.Popen[str]]:
     """Start one with what a careless host would leave it: its environment, its descriptors, and a connection.
 
     On which it has said what it should not.
     """
     own, others = socket.socketpair()
     with own, others:
-        own.sendall(stage.key.encode())
+        own.sendall(testbed.key.encode())
         reader = threading.Thread(target=_drain, args=(own,))
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
-            [sys.executable, "-I", "-S", "-c", _CODE, os.fspath(stage.files.module), os.fspath(stage.compiled)],
+            [sys.executable, "-I", "-S", "-c", _CODE, os.fspath(testbed.files.module), os.fspath(testbed.compiled)],
             env={
                 **os.environ,
-                **stage.environ,
-                "TMPDIR": os.fspath(stage.scratch),
-                "HTTP_PROXY": stage.network.proxy.url,
+                **testbed.environ,
+                "TMPDIR": os.fspath(testbed.scratch),
+                "HTTP_PROXY": testbed.network.proxy.url,
             },
-            pass_fds=(*stage.descriptors, others.fileno()),
-            cwd=stage.files.workspace,
+            pass_fds=(*testbed.descriptors, others.fileno()),
+            cwd=testbed.files.workspace,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -189,8 +195,8 @@ def _drain(connection: socket.socket) -> None:
             pass
 
 
-def _order(attack: Attack, stage: Stage, *, and_end: bool = False) -> str:
-    arguments = (attack.outside_arguments or attack.arguments)(stage)
+def _order(attack: Attack, testbed: AttackTestbed, *, and_end: bool = False) -> str:
+    arguments = (attack.outside_arguments or attack.arguments)(testbed)
     order = {
         "name": attack.act,
         "arguments": dict(arguments),

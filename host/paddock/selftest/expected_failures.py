@@ -25,7 +25,7 @@ _CAPABILITIES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Excuse:
+class ExpectedFailure:
     """A reason, the refusals it explains, and the look at the machine that bears it out."""
 
     reason: str
@@ -37,24 +37,26 @@ class Excuse:
         return word in self.words and self.holds()
 
 
-def needs(capability: str) -> Excuse:
+def needs(capability: str) -> ExpectedFailure:
     """Return the excuse of an act that the kernel wants a capability for, which this process may not have."""
     bit = 1 << _CAPABILITIES[capability]
     held = "CapEff"
-    return Excuse(f"this needs {capability}", _FORBIDDEN, lambda: not int(_status(held), 16) & bit)
+    return ExpectedFailure(f"this needs {capability}", _FORBIDDEN, lambda: not int(_status(held), 16) & bit)
 
 
-def may_lack(what: str, *words: str) -> Excuse:
+def may_lack(what: str, *words: str) -> ExpectedFailure:
     """Return the excuse of an act on something that not every machine has; the refusal itself says that it has not."""
-    return Excuse(f"this machine has no {what}", frozenset(words), lambda: True)
+    return ExpectedFailure(f"this machine has no {what}", frozenset(words), lambda: True)
 
 
-def forbidden_by(setting: str, *allowing: str) -> Excuse:
+def forbidden_by(setting: str, *allowing: str) -> ExpectedFailure:
     """Return the excuse of an act that a setting below /proc/sys forbids, unless it is one of `allowing`."""
-    return Excuse(f"this machine forbids it by {setting}", _FORBIDDEN, lambda: _setting(setting) not in ("", *allowing))
+    return ExpectedFailure(
+        f"this machine forbids it by {setting}", _FORBIDDEN, lambda: _setting(setting) not in ("", *allowing)
+    )
 
 
-CONFINED: Final = Excuse(
+CONFINED: Final = ExpectedFailure(
     "this machine is itself confined: a filter of system calls is on",
     _FORBIDDEN,
     lambda: _status("Seccomp") not in ("", "0"),

@@ -11,11 +11,11 @@ from anyio import to_thread
 
 from paddock.errors import IsolationUnavailableError
 from paddock.selftest.attack import Attack, Sign
-from paddock.selftest.attack_session import Arena, perform_to_the_end
+from paddock.selftest.attack_session import AttackSession, perform_to_the_end
 from paddock.selftest.attacks import CATALOGUE
-from paddock.selftest.control import Control, perform_outside
+from paddock.selftest.control import OutsideResult, perform_outside
 from paddock.selftest.outcome import Outcome, Verdict
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.profile import IsolationLevel
 
 LEVELS: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
@@ -30,7 +30,7 @@ class Trial:
     """One attack: what it came to outside, and at each level."""
 
     attack: Attack
-    control: Control
+    control: OutsideResult
     outcomes: Mapping[IsolationLevel, Outcome]
 
     def as_dict(self) -> dict[str, object]:
@@ -73,7 +73,7 @@ class Result:
                     yield f"`{trial.attack.name}` shows nothing at level {level}: {outcome.by}"
 
 
-class Campaign:
+class AttackRunner:
     """Every attack of a catalogue, at some levels.
 
     Args:
@@ -99,13 +99,13 @@ class Campaign:
             PaddockError: an attacker could not be started at a level that is to be had.
         """
         with ExitStack() as stack:
-            stage = stack.enter_context(Stage())
-            controls = {attack.name: await self._outside(attack, stage) for attack in self._attacks}
+            testbed = stack.enter_context(AttackTestbed())
+            controls = {attack.name: await self._outside(attack, testbed) for attack in self._attacks}
             outcomes: dict[IsolationLevel, dict[str, Outcome]] = {}
             unreachable: dict[IsolationLevel, IsolationUnavailableError] = {}
             for level in self._levels:
                 try:
-                    outcomes[level] = await self._inside(level, stage, controls)
+                    outcomes[level] = await self._inside(level, testbed, controls)
                 except IsolationUnavailableError as error:
                     unreachable[level] = error
         trials = tuple(
@@ -118,12 +118,14 @@ class Campaign:
         )
         return Result(trials, tuple(outcomes), unreachable)
 
-    async def _outside(self, attack: Attack, stage: Stage) -> Control:
+    async def _outside(self, attack: Attack, testbed: AttackTestbed) -> OutsideResult:
         self._told(f"outside: {attack.name}")
         # Waited for also when cancelled: it is bounded, and a thread cannot be called back.
-        return await to_thread.run_sync(perform_outside, attack, stage)
+        return await to_thread.run_sync(perform_outside, attack, testbed)
 
-    async def _inside(self, level: IsolationLevel, stage: Stage, controls: Mapping[str, Control]) -> dict[str, Outcome]:
+    async def _inside(
+        self, level: IsolationLevel, testbed: AttackTestbed, controls: Mapping[str, OutsideResult]
+    ) -> dict[str, Outcome]:
         """Return what became of each attack at one level.
 
         Raises:
@@ -133,18 +135,18 @@ class Campaign:
         meant = [attack for attack in self._attacks if level in attack.only_at]
         together = [attack for attack in meant if attack.sign is not Sign.LIFE]
         outcomes: dict[str, Outcome] = {}
-        async with Arena(level, stage, together) as arena:
+        async with AttackSession(level, testbed, together) as attack_session:
             for attack in together:
                 self._told(f"{level}: {attack.name}")
-                outcomes[attack.name] = await arena.perform(attack)
+                outcomes[attack.name] = await attack_session.perform(attack)
         for attack in meant:
             if attack.sign is Sign.LIFE:
                 self._told(f"{level}: {attack.name}")
-                outcomes[attack.name] = await perform_to_the_end(attack, level, stage)
+                outcomes[attack.name] = await perform_to_the_end(attack, level, testbed)
         return {name: _given(controls[name], outcome) for name, outcome in outcomes.items()}
 
 
-def _given(control: Control, outcome: Outcome) -> Outcome:
+def _given(control: OutsideResult, outcome: Outcome) -> Outcome:
     """Return the outcome, or that it says nothing where the act is not possible outside either."""
     if outcome.verdict is Verdict.SUCCEEDED or control.proves_something:
         return outcome

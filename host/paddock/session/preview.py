@@ -20,8 +20,8 @@ from paddock.module_sources.provisioning import offline_provisioner
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
-from paddock.policy.decision import Asked, Trust
-from paddock.policy.evaluate import Situation, evaluate
+from paddock.policy.decision import GrantRequest, Trust
+from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
 from paddock.policy.grants import Grants
@@ -133,11 +133,13 @@ class Preview:
         except SourceError as error:
             raise ModuleMissingError.of(entry.module, error) from error
         trust = self._acceptance.trust if self._acceptance.trust.accepted else _AS_IF_ACCEPTED
-        asked = Asked(
+        request = GrantRequest(
             entry, resolution.source, self._acceptance.given(entry, resolution.source), None, resolution.commit
         )
-        situation = Situation(self._policy, trust, self._working_dir, self._owner, _EverySecret(), self.plan.positions)
-        (decision,) = evaluate([asked], situation)
+        context = EvaluationContext(
+            self._policy, trust, self._working_dir, self._owner, _EverySecret(), self.plan.positions
+        )
+        (decision,) = evaluate([request], context)
         level = entry.isolation or _STRONGEST
         confinement = confine(
             decision.entry,
@@ -186,10 +188,10 @@ def refusals_of(
     """
     entry = module.entry.model_copy(update={"permissions": permissions})
     owner = Owner.current(environ)
-    situation = Situation(Policy.load(environ), _AS_IF_ACCEPTED, Path(record.working_dir), owner, _EverySecret())
+    context = EvaluationContext(Policy.load(environ), _AS_IF_ACCEPTED, Path(record.working_dir), owner, _EverySecret())
     try:
-        (decision,) = evaluate([Asked(entry, module.source)], situation)
-        decision.check_paths(Grants.of(entry, situation.working_dir, owner, lambda granted: None))
+        (decision,) = evaluate([GrantRequest(entry, module.source)], context)
+        decision.check_paths(Grants.of(entry, context.working_dir, owner, lambda granted: None))
     except PolicyRefusedError as error:
         return error.refusals
     except PlanError:

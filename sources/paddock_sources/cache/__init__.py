@@ -7,7 +7,7 @@ digest is complete: it is built elsewhere, marked when it is, and renamed into i
 from __future__ import annotations
 
 from paddock_sources.cache.bucket import Bucket
-from paddock_sources.cache.entry_store import Building, EntryStore, TreeEntry
+from paddock_sources.cache.entry_store import EntryStore, StagedEntry, TreeEntry
 from paddock_sources.cache.errors import (
     CacheBusyError,
     CacheError,
@@ -21,11 +21,11 @@ from paddock_sources.cache.repositories import Repositories
 from paddock_sources.cache.source_cache import SourceCache
 from paddock_sources.cache.tree_digest import Contents, tree_digest
 from paddock_sources.cache.tree_writer import TreeWriter
-from paddock_sources.cache.upkeep import CacheItem, Damage, Freed, InUse, Upkeep
+from paddock_sources.cache.upkeep import CacheItem, CacheMaintenance, Damage, InUse, PruneResult
 
 __all__ = [
     "Bucket",
-    "Building",
+    "StagedEntry",
     "CacheBusyError",
     "CacheError",
     "CacheFolderError",
@@ -35,7 +35,7 @@ __all__ = [
     "DigestMismatchError",
     "DiskFullError",
     "EntryStore",
-    "Freed",
+    "PruneResult",
     "InUse",
     "ReadOnlyCacheError",
     "Repositories",
@@ -43,6 +43,6 @@ __all__ = [
     "TreeEntry",
     "TreeWriter",
     "UnsafeTreeError",
-    "Upkeep",
+    "CacheMaintenance",
     "tree_digest",
 ]

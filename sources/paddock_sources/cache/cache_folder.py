@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paddock_sources.cache.errors import CacheBusyError, CacheError, CacheFolderError, adding_to
-from paddock_sources.progress import Phase, Progress, SilentProgress, Step
+from paddock_sources.progress import Phase, Progress, ProgressStep, SilentProgress
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -126,7 +126,7 @@ class CacheFolder:
         if deadline <= _PATIENCE:
             raise CacheBusyError(self.path, name, deadline)
         waiting = f"{subject} (waiting for another process that is at it)"
-        progress.step(Step(waiting, phase))
+        progress.step(ProgressStep(waiting, phase))
         try:
             if not self._has_come(lock, deadline - _PATIENCE):
                 raise CacheBusyError(self.path, name, deadline)

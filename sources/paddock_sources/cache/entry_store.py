@@ -19,10 +19,10 @@ from paddock_sources.cache import marker as markers
 from paddock_sources.cache.bucket import Bucket
 from paddock_sources.cache.cache_folder import CacheFolder
 from paddock_sources.cache.errors import FULL, CacheError, DigestMismatchError, DiskFullError, adding_to, reason_of
-from paddock_sources.cache.finalize import sealed, write_out
-from paddock_sources.cache.in_use_locks import UseMarks, alone_with, opened_to_use
+from paddock_sources.cache.finalize import finalize, write_out
+from paddock_sources.cache.in_use_locks import InUseLocks, alone_with, opened_to_use
 from paddock_sources.cache.marker import Marker
-from paddock_sources.cache.staging import Workshop
+from paddock_sources.cache.staging import StagingArea
 from paddock_sources.cache.tree_digest import PREFIX, Contents
 from paddock_sources.cache.tree_writer import TreeWriter
 
@@ -44,12 +44,12 @@ class TreeEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class StoreContext:
     """What the buckets of a cache have in common."""
 
     folder: CacheFolder
-    workshop: Workshop
-    marks: UseMarks
+    staging_area: StagingArea
+    in_use: InUseLocks
     clock: Callable[[], float]
     stage: Stage
 
@@ -63,10 +63,10 @@ class Shelf:
 class EntryStore:
     """The entries of `bucket`. A digest is `sha256:` and its hexadecimal digits, or those alone."""
 
-    def __init__(self, bucket: Bucket, shelf: Shelf) -> None:
+    def __init__(self, bucket: Bucket, store_context: StoreContext) -> None:
         self.bucket = bucket
-        self.shelf = shelf
-        self.folder = shelf.folder.path / bucket.value
+        self.store_context = store_context
+        self.folder = store_context.folder.path / bucket.value
         self._folder_text = os.fspath(self.folder)
 
     def get(self, digest: str) -> Path | None:
@@ -78,7 +78,7 @@ class EntryStore:
             CacheError: the cache is not to be trusted.
         """
         name = _name_of(digest)
-        if not self.shelf.folder.checked():
+        if not self.store_context.folder.checked():
             return None
         return self.folder / name if self._held(name) is not None else None
 
@@ -90,7 +90,7 @@ class EntryStore:
     def marker(self, digest: str) -> Marker | None:
         """Return all that was noted of an entry; None if there is no such entry. It is not in use by that."""
         name = _name_of(digest)
-        if not self.shelf.folder.checked():
+        if not self.store_context.folder.checked():
             return None
         try:
             with open(self.folder / name / markers.NAME, "rb") as file:
@@ -115,7 +115,7 @@ class EntryStore:
                 build(building.folder)
             except OSError as error:
                 if error.errno in FULL:
-                    raise DiskFullError(self.shelf.folder.path, reason_of(error)) from error
+                    raise DiskFullError(self.store_context.folder.path, reason_of(error)) from error
                 raise
             return building.publish(digest, facts)
 
@@ -128,27 +128,27 @@ class EntryStore:
                 digest = writer.finish()
             except OSError as error:
                 if error.errno in FULL:
-                    raise DiskFullError(self.shelf.folder.path, reason_of(error)) from error
+                    raise DiskFullError(self.store_context.folder.path, reason_of(error)) from error
                 raise
             return TreeEntry(building.publish(digest, facts, writer.contents) / self.bucket.content, digest)
 
     @contextmanager
-    def begin(self) -> Iterator[Building]:
+    def begin(self) -> Iterator[StagedEntry]:
         """Return an entry to be, which has to be published before this is left, or nothing stays of it.
 
         Raises:
             CacheError: nothing can be added.
         """
-        with self.shelf.workshop.place() as place:
-            self.shelf.stage("place made")
-            building = Building(self, place)
-            with adding_to(self.shelf.folder.path):
+        with self.store_context.staging_area.place() as place:
+            self.store_context.stage("place made")
+            building = StagedEntry(self, place)
+            with adding_to(self.store_context.folder.path):
                 building.make()
             yield building
 
     def entries(self) -> tuple[str, ...]:
         """Return the digests of all there are, also of damaged ones; a folder of another name is none."""
-        if not self.shelf.folder.checked():
+        if not self.store_context.folder.checked():
             return ()
         try:
             names = os.listdir(self.folder)
@@ -162,7 +162,7 @@ class EntryStore:
             used_at = os.stat(self.place(digest) / markers.NAME).st_mtime
         except OSError:
             return None
-        return min(used_at, self.shelf.clock())  # a clock that was wrong, or goes backwards
+        return min(used_at, self.store_context.clock())  # a clock that was wrong, or goes backwards
 
     def place(self, digest: str) -> Path:
         """Return the folder that an entry has, or would have, with its marker."""
@@ -176,7 +176,11 @@ class EntryStore:
         """
         target = self.place(digest)
         # What it takes longest to remove is removed when the place is left, and nobody has to wait for it.
-        with self.shelf.workshop.place() as place, adding_to(self.shelf.folder.path), self.shelf.names_locked():
+        with (
+            self.store_context.staging_area.place() as place,
+            adding_to(self.store_context.folder.path),
+            self.store_context.names_locked(),
+        ):
             with ExitStack() as alone:
                 for name in (markers.NAME, markers.DAMAGED_NAME):
                     if os.path.lexists(target / name) and not alone.enter_context(alone_with(target / name)):
@@ -188,14 +192,14 @@ class EntryStore:
                     os.rename(target, place / "removed")
                 except FileNotFoundError:
                     return False
-                self.shelf.stage("moved out")
+                self.store_context.stage("moved out")
             return True
 
     def mark_damaged(self, digest: str) -> bool:
         """Hand out an entry no more; return whether that could be noted."""
         target = self.place(digest)
         try:
-            with self.shelf.names_locked():
+            with self.store_context.names_locked():
                 os.rename(target / markers.NAME, target / markers.DAMAGED_NAME)
         except (OSError, CacheError):
             return False
@@ -206,14 +210,14 @@ class EntryStore:
     def take(self, digest: str, entry: Path) -> Path:
         """Put what was built at `entry`, marked, into its place, and return that."""
         name = _name_of(digest)
-        self.shelf.folder.room(self.bucket.value)
+        self.store_context.folder.room(self.bucket.value)
         marker = opened_to_use(entry / markers.NAME)
         is_kept = False
         try:
-            with adding_to(self.shelf.folder.path), self.shelf.names_locked():
+            with adding_to(self.store_context.folder.path), self.store_context.names_locked():
                 if self._held(name) is None:
                     self._move_in(entry, name)
-                    self.shelf.marks.keep(self._marker_text(name), marker)
+                    self.store_context.in_use.keep(self._marker_text(name), marker)
                     is_kept = True
             return self.folder / name
         finally:
@@ -224,31 +228,31 @@ class EntryStore:
         target = self.folder / name
         if os.path.lexists(target):  # damaged: the good one takes its place, also under those who use it
             os.rename(target, entry.with_name("damaged"))
-        self.shelf.stage("about to rename")
+        self.store_context.stage("about to rename")
         os.rename(entry, target)
-        self.shelf.stage("renamed")
+        self.store_context.stage("renamed")
 
     def _held(self, name: str) -> Marker | None:
         path = self._marker_text(name)
         try:
-            with self.shelf.marks.held(path) as descriptor:
+            with self.store_context.in_use.held(path) as descriptor:
                 marker = None if descriptor is None else _fitting(Marker.read(descriptor), name)
                 if descriptor is None or marker is None:
-                    self.shelf.marks.drop(path)
+                    self.store_context.in_use.drop(path)
                     return None
-                now = self.shelf.clock()
+                now = self.store_context.clock()
                 if not 0 <= now - os.fstat(descriptor).st_mtime < _TOUCH_SECONDS:
                     with suppress(OSError):  # it is somebody else's, or cannot be written
                         os.utime(descriptor, (now, now))
                 return marker
         except OSError as error:
-            raise CacheError(self.shelf.folder.path, f"cannot be read: {reason_of(error)}") from error
+            raise CacheError(self.store_context.folder.path, f"cannot be read: {reason_of(error)}") from error
 
     def _marker_text(self, name: str) -> str:
         return f"{self._folder_text}/{name}/{markers.NAME}"
 
 
-class Building:
+class StagedEntry:
     """An entry on its way, in `folder`. Files are put into `content`; of a tree that is `tree.d/` there, to be made."""
 
     def __init__(self, store: EntryStore, place: Path) -> None:
@@ -269,26 +273,26 @@ class Building:
         Raises:
             CacheError: it could not be added, or it is a tree of another digest.
         """
-        shelf = self._store.shelf
+        store_context = self._store.store_context
         name = _name_of(digest)
-        with adding_to(shelf.folder.path):
-            shelf.stage("content written")
+        with adding_to(store_context.folder.path):
+            store_context.stage("content written")
             self.content.mkdir(exist_ok=True)
             contents = contents or self._sealed()
             if self._store.bucket is Bucket.TREES and contents.digest != PREFIX + name:
-                raise DigestMismatchError(shelf.folder.path, PREFIX + name, contents.digest)
-            shelf.stage("sealed")
+                raise DigestMismatchError(store_context.folder.path, PREFIX + name, contents.digest)
+            store_context.stage("sealed")
             # Before there is a marker: it must not be on the disk without what it vouches for. Should the machine stop
             # before it is there itself, there is no such entry.
             write_out(self.content, contents.files)
-            shelf.stage("written out")
-            marker = Marker(PREFIX + name, contents, shelf.clock(), dict(facts or {}))
+            store_context.stage("written out")
+            marker = Marker(PREFIX + name, contents, store_context.clock(), dict(facts or {}))
             self._write_marker(marker)
-            shelf.stage("marked")
+            store_context.stage("marked")
         return self._store.take(name, self.folder)
 
     def _sealed(self) -> Contents:
-        contents = sealed(self.content)
+        contents = finalize(self.content)
         if self.content != self.folder:
             os.chmod(self.content, 0o555)  # noqa: S103 - as all that is in it
         return contents

@@ -14,7 +14,7 @@ from paddock_sources.cache.tree_digest import Contents, TreeDigest, file_sha256,
 _FEW: Final = 8  # files, up to which it costs less to write out each than all that the file system has to write
 
 
-def sealed(root: Path) -> Contents:
+def finalize(root: Path) -> Contents:
     """Make what is below `root` read-only and return what it is.
 
     A file that has other names elsewhere, as installers link them, becomes a copy: those could be written through.

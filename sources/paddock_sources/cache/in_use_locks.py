@@ -20,7 +20,7 @@ _HELD_ELSEWHERE: Final = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 _NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
-class UseMarks:
+class InUseLocks:
     """The markers that are held open and locked, by their paths."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock_sources.cache.bucket import Bucket
-from paddock_sources.cache.entry_store import Shelf
+from paddock_sources.cache.entry_store import StoreContext
 from paddock_sources.cache.errors import adding_to
 from paddock_sources.errors import without_credentials
 from paddock_sources.progress import Progress
@@ -30,10 +30,10 @@ _TOUCH_SECONDS: Final = 3600.0
 class Repositories:
     """The repositories of one cache, by their addresses, which have no credentials in them."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-        self.folder = shelf.folder.path / Bucket.GIT.value
-        self.commits_folder = shelf.folder.path / Bucket.COMMITS.value
+    def __init__(self, store_context: StoreContext) -> None:
+        self._store_context = store_context
+        self.folder = store_context.folder.path / Bucket.GIT.value
+        self.commits_folder = store_context.folder.path / Bucket.COMMITS.value
 
     @contextmanager
     def locked(self, url: str, deadline: float, *, progress: Progress | None = None) -> Iterator[Path]:
@@ -45,10 +45,10 @@ class Repositories:
         """
         name = _digest(url)
         shown = without_credentials(url)
-        with self._shelf.folder.locked(lock_name(name), deadline, subject=shown, progress=progress):
-            room = self._shelf.folder.room(Bucket.GIT.value)
-            now = self._shelf.clock()
-            with adding_to(self._shelf.folder.path):
+        with self._store_context.folder.locked(lock_name(name), deadline, subject=shown, progress=progress):
+            room = self._store_context.folder.room(Bucket.GIT.value)
+            now = self._store_context.clock()
+            with adding_to(self._store_context.folder.path):
                 (room / name).mkdir(mode=0o700, exist_ok=True)
                 (room / name / URL_NAME).write_text(shown + "\n", encoding="utf-8", errors="replace")
                 os.utime(room / name / URL_NAME, (now, now))
@@ -56,12 +56,12 @@ class Repositories:
 
     def commit(self, url: str, commit: str) -> Mapping[str, Any] | None:
         """Return what was noted of a commit; None if nothing was."""
-        if not self._shelf.folder.checked():
+        if not self._store_context.folder.checked():
             return None
         try:
             with open(self._record(url, commit), "rb") as file:
                 record = json.loads(file.read(_MAX_RECORD_BYTES))
-                now = self._shelf.clock()
+                now = self._store_context.clock()
                 if not 0 <= now - os.fstat(file.fileno()).st_mtime < _TOUCH_SECONDS:
                     with suppress(OSError):
                         os.utime(file.fileno(), (now, now))
@@ -76,10 +76,10 @@ class Repositories:
             CacheError: nothing can be noted.
         """
         record = self._record(url, commit)
-        self._shelf.folder.room(Bucket.COMMITS.value)
-        with self._shelf.workshop.place() as place, adding_to(self._shelf.folder.path):
+        self._store_context.folder.room(Bucket.COMMITS.value)
+        with self._store_context.staging_area.place() as place, adding_to(self._store_context.folder.path):
             (place / "record").write_bytes(json.dumps(dict(facts), sort_keys=True).encode() + b"\n")
-            with self._shelf.names_locked():  # or its folder could go meanwhile
+            with self._store_context.names_locked():  # or its folder could go meanwhile
                 record.parent.mkdir(mode=0o700, exist_ok=True)
                 os.replace(place / "record", record)
 

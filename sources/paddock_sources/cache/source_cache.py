@@ -13,12 +13,12 @@ from typing import Final, Self
 
 from paddock_sources.cache.bucket import ENTRY_BUCKETS, Bucket
 from paddock_sources.cache.cache_folder import CacheFolder
-from paddock_sources.cache.entry_store import EntryStore, Shelf, Stage
+from paddock_sources.cache.entry_store import EntryStore, Stage, StoreContext
 from paddock_sources.cache.errors import adding_to
-from paddock_sources.cache.in_use_locks import UseMarks
+from paddock_sources.cache.in_use_locks import InUseLocks
 from paddock_sources.cache.repositories import Repositories
-from paddock_sources.cache.staging import Workshop
-from paddock_sources.cache.upkeep import DOWNLOADS_MARK, CacheItem, Damage, Freed, Upkeep, problem_of
+from paddock_sources.cache.staging import StagingArea
+from paddock_sources.cache.upkeep import DOWNLOADS_MARK, CacheItem, CacheMaintenance, Damage, PruneResult, problem_of
 from paddock_sources.progress import Phase, Progress
 
 VARIABLE: Final = "PADDOCK_CACHE_DIR"
@@ -41,11 +41,11 @@ class SourceCache:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         place = CacheFolder(folder, check)
-        self._shelf = Shelf(place, Workshop(place), UseMarks(), clock, stage)
-        self._stores = {bucket: EntryStore(bucket, self._shelf) for bucket in ENTRY_BUCKETS}
+        self._store_context = StoreContext(place, StagingArea(place), InUseLocks(), clock, stage)
+        self._stores = {bucket: EntryStore(bucket, self._store_context) for bucket in ENTRY_BUCKETS}
         self.folder = place.path
-        self.repositories = Repositories(self._shelf)
-        self._upkeep = Upkeep(self._shelf, tuple(self._stores.values()), self.repositories)
+        self.repositories = Repositories(self._store_context)
+        self._upkeep = CacheMaintenance(self._store_context, tuple(self._stores.values()), self.repositories)
 
     @classmethod
     def of_user(cls, environ: Mapping[str, str], *, check: Callable[[], None] = lambda: None) -> Self:
@@ -63,7 +63,7 @@ class SourceCache:
 
     def close(self) -> None:
         """Use nothing of it any longer."""
-        self._shelf.marks.close()
+        self._store_context.in_use.close()
 
     def store(self, bucket: Bucket) -> EntryStore:
         """Return the entries of one kind."""
@@ -91,7 +91,7 @@ class SourceCache:
             CacheBusyError: another one kept it.
             CacheError: nothing can be locked here.
         """
-        return self._shelf.folder.locked(name, deadline, subject=subject, phase=phase, progress=progress)
+        return self._store_context.folder.locked(name, deadline, subject=subject, phase=phase, progress=progress)
 
     def scratch(self) -> AbstractContextManager[Path]:
         """Return a new, empty folder on the file system of the cache, removed when it is left, or when its user dies.
@@ -99,7 +99,7 @@ class SourceCache:
         Raises:
             CacheError: there is no room for it.
         """
-        return self._shelf.workshop.place()
+        return self._store_context.staging_area.place()
 
     @contextmanager
     def downloads(self) -> Iterator[Path]:
@@ -110,18 +110,18 @@ class SourceCache:
         Raises:
             CacheError: there is no room for it.
         """
-        room = self._shelf.folder.room(Bucket.DOWNLOADS.value)
-        marks = UseMarks()
+        room = self._store_context.folder.room(Bucket.DOWNLOADS.value)
+        in_use = InUseLocks()
         mark = room / DOWNLOADS_MARK
-        now = self._shelf.clock()
+        now = self._store_context.clock()
         with adding_to(self.folder):
             mark.touch(mode=0o600)
             os.utime(mark, (now, now))
-            marks.hold(os.fspath(mark))
+            in_use.hold(os.fspath(mark))
         try:
             yield room
         finally:
-            marks.close()
+            in_use.close()
 
     # -- upkeep
 
@@ -148,11 +148,11 @@ class SourceCache:
             store.mark_damaged(digest)
         return problem
 
-    def prune(self, max_age: float) -> Freed:
+    def prune(self, max_age: float) -> PruneResult:
         """Take away what was not used for `max_age` seconds, what is damaged, and what the dead have left."""
         return self._upkeep.prune(max_age)
 
-    def clean(self) -> Freed:
+    def clean(self) -> PruneResult:
         """Take away all that is not in use."""
         return self._upkeep.clean()
 

@@ -22,7 +22,7 @@ ROOM: Final = "tmp"
 _MARK: Final = ".lock"
 
 
-class Workshop:
+class StagingArea:
     """The places to build at, in one cache."""
 
     def __init__(self, folder: CacheFolder) -> None:

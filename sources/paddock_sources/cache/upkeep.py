@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from paddock_sources.cache import marker as markers
 from paddock_sources.cache.bucket import Bucket
-from paddock_sources.cache.entry_store import EntryStore, Shelf
+from paddock_sources.cache.entry_store import EntryStore, StoreContext
 from paddock_sources.cache.errors import CacheBusyError, CacheError, UnsafeTreeError, adding_to, reason_of
-from paddock_sources.cache.in_use_locks import UseMarks, alone_with
+from paddock_sources.cache.in_use_locks import InUseLocks, alone_with
 from paddock_sources.cache.repositories import URL_NAME, Repositories, lock_name
-from paddock_sources.cache.staging import ROOM as WORKSHOP
+from paddock_sources.cache.staging import ROOM as STAGING_AREA
 from paddock_sources.cache.tree_digest import tree_contents
 
 DOWNLOADS_MARK: Final = "used"
@@ -65,7 +65,7 @@ class InUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class PruneResult:
     """What was taken away, and what had to stay."""
 
     items: int
@@ -73,17 +73,17 @@ class Freed:
     in_use: tuple[InUse, ...] = ()
 
 
-class Upkeep:
+class CacheMaintenance:
     """Looks after what is in the stores, and the repositories, of one cache."""
 
-    def __init__(self, shelf: Shelf, stores: tuple[EntryStore, ...], repositories: Repositories) -> None:
-        self._shelf = shelf
+    def __init__(self, store_context: StoreContext, stores: tuple[EntryStore, ...], repositories: Repositories) -> None:
+        self._store_context = store_context
         self._stores = stores
         self._repositories = repositories
 
     def list(self) -> tuple[CacheItem, ...]:
         """Return all that there is, but for records of commits, which are no size."""
-        if not self._shelf.folder.checked():
+        if not self._store_context.folder.checked():
             return ()
         items = [item for store in self._stores for item in _items_of(store)]
         items += self._repository_items()
@@ -96,30 +96,30 @@ class Upkeep:
         for item in self.list():
             sizes[item.bucket.value] += item.bytes
         sizes[Bucket.COMMITS.value] = _bytes_in(self._repositories.commits_folder)
-        sizes[WORKSHOP] = _bytes_in(self._shelf.folder.path / WORKSHOP)
+        sizes[STAGING_AREA] = _bytes_in(self._store_context.folder.path / STAGING_AREA)
         return sizes
 
     def verify(self) -> tuple[Damage, ...]:
         """Read all that there is and return what is not as it was put there."""
-        if not self._shelf.folder.checked():
+        if not self._store_context.folder.checked():
             return ()
         found = [damage for store in self._stores for damage in _damages_of(store)]
         return (*found, *self._damaged_records())
 
-    def prune(self, max_age: float) -> Freed:
+    def prune(self, max_age: float) -> PruneResult:
         """Take away what was not used for so many seconds, and what is of no use to anybody."""
-        return self._take_away(self._shelf.clock() - max_age)
+        return self._take_away(self._store_context.clock() - max_age)
 
-    def clean(self) -> Freed:
+    def clean(self) -> PruneResult:
         """Take away all that is not in use."""
         return self._take_away(None)
 
     # -- taking away
 
-    def _take_away(self, used_before: float | None) -> Freed:
-        if not self._shelf.folder.checked():
-            return Freed(0, 0)
-        self._shelf.workshop.sweep()
+    def _take_away(self, used_before: float | None) -> PruneResult:
+        if not self._store_context.folder.checked():
+            return PruneResult(0, 0)
+        self._store_context.staging_area.sweep()
         gone: builtins.list[int] = []
         in_use: builtins.list[InUse] = []
         for item in self.list():
@@ -131,7 +131,7 @@ class Upkeep:
             elif os.path.lexists(item.path):
                 in_use.append(InUse(item.bucket, item.name))
         self._remove_records(used_before)
-        return Freed(len(gone), sum(gone), tuple(in_use))
+        return PruneResult(len(gone), sum(gone), tuple(in_use))
 
     def _remove(self, item: CacheItem, used_before: float | None) -> bool:
         if item.bucket is Bucket.GIT:
@@ -143,35 +143,35 @@ class Upkeep:
 
     def _remove_repository(self, folder: Path) -> bool:
         try:
-            with self._shelf.folder.locked(lock_name(folder.name), 0):
+            with self._store_context.folder.locked(lock_name(folder.name), 0):
                 return self._move_out(folder)
         except CacheBusyError:
             return False
 
     def _remove_downloads(self, folder: Path) -> bool:
         mark = folder / DOWNLOADS_MARK
-        with adding_to(self._shelf.folder.path):
+        with adding_to(self._store_context.folder.path):
             mark.touch(mode=0o600)
         with alone_with(mark) as is_alone:
             return is_alone and self._move_out(folder)
 
     def _move_out(self, folder: Path) -> bool:
-        with self._shelf.workshop.place() as place, adding_to(self._shelf.folder.path):
+        with self._store_context.staging_area.place() as place, adding_to(self._store_context.folder.path):
             try:
                 os.rename(folder, place / "removed")
             except FileNotFoundError:
                 return False
-            self._shelf.stage("moved out")
+            self._store_context.stage("moved out")
             return True
 
     def _remove_records(self, used_before: float | None) -> None:
-        now = self._shelf.clock()
-        with adding_to(self._shelf.folder.path):
+        now = self._store_context.clock()
+        with adding_to(self._store_context.folder.path):
             for record in self._records():
                 with suppress(FileNotFoundError):
                     if used_before is None or min(record.stat().st_mtime, now) < used_before:
                         record.unlink()
-        with self._shelf.names_locked(), suppress(OSError):
+        with self._store_context.names_locked(), suppress(OSError):
             for folder in os.scandir(self._repositories.commits_folder):
                 with suppress(OSError):  # there is something in it
                     os.rmdir(folder.path)
@@ -185,15 +185,15 @@ class Upkeep:
             try:
                 with open(folder / URL_NAME, "rb") as file:
                     url = file.read(_MAX_URL_BYTES).decode("utf-8", "replace").strip()
-                    used_at = min(os.fstat(file.fileno()).st_mtime, self._shelf.clock())
+                    used_at = min(os.fstat(file.fileno()).st_mtime, self._store_context.clock())
             except OSError:
                 url, used_at = folder.name, None
             yield CacheItem(Bucket.GIT, url, folder, _bytes_in(folder), used_at=used_at)
 
     def _download_items(self) -> Iterator[CacheItem]:
-        folder = self._shelf.folder.path / Bucket.DOWNLOADS.value
+        folder = self._store_context.folder.path / Bucket.DOWNLOADS.value
         try:
-            used_at = min(os.stat(folder / DOWNLOADS_MARK).st_mtime, self._shelf.clock())
+            used_at = min(os.stat(folder / DOWNLOADS_MARK).st_mtime, self._store_context.clock())
         except OSError:
             used_at = None
         if folder.is_dir():
@@ -248,9 +248,9 @@ def _damages_of(store: EntryStore) -> Iterator[Damage]:
 def problem_of(store: EntryStore, digest: str) -> str:
     """Return what is wrong with an entry, all of which is read; nothing if all is well, or it is not there."""
     place = store.place(digest)
-    marks = UseMarks()  # or it could be taken away while it is read
+    in_use = InUseLocks()  # or it could be taken away while it is read
     try:
-        held = marks.hold(os.fspath(place / markers.NAME))
+        held = in_use.hold(os.fspath(place / markers.NAME))
         marker = store.marker(digest)
         if not held or marker is None:
             if not place.exists():
@@ -263,7 +263,7 @@ def problem_of(store: EntryStore, digest: str) -> str:
         reason = reason_of(error) if isinstance(error, OSError) else str(error)
         return f"it cannot be read: {reason}"
     finally:
-        marks.close()
+        in_use.close()
     if contents.digest != marker.contents.digest:
         return "its files are not what was put there"
     if store.bucket is Bucket.TREES and contents.digest != digest:

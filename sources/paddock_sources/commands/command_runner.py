@@ -39,7 +39,7 @@ class CommandAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CommandResult:
     """How a command ended: `code` is negative for a signal. `refused` are hosts that it tried to reach in vain."""
 
     code: int
@@ -94,7 +94,7 @@ class CommandSession(Protocol):
         on_stderr: Callable[[str], None] | None = None,
         timeout: float = 60.0,
         max_stdout_bytes: int = MAX_STDOUT_BYTES,
-    ) -> Finished:
+    ) -> CommandResult:
         """Run a command to its end.
 
         `on_stdout` gets the output as it comes instead of having it collected, `on_stderr` each line of the other,

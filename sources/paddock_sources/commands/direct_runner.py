@@ -21,9 +21,9 @@ from paddock_sources.commands.command_runner import (
     CommandAccess,
     CommandError,
     CommandMissingError,
+    CommandResult,
     CommandSession,
     CommandTimeoutError,
-    Finished,
 )
 
 _READ_BYTES = 128 << 10
@@ -78,7 +78,7 @@ class _DirectSession:
         on_stderr: Callable[[str], None] | None = None,
         timeout: float = 60.0,
         max_stdout_bytes: int = MAX_STDOUT_BYTES,
-    ) -> Finished:
+    ) -> CommandResult:
         output = CommandOutput(self._name, on_stdout, on_stderr, max_stdout_bytes)
         try:
             process = subprocess.Popen(  # noqa: S603 - what to run is the caller's to say
@@ -104,7 +104,7 @@ class _DirectSession:
         finally:
             run.close()
         output.finish()
-        return Finished(code, output.stdout, output.stderr)
+        return CommandResult(code, output.stdout, output.stderr)
 
 
 class _Run:

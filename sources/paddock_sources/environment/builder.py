@@ -148,7 +148,7 @@ def _at_work(
     progress = progress or SilentProgress()
     what = "installing what" if phase == "installing" else "choosing versions of what"
     try:
-        with cache.downloads() as kept, cache.store(Bucket.ENVIRONMENTS).shelf.workshop.place() as scratch:
+        with cache.downloads() as kept, cache.store(Bucket.ENVIRONMENTS).store_context.staging_area.place() as scratch:
             downloads = kept / installer.name
             with adding_to(cache.folder):
                 downloads.mkdir(mode=0o700, exist_ok=True)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from paddock_sources.commands.command_runner import CommandAccess, CommandRunner, CommandSession, Finished
+from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
 from paddock_sources.environment.errors import HashMismatchError, IndexAccessError, InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.errors import SourceError
-from paddock_sources.progress import Phase, Progress, Step
+from paddock_sources.progress import Phase, Progress, ProgressStep
 
 RESOLVE_SECONDS = 300.0
 INSTALL_SECONDS = 1800.0  # of wheels that may be gigabytes
@@ -77,7 +77,7 @@ class Task:
         stdin: bytes = b"",
         total: int = 0,
         counts: Callable[[str], bool] = lambda line: False,
-    ) -> Finished:
+    ) -> CommandResult:
         """Run one command of the installer, telling progress of each line that `counts`."""
         done = 0
 
@@ -85,23 +85,23 @@ class Task:
             nonlocal done
             if counts(line):
                 done += 1
-                self.progress.step(Step(self.subject, self.phase, min(done, total or done), total, "packages"))
+                self.progress.step(ProgressStep(self.subject, self.phase, min(done, total or done), total, "packages"))
 
-        self.progress.step(Step(self.subject, self.phase, 0, total, "packages"))
+        self.progress.step(ProgressStep(self.subject, self.phase, 0, total, "packages"))
         return self.session.run(argv, stdin=stdin, on_stderr=on_stderr, timeout=timeout)
 
-    def report(self, finished: Finished) -> tuple[str, ...]:
+    def report(self, result: CommandResult) -> tuple[str, ...]:
         """Return the end of what a command complained of, fit to be shown."""
-        told = self.index.without_secrets(finished.stderr.decode("utf-8", "replace"))
+        told = self.index.without_secrets(result.stderr.decode("utf-8", "replace"))
         lines = [line.rstrip()[:_LINE_LENGTH] for line in told.splitlines()]
         return tuple(line for line in lines if line.strip() and "running pip as" not in line.lower())[-_REPORT_LINES:]
 
-    def failure(self, installer: str, finished: Finished) -> SourceError:
+    def failure(self, installer: str, result: CommandResult) -> SourceError:
         """Return the error for a command that failed in a way that every installer may."""
         from paddock_sources.cache import DiskFullError
 
-        report = self.report(finished)
-        told = finished.stderr.decode("utf-8", "replace")
+        report = self.report(result)
+        told = result.stderr.decode("utf-8", "replace")
         if full := _FULL.search(told):
             return DiskFullError(self.cache_folder, full[0].lower())
         if _HASHES.search(told):
@@ -112,12 +112,12 @@ class Task:
                 report=report,
                 hints=["find out what changed at the index before locking the module again"],
             )
-        if finished.refused:
-            hosts = ", ".join(f'"{host}"' for host in finished.refused)
+        if result.refused:
+            hosts = ", ".join(f'"{host}"' for host in result.refused)
             return IndexAccessError(
                 installer,
                 self.attempted,
-                f"the index at {self.index.shown} sent it to {', '.join(finished.refused)}, which is none of its hosts",
+                f"the index at {self.index.shown} sent it to {', '.join(result.refused)}, which is none of its hosts",
                 report=report,
                 hints=[f"if it serves the index's files, write `hosts = [{hosts}]` under `[index]` in `sources.toml`"],
             )
@@ -142,7 +142,7 @@ class Task:
                 report=report,
                 hints=hints,
             )
-        ended = f"{installer} ended with {finished.code}" if finished.code >= 0 else f"{installer} was killed"
+        ended = f"{installer} ended with {result.code}" if result.code >= 0 else f"{installer} was killed"
         return InstallerError(installer, self.attempted, ended, report=report)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from paddock_sources.commands.command_runner import Finished
+from paddock_sources.commands.command_runner import CommandResult
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.installer import RESOLVE_SECONDS, Task
 
@@ -37,11 +37,11 @@ def files_of(names: Iterable[str], task: Task, *, installer: str) -> Mapping[str
     Raises:
         InstallerError: the index does not answer, or what it answers is not understood.
     """
-    finished = run_program(FILE_HASHES, {"names": list(names)}, task, timeout=RESOLVE_SECONDS)
-    if finished.code != 0:
-        raise task.failure(installer, finished)
+    result = run_program(FILE_HASHES, {"names": list(names)}, task, timeout=RESOLVE_SECONDS)
+    if result.code != 0:
+        raise task.failure(installer, result)
     try:
-        return _checked(json.loads(finished.stdout))
+        return _checked(json.loads(result.stdout))
     except (ValueError, RecursionError) as error:
         raise InstallerError(installer, task.attempted, "the index's list of files is not understood") from error
 
@@ -54,7 +54,7 @@ def run_program(
     timeout: float,
     total: int = 0,
     counts: Callable[[str], bool] = lambda line: False,
-) -> Finished:
+) -> CommandResult:
     """Run one of our programs where installers run, with the index in its order.
 
     Not with the interpreter's own packages, of which an installer may be one.

@@ -83,17 +83,17 @@ class Pip:
             *("--constraint", str(task.write("constraints.txt", pins(constraints)))),
             *("--requirement", str(task.write("requirements.in", lines))),
         ]
-        finished = task.run(argv, timeout=RESOLVE_SECONDS)
-        if finished.code != 0:
-            told = finished.stderr.decode("utf-8", "replace")
+        result = task.run(argv, timeout=RESOLVE_SECONDS)
+        if result.code != 0:
+            told = result.stderr.decode("utf-8", "replace")
             missing = _MISSING.search(told)
-            if finished.refused or _NOT_REACHED.search(told) or not (missing or _IMPOSSIBLE.search(told)):
-                raise task.failure(self.name, finished)
-            report = task.report(finished)
+            if result.refused or _NOT_REACHED.search(told) or not (missing or _IMPOSSIBLE.search(told)):
+                raise task.failure(self.name, result)
+            report = task.report(result)
             if missing is not None and (name := self._only_source(missing[1], task)):
                 raise NoWheelError(self.name, task.attempted, name, report=report)
             raise UnsolvableError(self.name, task.attempted, "no set of versions satisfies it", report=report)
-        chosen = [one for one in self._chosen(finished.stdout, task) if one[0] not in stubs]
+        chosen = [one for one in self._chosen(result.stdout, task) if one[0] not in stubs]
         files = files_of([name for name, _, _ in chosen], task, installer=self.name)
         return tuple(sorted(self._pinned(*one, files) for one in chosen))
 
@@ -105,9 +105,9 @@ class Pip:
             *("--target", str(site)),
             *("--requirement", str(task.write("locked.txt", (*found, *(one.requirement for one in locked))))),
         ]
-        finished = task.run(argv, timeout=INSTALL_SECONDS, total=len(locked))
-        if finished.code != 0:
-            raise task.failure(self.name, finished)
+        result = task.run(argv, timeout=INSTALL_SECONDS, total=len(locked))
+        if result.code != 0:
+            raise task.failure(self.name, result)
 
     def _command(self, task: Task) -> tuple[str, ...]:
         certificates = ("--cert", str(task.index.ca_file)) if task.index.ca_file else ()

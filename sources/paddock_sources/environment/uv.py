@@ -67,18 +67,18 @@ class Uv:
             *("--overrides", str(task.write("overrides.txt", (f"{name} ; {_NEVER}" for name in wanted.provided)))),
             str(task.write("requirements.in", wanted.requirements)),
         ]
-        finished = task.run(argv, timeout=RESOLVE_SECONDS)
-        if finished.code != 0:
-            told = finished.stderr.decode("utf-8", "replace")
+        result = task.run(argv, timeout=RESOLVE_SECONDS)
+        if result.code != 0:
+            told = result.stderr.decode("utf-8", "replace")
             missing = next((match[1] for pattern in _NO_WHEEL if (match := pattern.search(told))), None)
             if missing is not None:
-                raise NoWheelError(self.name, task.attempted, missing, report=task.report(finished))
-            if _UNSOLVABLE.search(told) and not finished.refused and not _NOT_ASKED.search(told):
+                raise NoWheelError(self.name, task.attempted, missing, report=task.report(result))
+            if _UNSOLVABLE.search(told) and not result.refused and not _NOT_ASKED.search(told):
                 raise UnsolvableError(
-                    self.name, task.attempted, "no set of versions satisfies it", report=task.report(finished)
+                    self.name, task.attempted, "no set of versions satisfies it", report=task.report(result)
                 )
-            raise task.failure(self.name, finished)
-        return tuple(sorted(self._pinned(finished.stdout.decode("utf-8", "replace"), task)))
+            raise task.failure(self.name, result)
+        return tuple(sorted(self._pinned(result.stdout.decode("utf-8", "replace"), task)))
 
     def install(self, locked: Sequence[LockedDistribution], wheels: Sequence[Path], site: Path, task: Task) -> None:
         found = (f"--find-links {folder.as_uri()}" for folder in wheels)
@@ -88,17 +88,17 @@ class Uv:
             *("--link-mode", "copy", "--target", str(site)),  # a hard link would be shared with what uv may write
             *("--requirements", str(task.write("locked.txt", (*found, *(one.requirement for one in locked))))),
         ]
-        finished = task.run(
+        result = task.run(
             argv,
             timeout=INSTALL_SECONDS,
             total=len(locked),
             counts=lambda line: line.lstrip().startswith(("+ ", "Downloaded ")),
         )
-        if finished.code != 0:
-            if _MODES_REFUSED.search(finished.stderr.decode("utf-8", "replace")):
+        if result.code != 0:
+            if _MODES_REFUSED.search(result.stderr.decode("utf-8", "replace")):
                 problem = "it may not change the modes of files here"
-                raise ModesRefusedError(self.name, task.attempted, problem, report=task.report(finished))
-            raise task.failure(self.name, finished)
+                raise ModesRefusedError(self.name, task.attempted, problem, report=task.report(result))
+            raise task.failure(self.name, result)
 
     def _pinned(self, output: str, task: Task) -> Iterator[LockedDistribution]:
         for line in output.replace("\\\n", " ").splitlines():

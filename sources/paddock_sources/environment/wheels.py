@@ -65,7 +65,7 @@ def fetched(locked: Sequence[LockedDistribution], task: Task, *, attempt: str) -
     wanted = [
         {"url": one.url, "path": str(path), "hashes": one.hashes} for one, path in zip(chosen, paths, strict=True)
     ]
-    finished = run_program(
+    result = run_program(
         FETCH_WHEELS,
         {"wheels": wanted, "max_members": MAX_FILES, "max_bytes": MAX_BYTES},
         task,
@@ -73,10 +73,10 @@ def fetched(locked: Sequence[LockedDistribution], task: Task, *, attempt: str) -
         total=len(wanted),
         counts=lambda line: line.startswith("fetched "),
     )
-    if finished.code != 0:
-        raise task.failure(attempt, finished)
+    if result.code != 0:
+        raise task.failure(attempt, result)
     try:
-        parsed = (_Contents.parse(json.loads(line)) for line in finished.stdout.splitlines())
+        parsed = (_Contents.parse(json.loads(line)) for line in result.stdout.splitlines())
         contents = dict(zip((path.name for path in paths), parsed, strict=True))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InstallerError(attempt, task.attempted, "the report about the wheels is not understood") from error

@@ -59,7 +59,7 @@ class Credentials:
         asked = f"protocol={scheme}\nhost={host}\npath={path}\n\n"
         try:
             with self.direct.open(CommandAccess("git credential", environ=self._environ())) as session:
-                finished = session.run(
+                result = session.run(
                     _COMMAND,
                     stdin=asked.encode("utf-8"),
                     timeout=self.seconds,
@@ -69,7 +69,7 @@ class Credentials:
             raise GitTimeoutError(remote.shown, "asking git's credential helpers", error.seconds) from error
         except CommandError:
             return None
-        return _basic(finished.stdout) if finished.code == 0 else None
+        return _basic(result.stdout) if result.code == 0 else None
 
     def _environ(self) -> dict[str, str]:
         """Return the user's environment without what binds git to one repository, and with every prompt off."""

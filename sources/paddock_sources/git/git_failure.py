@@ -14,8 +14,8 @@ from paddock_sources.commands.command_runner import (
     CommandError,
     CommandMissingError,
     CommandOutputError,
+    CommandResult,
     CommandTimeoutError,
-    Finished,
 )
 from paddock_sources.git.errors import (
     AuthRequiredError,
@@ -42,14 +42,14 @@ _NOISE = re.compile(r"^(?:warning: |From |remote: (?:Enumerating|Counting|Compre
 _NOT_ADVERTISED = re.compile(r"not our ref|does not allow request for unadvertised object|no such remote ref")
 
 
-def of_finished(remote: Remote, finished: Finished, *, ref: str = "", was_given: bool = False) -> FetchError:
+def of_finished(remote: Remote, result: CommandResult, *, ref: str = "", was_given: bool = False) -> FetchError:
     """Return the error that a git command ended with; `was_given` says that it had credentials."""
-    if finished.refused:
-        return HostRefusedError(remote.shown, finished.refused)
-    said = finished.stderr.decode("utf-8", errors="replace")
-    if finished.code == -_SIGNAL_OF_SIZE or f"signal {_SIGNAL_OF_SIZE}" in said or "File too large" in said:
+    if result.refused:
+        return HostRefusedError(remote.shown, result.refused)
+    said = result.stderr.decode("utf-8", errors="replace")
+    if result.code == -_SIGNAL_OF_SIZE or f"signal {_SIGNAL_OF_SIZE}" in said or "File too large" in said:
         return TooLargeError(remote.shown, "it is larger than a repository of modules may be")
-    if -finished.code in _CRASHES:
+    if -result.code in _CRASHES:
         return _damaged(_Failure(remote, said, ref, was_given))
     lines = lines_of(said)
     if lines == (_UNPACKER_GONE,):
@@ -57,7 +57,7 @@ def of_finished(remote: Remote, finished: Finished, *, ref: str = "", was_given:
     for patterns, error in _ERRORS:
         if any(re.search(pattern, said) for pattern in patterns):
             return error(_Failure(remote, said, ref, was_given))
-    lines = lines or (f"git ended with code {finished.code} and said nothing",)
+    lines = lines or (f"git ended with code {result.code} and said nothing",)
     hints = [f"`git ls-remote {remote.url}` tells whether git itself gets there"]
     return FetchError(remote.shown, "git could not do it", detail=lines, hints=hints)
 
@@ -75,9 +75,9 @@ def of_command(remote: Remote, error: CommandError, doing: str) -> FetchError:
             return FetchError(remote.shown, error.problem, hints=error.hints)
 
 
-def is_not_advertised(finished: Finished) -> bool:
+def is_not_advertised(result: CommandResult) -> bool:
     """Tell whether a server gives a commit only to those who name its branch or tag, or has no such commit."""
-    return _NOT_ADVERTISED.search(finished.stderr.decode("utf-8", errors="replace")) is not None
+    return _NOT_ADVERTISED.search(result.stderr.decode("utf-8", errors="replace")) is not None
 
 
 def lines_of(said: str) -> tuple[str, ...]:

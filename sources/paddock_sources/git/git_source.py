@@ -43,7 +43,7 @@ from paddock_sources.git.git_limits import GitLimits
 from paddock_sources.git.git_pin import GitPin
 from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
 from paddock_sources.git.remote import Remote
-from paddock_sources.progress import Progress, SilentProgress, Step
+from paddock_sources.progress import Progress, ProgressStep, SilentProgress
 from paddock_sources.ref_name import is_commit
 from paddock_sources.uri import GitUri
 
@@ -195,7 +195,7 @@ class GitSource:
             raise OfflineError(self.remote.shown, wanted)
         if self.remote.folder is not None and not self.remote.folder.is_dir():
             raise RepositoryNotFoundError(self.remote.shown, detail=["there is no such folder"])
-        self._progress.step(Step(self.remote.shown, "looking up"))
+        self._progress.step(ProgressStep(self.remote.shown, "looking up"))
         try:
             with self._kept.locked(self._limits.lock_seconds, self._progress) as folder:
                 return self._mending(do, folder)

@@ -30,7 +30,7 @@ from paddock_sources.git.remote import Remote
 from paddock_sources.git.repository import Commit, Repository
 from paddock_sources.git.sandboxed_git import SandboxedGit
 from paddock_sources.git.tree_listing import TooManyFilesError, TreeLine, TreeListingError
-from paddock_sources.progress import Phase, Progress, Step
+from paddock_sources.progress import Phase, Progress, ProgressStep
 from paddock_sources.ref_name import is_commit, is_like_commit
 
 _TOLD = re.compile(r"(Receiving objects|Resolving deltas): +[0-9]+% \(([0-9]{1,9})/([0-9]{1,9})\)")
@@ -216,4 +216,4 @@ class GitWork:
             self._step(_PHASES[told[1]], int(told[2]), int(told[3]), "objects")
 
     def _step(self, phase: Phase, done: int, total: int, unit: str) -> None:
-        self._progress.step(Step(self._remote.shown, phase, done, total, unit))
+        self._progress.step(ProgressStep(self._remote.shown, phase, done, total, unit))

@@ -90,7 +90,7 @@ class Repository:
             self._fetch(f"+{commit}:refs/paddock/{commit}")
         except FetchError as error:
             cause = error.__cause__
-            if isinstance(cause, GitFailedError) and git_failure.is_not_advertised(cause.finished):
+            if isinstance(cause, GitFailedError) and git_failure.is_not_advertised(cause.result):
                 return False
             raise
         return True
@@ -201,7 +201,7 @@ class Repository:
         try:
             yield
         except GitFailedError as error:
-            raise git_failure.of_finished(self._remote, error.finished, ref=ref, was_given=self._was_given) from error
+            raise git_failure.of_finished(self._remote, error.result, ref=ref, was_given=self._was_given) from error
         except CommandError as error:
             raise git_failure.of_command(self._remote, error, doing) from error
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, Self, cast
 
-from paddock_sources.commands.command_runner import CommandSession, Finished
+from paddock_sources.commands.command_runner import CommandResult, CommandSession
 
 
 @contextmanager
@@ -47,9 +47,9 @@ class TakesBytes(Protocol):
 class GitFailedError(GitCommandError):
     """Raised when git ended with an error; `finished` is all that it said."""
 
-    def __init__(self, command: Sequence[str], finished: Finished) -> None:
-        super().__init__(list(command), finished.code, finished.stderr, finished.stdout)
-        self.finished = finished
+    def __init__(self, command: Sequence[str], result: CommandResult) -> None:
+        super().__init__(list(command), result.code, result.stderr, result.stdout)
+        self.result = result
 
 
 class SandboxedGit(Git):
@@ -83,7 +83,7 @@ class SandboxedGit(Git):
             CommandError: it could not be run, or was ended.
         """
         argv = ["git", f"--git-dir={self.folder}", *(str(argument) for argument in command[1:])]
-        finished = self._session.run(
+        result = self._session.run(
             argv,
             stdin=b"" if istream is None else istream,
             on_stdout=output_stream.write if output_stream is not None else None,
@@ -91,12 +91,12 @@ class SandboxedGit(Git):
             timeout=self._seconds if kill_after_timeout is None else kill_after_timeout,
             max_stdout_bytes=_MAX_STDOUT_BYTES if output_stream is None else _UNBOUNDED,
         )
-        if finished.code != 0 and with_exceptions:
-            raise GitFailedError(argv, finished)
-        stdout = finished.stdout.removesuffix(b"\n") if strip_newline_in_stdout else finished.stdout
+        if result.code != 0 and with_exceptions:
+            raise GitFailedError(argv, result)
+        stdout = result.stdout.removesuffix(b"\n") if strip_newline_in_stdout else result.stdout
         printed = stdout.decode("utf-8", errors="surrogateescape") if stdout_as_string else stdout
         if with_extended_output:
-            return finished.code, printed, finished.stderr.decode("utf-8", errors="replace")
+            return result.code, printed, result.stderr.decode("utf-8", errors="replace")
         return printed
 
     def configured(self, *settings: str) -> Self:

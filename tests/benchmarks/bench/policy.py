@@ -12,8 +12,8 @@ from typing import Final
 from bench.row import Row, Target
 from bench.sampling import Effort
 from paddock.plan.model import EntryPlace, ModuleEntry
-from paddock.policy.decision import Asked, Trust
-from paddock.policy.evaluate import Situation, evaluate
+from paddock.policy.decision import GrantRequest, Trust
+from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
 from paddock.policy.owner import Owner
@@ -62,10 +62,10 @@ def _measure_policy(rounds: int) -> list[Row]:
         for name in ("src", "docs", "out"):
             (working_dir / name).mkdir()
         owner = Owner.current(os.environ)
-        situation = Situation(Policy((file,)), Trust(True), working_dir, owner, {"API_KEY": "k"})
+        situation = EvaluationContext(Policy((file,)), Trust(True), working_dir, owner, {"API_KEY": "k"})
         taken = []
         for _ in range(rounds):
             before = time.perf_counter_ns()
-            evaluate([Asked(entry, _SOURCE)], situation)
+            evaluate([GrantRequest(entry, _SOURCE)], situation)
             taken.append((time.perf_counter_ns() - before) / 1e6)
     return [Row("evaluate a profile", "ms", median(taken), target=Target(1.0))]

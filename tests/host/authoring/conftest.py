@@ -16,10 +16,10 @@ from host.authoring.installed_wheels import TEST_RUNNERS, offer
 from integration.command_line import reachable_level
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
-from paddock.authoring.provided import Means
+from paddock.authoring.provided import FetchOptions
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests, run_own_tests
-from paddock.authoring.trial import Conditions
-from paddock.authoring.trial_context import Booth
+from paddock.authoring.trial import TrialConditions
+from paddock.authoring.trial_context import TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
 from paddock_sdk.validation.result import ValidationResult
@@ -56,23 +56,26 @@ class Trials:
     async def validate(self, path: Path, kind: Kind | None = None, **limits: str) -> ValidationResult:
         """Validate a module."""
         folder = ModuleFolder.at(path)
-        return await _bounded(validate(await self._booth(limits), folder, folder.kind(kind)))
+        return await _bounded(validate(await self._trial_context(limits), folder, folder.kind(kind)))
 
     async def test(self, path: Path, *args: str, **limits: str) -> SuiteOutcome:
         """Run a module's own tests."""
-        return await _bounded(run_own_tests(await self._booth(limits), ModuleFolder.at(path), args))
+        return await _bounded(run_own_tests(await self._trial_context(limits), ModuleFolder.at(path), args))
 
     async def behave(self, path: Path) -> SuiteOutcome:
         """Run the tests of a module's kind."""
         folder = ModuleFolder.at(path)
-        return await _bounded(run_behavior_tests(await self._booth({}), folder, folder.kind()))
+        return await _bounded(run_behavior_tests(await self._trial_context({}), folder, folder.kind()))
 
-    async def _booth(self, limits: dict[str, str]) -> Booth:
+    async def _trial_context(self, limits: dict[str, str]) -> TrialContext:
         environ = dict(os.environ)
         self.printed.clear()
-        conditions = Conditions(environ, reachable_level(), lambda line: self.printed.append(line.text))  # type: ignore[arg-type]
-        return Booth(
-            await Authorizer.at_work(self.folder, environ, None), Means(environ, self.offline), conditions, limits
+        conditions = TrialConditions(environ, reachable_level(), lambda line: self.printed.append(line.text))  # type: ignore[arg-type]
+        return TrialContext(
+            await Authorizer.at_work(self.folder, environ, None),
+            FetchOptions(environ, self.offline),
+            conditions,
+            limits,
         )
 
 

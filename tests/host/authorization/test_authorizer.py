@@ -164,7 +164,9 @@ async def test_whoever_is_asked_and_accepts_is_asked_once(scene: Scene) -> None:
     authorized = await scene.clear(scene.plan(_ASKING), consent=person)
     assert _tool(authorized).net == ("example.org",)
     assert authorized.accepts_weaker and authorized.trust.rule is not None
-    assert authorized.trust.rule.place.file == str(scene.config / "grants.toml") and authorized.trust.rule.place.line
+    assert (
+        authorized.trust.rule.location.file == str(scene.config / "grants.toml") and authorized.trust.rule.location.line
+    )
     (review,) = person.seen
     assert review.digest == scene.accepted()[0].digest
     again = await scene.clear(scene.plan(_ASKING), consent=person)

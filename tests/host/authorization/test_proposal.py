@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from paddock.authorization.suggestions.advice import Advice, advice_of
-from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.advice import ManifestAdvice, advice_of
+from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.proposal import has_no_say, propose
 from paddock.authorization.suggestions.service_address import parse_address
 from paddock.authorization.suggestions.vendors import vendor_of
@@ -40,11 +40,11 @@ def proposed(
     folder: Path = Path("/"),
     environ: Mapping[str, str] | None = None,
     secrets: tuple[str, ...] = (),
-    advice: Advice | None = None,
+    advice: ManifestAdvice | None = None,
 ) -> Needs:
     entry = ModuleEntry.read({"module": module, "config": dict(config or {})}, EntryPlace(kind, "x[0]", Path("/")))
     environ = environ or {}
-    known = Circumstances(folder, owner(), environ, {*secrets, *environ})
+    known = ProposalContext(folder, owner(), environ, {*secrets, *environ})
     return propose(entry, advice, known)
 
 
@@ -159,7 +159,7 @@ def test_the_words_name_the_folder_itself_and_warn_of_ones_home(folder: Path) ->
     (line,) = proposed("tool", "tool-filesystem", folder=folder).lines
     assert line == f"reads and writes the working directory, {folder}"
     entry = ModuleEntry.read({"module": "tool-bash"}, EntryPlace("tool", "tools[0]", Path("/")))
-    (line,) = propose(entry, None, Circumstances(folder, owner(folder), {}, ())).lines
+    (line,) = propose(entry, None, ProposalContext(folder, owner(folder), {}, ())).lines
     assert "all of your home folder" in line
 
 
@@ -310,7 +310,7 @@ def test_no_secret_is_looked_at_for_a_proposal() -> None:
             return name == "OPENAI_API_KEY"
 
     entry = ModuleEntry.read({"module": OPENAI}, EntryPlace("provider", "providers[0]", Path("/")))
-    needs = propose(entry, None, Circumstances(Path("/"), owner(), {}, Names()))
+    needs = propose(entry, None, ProposalContext(Path("/"), owner(), {}, Names()))
     assert written(needs) == key_at("OPENAI_API_KEY", "api.openai.com:443")
 
 
@@ -360,7 +360,7 @@ def test_an_address_is_read_as_clients_read_it(text: str, destination: str | Non
 # -- what a module says of itself
 
 
-def advised(root: Path, text: str, *, shipped: bool = False) -> Advice | None:
+def advised(root: Path, text: str, *, shipped: bool = False) -> ManifestAdvice | None:
     resolution = module_at(root)
     (root / "pyproject.toml").write_text(text)
     return advice_of(replace(resolution, source="builtin:tool-x") if shipped else resolution)
@@ -393,7 +393,7 @@ def test_of_what_a_module_asks_for_itself_only_the_harmless_is_proposed(folder: 
 
 def test_what_is_known_of_its_like_goes_before_what_a_module_says_of_itself(folder: Path, tmp_path: Path) -> None:
     advice = advised(tmp_path / "module", "[tool.paddock]\npermissions = 'shell'\n")
-    assert advice == Advice(Permissions(preset="shell"))
+    assert advice == ManifestAdvice(Permissions(preset="shell"))
     assert written(proposed("tool", "tool-filesystem", folder=folder, advice=advice)) == "workspace"
 
 
@@ -477,7 +477,7 @@ def test_a_shipped_provider_is_proposed_the_address_it_is_configured_for(
     config: dict[str, Any], secrets: dict[str, str], expected: object
 ) -> None:
     asked = key_at("OPENAI_API_KEY", "api.openai.com:443")
-    advice = Advice(Permissions.model_validate(asked), is_shipped=True)
+    advice = ManifestAdvice(Permissions.model_validate(asked), is_shipped=True)
     assert written(proposed("provider", OPENAI, config, advice=advice, environ=secrets)) == expected
 
 
@@ -485,14 +485,14 @@ def test_a_shipped_provider_is_proposed_the_address_it_is_configured_for(
 
 
 def test_public_is_proposed_where_a_shipped_manifest_asks_for_it() -> None:
-    advice = Advice(Permissions.model_validate({"net": ["public"]}), is_shipped=True)
+    advice = ManifestAdvice(Permissions.model_validate({"net": ["public"]}), is_shipped=True)
     needs = proposed("tool", "tool-web", {"search_url": "http://127.0.0.1:8888/search"}, advice=advice)
     assert written(needs) == {"net": ["public", "127.0.0.1:8888"]}
     assert "ANY public host" in needs.lines[0]
 
 
 def test_every_public_host_is_not_proposed_for_a_strangers_module() -> None:
-    advice = Advice(Permissions.model_validate({"net": ["public"]}))
+    advice = ManifestAdvice(Permissions.model_validate({"net": ["public"]}))
     needs = proposed("tool", "tool-web", advice=advice)
     assert written(needs) == NOTHING
     assert "net public, which its own manifest asks for" in needs.lacks

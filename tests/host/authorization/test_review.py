@@ -16,14 +16,14 @@ from paddock.errors import PolicyRefusedError
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
-from paddock.policy.decision import Asked, Trust
-from paddock.policy.evaluate import Situation, evaluate
+from paddock.policy.decision import GrantRequest, Trust
+from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.accepted_plans import AcceptedGrant
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import Given
+from paddock.policy.grant_request import OperatorGrant
 from paddock.policy.owner import Owner
-from paddock.policy.rule import Place, Rule
+from paddock.policy.rule import Location, Rule
 from paddock_sources import Resolution
 
 HEAD = "session: {orchestrator: loop-basic, context: context-simple}\n"
@@ -60,18 +60,19 @@ class Scene:
         return Owner(os.geteuid(), Path("/home/nobody-in-particular"), lambda uid, gid: False)
 
     @property
-    def situation(self) -> Situation:
-        return Situation(self.policy, Trust(False), self.folder, self.owner, self.environ)
+    def context(self) -> EvaluationContext:
+        return EvaluationContext(self.policy, Trust(False), self.folder, self.owner, self.environ)
 
-    def asked(self, plan: MountPlan, given: Mapping[str, Sequence[Given]] | None = None) -> list[Asked]:
+    def asked(self, plan: MountPlan, given: Mapping[str, Sequence[OperatorGrant]] | None = None) -> list[GrantRequest]:
         return [
-            Asked(entry, f"/code/{entry.module}", tuple((given or {}).get(entry.path, ()))) for entry in plan.entries()
+            GrantRequest(entry, f"/code/{entry.module}", tuple((given or {}).get(entry.path, ())))
+            for entry in plan.entries()
         ]
 
-    def review(self, text: str, given: Mapping[str, Sequence[Given]] | None = None) -> PlanReview:
+    def review(self, text: str, given: Mapping[str, Sequence[OperatorGrant]] | None = None) -> PlanReview:
         plan = self.plan(text)
         resolutions = {entry.path: self.resolution(entry.module) for entry in plan.entries()}
-        return review_plan(plan, self.asked(plan, given), resolutions, self.situation, self.environ)
+        return review_plan(plan, self.asked(plan, given), resolutions, self.context, self.environ)
 
     def resolution(self, module: str) -> Resolution:
         code = self.root / "code" / module
@@ -199,7 +200,7 @@ def test_what_is_told_to_take_trust_is_what_is_refused_without(scene: Scene) -> 
     review = scene.review(text)
     for asked in scene.asked(scene.plan(text)):
         try:
-            evaluate([asked], scene.situation)
+            evaluate([asked], scene.context)
             refused = 0
         except PolicyRefusedError as error:
             refused = len(error.refusals)
@@ -246,14 +247,14 @@ def test_what_is_proposed_can_be_started_once_it_is_accepted(scene: Scene) -> No
     ]
     by_place = {one.place: one for one in review.grants}
     given = {place: (_given(one),) for place, one in by_place.items()}
-    accepted = replace(scene.situation, trust=Trust(True))
+    accepted = replace(scene.context, trust=Trust(True))
     decisions = evaluate(scene.asked(scene.plan(text), given), accepted)
     assert decisions[2].entry.permissions.net == ("api.openai.com:443",)
     assert decisions[3].entry.permissions.run == ("*",)
 
 
-def _given(grant: AcceptedGrant) -> Given:
-    return Given(grant.permissions, Rule(Place("the review"), "accepted"))
+def _given(grant: AcceptedGrant) -> OperatorGrant:
+    return OperatorGrant(grant.permissions, Rule(Location("the review"), "accepted"))
 
 
 @pytest.mark.parametrize("permissions", ["isolated", "{}", "{read: [logs]}"])
@@ -264,13 +265,13 @@ def test_a_module_whose_entry_says_what_it_has_is_proposed_nothing(scene: Scene,
 
 
 def test_a_module_that_the_operator_gave_something_is_proposed_nothing(scene: Scene) -> None:
-    given = Given(Permissions(preset="workspace-read"), Rule(Place("the command line"), "--grant"))
+    given = OperatorGrant(Permissions(preset="workspace-read"), Rule(Location("the command line"), "--grant"))
     review = scene.review("tools: [{module: tool-bash}]", {"tools[0]": (given,)})
     assert not review.has_proposals
 
 
 def test_what_the_operator_gave_is_told_apart_from_what_the_plan_grants(scene: Scene) -> None:
-    given = Given(Permissions(read=(".",), run=("git",)), Rule(Place("the command line"), "--grant"))
+    given = OperatorGrant(Permissions(read=(".",), run=("git",)), Rule(Location("the command line"), "--grant"))
     review = scene.review("tools: [{module: tool-x, permissions: {run: [git]}}]", {"tools[0]": (given,)})
     found = module(review, "tool-x")
     assert found.granted == ("runs git",)
@@ -310,7 +311,7 @@ def test_what_the_machine_cannot_give_is_not_proposed(scene: Scene) -> None:
 def test_a_plan_that_is_no_file_is_told_as_one_of_the_application(scene: Scene) -> None:
     plan = load_plan({"session": {"orchestrator": "loop-basic", "context": "context-simple"}}, environ={})
     resolutions = {entry.path: scene.resolution(entry.module) for entry in plan.entries()}
-    assert review_plan(plan, scene.asked(plan), resolutions, scene.situation, {}).plan == "of this application"
+    assert review_plan(plan, scene.asked(plan), resolutions, scene.context, {}).plan == "of this application"
 
 
 def test_advice_of_a_modules_own_manifest_is_taken_where_nothing_is_known_of_its_like(scene: Scene) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from paddock.cli import selftest_command
 from paddock.cli.selftest_command import run_selftest
-from paddock.selftest import CATALOGUE, Campaign, Result, Trial
-from paddock.selftest.control import Control
+from paddock.selftest import CATALOGUE, AttackRunner, Result, Trial
+from paddock.selftest.control import OutsideResult
 from paddock.selftest.outcome import Outcome, Verdict
 
 
@@ -15,16 +15,16 @@ from paddock.selftest.outcome import Outcome, Verdict
 def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     """What is told at a width of 80 of a campaign in which each attack with a known limit leaks by it."""
 
-    async def run(campaign: Campaign) -> Result:
+    async def run(runner: AttackRunner) -> Result:
         trials = []
         for attack in CATALOGUE:
             limit = attack.known.get("landlock")
             outcome = Outcome(Verdict.LEAKS, limit) if limit else Outcome(Verdict.REFUSED, "EACCES")
-            trials.append(Trial(attack, Control("worked"), {"landlock": outcome}))
+            trials.append(Trial(attack, OutsideResult("worked"), {"landlock": outcome}))
         return Result(tuple(trials), ("landlock",))
 
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(selftest_command.Campaign, "run", run)
+    monkeypatch.setattr(selftest_command.AttackRunner, "run", run)
     assert run_selftest((), (), as_json=False) == 0
     return capsys.readouterr().out
 

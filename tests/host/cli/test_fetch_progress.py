@@ -14,7 +14,7 @@ import pytest
 
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen
-from paddock_sources.progress import Progress, Step
+from paddock_sources.progress import Progress, ProgressStep
 from person import Clock, Person
 
 _HOSTILE = "git+https://host/\x1b[2J\u202erepo"
@@ -66,14 +66,14 @@ def of(subject: str) -> str:
 
 def test_elsewhere_a_phase_is_a_line_as_it_begins_and_one_as_it_ends(elsewhere: Elsewhere) -> None:
     with elsewhere.progress as progress:
-        progress.step(Step(of("a"), "fetching"))
+        progress.step(ProgressStep(of("a"), "fetching"))
         assert elsewhere.lines() == ["fetching git+https://host/a"]
         elsewhere.clock.now += 3.21
-        progress.step(Step(of("a"), "fetching", 1000, 1000, "objects"))
+        progress.step(ProgressStep(of("a"), "fetching", 1000, 1000, "objects"))
         assert len(elsewhere.lines()) == 1
-        progress.step(Step(of("a"), "unpacking", 0, 70, "files"))
+        progress.step(ProgressStep(of("a"), "unpacking", 0, 70, "files"))
         elsewhere.clock.now += 0.5
-        progress.step(Step(of("a"), "unpacking", 70, 70, "files"))
+        progress.step(ProgressStep(of("a"), "unpacking", 70, 70, "files"))
         progress.finished(of("a"))
     assert elsewhere.lines() == [
         "fetching git+https://host/a",
@@ -87,15 +87,15 @@ def test_elsewhere_however_many_steps_there_are_two_lines_a_phase(elsewhere: Els
     with elsewhere.progress as progress:
         for done in range(10_000):
             elsewhere.clock.now += 1
-            progress.step(Step(of("a"), "fetching", done, 10_000, "objects"))
+            progress.step(ProgressStep(of("a"), "fetching", done, 10_000, "objects"))
     assert len(elsewhere.lines()) == 2
 
 
 def test_elsewhere_two_that_are_at_different_phases_of_one_thing_do_not_take_turns(elsewhere: Elsewhere) -> None:
     with elsewhere.progress as progress:
         for done in range(100):
-            progress.step(Step(of("a"), "fetching", done))
-            progress.step(Step(of("a"), "unpacking", done))
+            progress.step(ProgressStep(of("a"), "fetching", done))
+            progress.step(ProgressStep(of("a"), "unpacking", done))
         progress.finished(of("a"))
     assert [line.partition(" took")[0] for line in elsewhere.lines()] == [
         *["fetching git+https://host/a"] * 2,
@@ -105,14 +105,14 @@ def test_elsewhere_two_that_are_at_different_phases_of_one_thing_do_not_take_tur
 
 def test_elsewhere_something_done_again_is_told_again(elsewhere: Elsewhere) -> None:
     for _ in range(2):
-        elsewhere.progress.step(Step(of("a"), "fetching"))
+        elsewhere.progress.step(ProgressStep(of("a"), "fetching"))
         elsewhere.progress.finished(of("a"))
     assert elsewhere.lines() == ["fetching git+https://host/a", "fetching git+https://host/a took 0.0 s"] * 2
 
 
 def test_elsewhere_what_is_under_way_when_it_is_left_ends_then(elsewhere: Elsewhere) -> None:
     with pytest.raises(RuntimeError), elsewhere.progress as progress:
-        progress.step(Step(of("a"), "installing", 3, 0, "packages"))
+        progress.step(ProgressStep(of("a"), "installing", 3, 0, "packages"))
         raise RuntimeError
     assert elsewhere.lines()[1:] == ["installing git+https://host/a took 0.0 s: 3 packages"]
 
@@ -120,7 +120,7 @@ def test_elsewhere_what_is_under_way_when_it_is_left_ends_then(elsewhere: Elsewh
 def test_what_comes_after_it_was_left_is_shown_to_nobody(elsewhere: Elsewhere) -> None:
     with elsewhere.progress as progress:
         pass
-    progress.step(Step(of("a"), "fetching"))
+    progress.step(ProgressStep(of("a"), "fetching"))
     progress.finished(of("a"))
     assert elsewhere.lines() == []
 
@@ -132,8 +132,8 @@ def test_the_end_of_what_nobody_began_is_nothing(elsewhere: Elsewhere) -> None:
 
 def test_what_a_stranger_wrote_does_nothing_and_secrets_are_hidden(elsewhere: Elsewhere) -> None:
     elsewhere.screen.mask = lambda text: text.replace("t0ken", "***")
-    elsewhere.progress.step(Step(f"{_HOSTILE}?t0ken", "fetching", 1, 0, "\x1b[2Jthings"))
-    elsewhere.progress.step(Step("git+https://me:hunter2@host/x", "fetching"))
+    elsewhere.progress.step(ProgressStep(f"{_HOSTILE}?t0ken", "fetching", 1, 0, "\x1b[2Jthings"))
+    elsewhere.progress.step(ProgressStep("git+https://me:hunter2@host/x", "fetching"))
     elsewhere.progress.finished(f"{_HOSTILE}?t0ken")
     assert elsewhere.lines() == [
         f"fetching {_CLEAN}?***",
@@ -148,7 +148,7 @@ def test_a_stream_that_nobody_reads_any_more_is_no_error() -> None:
             raise BrokenPipeError
 
     with FetchProgress(Screen(Closed())) as progress:
-        progress.step(Step("a", "fetching"))
+        progress.step(ProgressStep("a", "fetching"))
 
 
 def test_it_is_what_sources_tell_of_their_work(elsewhere: Elsewhere) -> None:
@@ -166,10 +166,10 @@ async def test_on_a_terminal_each_has_a_row_and_nothing_is_left_of_it(person: Pe
     screen = Screen(person.output)
     screen.note("before")
     with FetchProgress(screen, clock=person.clock) as progress:
-        progress.step(Step(of("a"), "fetching", 250, 1000, "objects"))
+        progress.step(ProgressStep(of("a"), "fetching", 250, 1000, "objects"))
         await until_shown(person, "before", _BAR)
-        progress.step(Step(of("repository"), "resolving dependencies"))
-        progress.step(Step(of("b"), "installing", 3, 0, "packages"))
+        progress.step(ProgressStep(of("repository"), "resolving dependencies"))
+        progress.step(ProgressStep(of("b"), "installing", 3, 0, "packages"))
         rows = ("before", _BAR.replace(" [", "   ["), "resolving dependencies host/repository")
         await until_shown(person, *rows, "installing host/b 3 packages")
         progress.finished(of("b"))
@@ -180,13 +180,13 @@ async def test_on_a_terminal_each_has_a_row_and_nothing_is_left_of_it(person: Pe
 
 async def test_a_bar_is_drawn_again_as_its_phase_changes_and_otherwise_now_and_then(person: Person) -> None:
     with FetchProgress(Screen(person.output), clock=person.clock) as progress:
-        progress.step(Step(of("a"), "fetching", 0, 1000, "objects"))
-        progress.step(Step(of("a"), "fetching", 250, 1000, "objects"))
+        progress.step(ProgressStep(of("a"), "fetching", 0, 1000, "objects"))
+        progress.step(ProgressStep(of("a"), "fetching", 250, 1000, "objects"))
         await until_shown(person, "fetching host/a [----------] 0 of 1000 objects")
         person.clock.now += 1
-        progress.step(Step(of("a"), "fetching", 250, 1000, "objects"))
+        progress.step(ProgressStep(of("a"), "fetching", 250, 1000, "objects"))
         await until_shown(person, _BAR)
-        progress.step(Step(of("a"), "unpacking", 0, 3, "files"))
+        progress.step(ProgressStep(of("a"), "unpacking", 0, 3, "files"))
         await until_shown(person, "unpacking host/a [----------] 0 of 3 files")
 
 
@@ -206,14 +206,14 @@ async def test_a_bar_is_as_full_as_it_says_and_never_fuller(
     person: Person, done: int, total: int, measure: str
 ) -> None:
     with FetchProgress(Screen(person.output), clock=person.clock) as progress:
-        progress.step(Step(of("a"), "fetching", done, total, "objects"))
+        progress.step(ProgressStep(of("a"), "fetching", done, total, "objects"))
         await until_shown(person, f"fetching host/a{measure}")
 
 
 async def test_of_many_things_the_first_have_rows_and_the_rest_a_number(person: Person) -> None:
     with FetchProgress(Screen(person.output), clock=person.clock) as progress:
         for number in range(20):
-            progress.step(Step(of(str(number)), "looking up"))
+            progress.step(ProgressStep(of(str(number)), "looking up"))
         await until_shown(person, *(f"looking up host/{number}" for number in range(6)), "and 14 more")
 
 
@@ -221,8 +221,8 @@ async def test_of_many_things_the_first_have_rows_and_the_rest_a_number(person: 
 async def test_however_narrow_a_terminal_is_a_bar_has_one_row(columns: int) -> None:
     with contextlib.closing(Person(columns, 24)) as person:
         with FetchProgress(Screen(person.output), clock=person.clock) as progress:
-            progress.step(Step(of("x" * 200), "resolving dependencies", 1, 2, "packages"))
-            progress.step(Step(of("界" * 200), "fetching", 1, 2, "objects"))
+            progress.step(ProgressStep(of("x" * 200), "resolving dependencies", 1, 2, "packages"))
+            progress.step(ProgressStep(of("界" * 200), "fetching", 1, 2, "objects"))
             with anyio.fail_after(60):
                 while len(shown(person)) != 2:
                     await anyio.sleep(0.002)
@@ -235,7 +235,7 @@ async def test_on_a_terminal_of_few_rows_nothing_scrolls_away() -> None:
         screen.note("before")
         with FetchProgress(screen, clock=person.clock) as progress:
             for number in range(20):
-                progress.step(Step(of(str(number)), "looking up"))
+                progress.step(ProgressStep(of(str(number)), "looking up"))
             await until_shown(person, "before", "looking up host/0", "looking up host/1")
         await until_shown(person, "before")
         assert [row for row in person.all_rows() if row] == ["before"]
@@ -244,7 +244,7 @@ async def test_on_a_terminal_of_few_rows_nothing_scrolls_away() -> None:
 async def test_lines_are_written_above_the_bars(person: Person) -> None:
     screen = Screen(person.output)
     with FetchProgress(screen, clock=person.clock) as progress:
-        progress.step(Step(of("a"), "fetching", 250, 1000, "objects"))
+        progress.step(ProgressStep(of("a"), "fetching", 250, 1000, "objects"))
         await until_shown(person, _BAR)
         screen.warning("something")
         screen.module_line("tool-x", "said")
@@ -255,14 +255,14 @@ async def test_lines_are_written_above_the_bars(person: Person) -> None:
 async def test_nothing_is_drawn_while_a_question_stands_and_bars_come_back_after_it(person: Person) -> None:
     screen = Screen(person.output)
     with FetchProgress(screen, clock=person.clock) as progress:
-        progress.step(Step(of("a"), "fetching", 0, 1000, "objects"))
+        progress.step(ProgressStep(of("a"), "fetching", 0, 1000, "objects"))
         await until_shown(person, "fetching host/a [----------] 0 of 1000 objects")
         with screen.question() as drawing:
             person.rows()
             before = person.seen
             person.clock.now += 1
-            progress.step(Step(of("a"), "fetching", 250, 1000, "objects"))
-            progress.step(Step(of("b"), "fetching"))
+            progress.step(ProgressStep(of("a"), "fetching", 250, 1000, "objects"))
+            progress.step(ProgressStep(of("b"), "fetching"))
             progress.finished(of("b"))
             await anyio.sleep(0.2)  # longer than it takes what moves to be drawn
             assert person.rows() is not None and person.seen == before
@@ -273,7 +273,7 @@ async def test_nothing_is_drawn_while_a_question_stands_and_bars_come_back_after
 async def test_what_ends_while_a_question_stands_does_not_come_back(person: Person) -> None:
     screen = Screen(person.output)
     with FetchProgress(screen, clock=person.clock) as progress:
-        progress.step(Step(of("a"), "fetching"))
+        progress.step(ProgressStep(of("a"), "fetching"))
         await until_shown(person, "fetching host/a")
         with screen.question() as drawing:
             progress.finished(of("a"))
@@ -288,7 +288,7 @@ async def test_bars_go_before_what_else_is_waited_for(person: Person) -> None:
     screen.show_status("starting the modules")
     await until_shown(person, "starting the modules")
     with FetchProgress(screen, clock=person.clock) as progress:
-        progress.step(Step(of("a"), "fetching"))
+        progress.step(ProgressStep(of("a"), "fetching"))
         await until_shown(person, "fetching host/a")
         screen.show_status("starting the modules")
         screen.hide_status()
@@ -304,7 +304,7 @@ async def test_what_a_stranger_wrote_does_nothing_to_a_terminal(person: Person) 
     screen = Screen(person.output)
     screen.mask = lambda text: text.replace("t0ken", "***")
     with FetchProgress(screen, clock=person.clock) as progress:
-        progress.step(Step(f"{_HOSTILE}?t0ken\n[bold]yes", "fetching", 1, 0, "\r\x1b[2Jthings"))
+        progress.step(ProgressStep(f"{_HOSTILE}?t0ken\n[bold]yes", "fetching", 1, 0, "\r\x1b[2Jthings"))
         await until_shown(person, f"fetching {_CLEAN.partition('://')[2]}?***\\n[bold]yes 1 \\r\\x1b[2Jthings")
 
 
@@ -312,7 +312,7 @@ async def test_data_goes_where_it_is_meant_to_while_bars_are_shown(
     person: Person, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FetchProgress(Screen(person.output), clock=person.clock) as progress:
-        progress.step(Step(of("a"), "fetching", 250, 1000, "objects"))
+        progress.step(ProgressStep(of("a"), "fetching", 250, 1000, "objects"))
         await until_shown(person, _BAR)
         print("data")
         sys.stderr.write("told\n")
@@ -328,7 +328,9 @@ async def test_many_threads_tell_of_their_work_at_once(person: Person) -> None:
     def work(progress: FetchProgress, number: int) -> None:
         try:
             for done in range(50):
-                progress.step(Step(of(str(number)), "fetching" if done < 25 else "unpacking", done, 50, "objects"))
+                progress.step(
+                    ProgressStep(of(str(number)), "fetching" if done < 25 else "unpacking", done, 50, "objects")
+                )
                 if done % 10 == 0:
                     screen.note(f"{number} is at {done}")
             progress.finished(of(str(number)))

@@ -19,7 +19,7 @@ from paddock.module_sources.sourced_modules import name_of
 from paddock_sources import FolderUri, GitUri, PackageUri, Resolution, SourceError, SourceUri
 from paddock_sources.lock.lock_file import LockedDependency, LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
-from paddock_sources.provisioner import PinKind, Pinned
+from paddock_sources.provisioner import PinKind, PinnedSource
 
 
 def commit_of(name: str) -> str:
@@ -69,14 +69,14 @@ class TwinProvider:
 
     # -- what commands use -----------------------------------------------------------------
 
-    def look(self, uri: SourceUri) -> Pinned:
+    def look(self, uri: SourceUri) -> PinnedSource:
         match uri:
             case GitUri():
                 kind, version = self._ref(uri)
-                return Pinned(uri.ref, cast(PinKind, kind), commit_of(version.name))
+                return PinnedSource(uri.ref, cast(PinKind, kind), commit_of(version.name))
         return self.pin(uri)
 
-    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> Pinned:
+    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> PinnedSource:
         match uri:
             case GitUri():
                 kind, version = self._ref(uri)
@@ -84,10 +84,10 @@ class TwinProvider:
                 if version.name in self.impostors and not allow_impostor:
                     raise SourceError(f"no branch leads to {version.name}", hints=["`--allow-impostor`"])
                 is_outside = uri.url.startswith("ssh:")
-                return Pinned(uri.ref, cast(PinKind, kind), commit_of(version.name), version.made, is_outside)
+                return PinnedSource(uri.ref, cast(PinKind, kind), commit_of(version.name), version.made, is_outside)
             case PackageUri():
-                return Pinned(uri.version, "version" if uri.version else "installed", uri.version or "9.9")
-        return Pinned("", "folder", "")
+                return PinnedSource(uri.version, "version" if uri.version else "installed", uri.version or "9.9")
+        return PinnedSource("", "folder", "")
 
     def needs_lock(self, uri: SourceUri) -> bool:
         match uri:
@@ -100,7 +100,7 @@ class TwinProvider:
     def lock(
         self,
         uri: SourceUri,
-        pinned: Pinned | None = None,
+        pinned: PinnedSource | None = None,
         *,
         previous: LockedModule | None = None,
         allow_impostor: bool = False,

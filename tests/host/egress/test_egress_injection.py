@@ -619,7 +619,7 @@ def test_keys_are_for_their_own_destination() -> None:
 
 
 def test_a_key_whose_encoded_form_has_a_line_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.egress.injection.spellings", lambda value: iter((value, f"{value}\r")))
+    monkeypatch.setattr("paddock.egress.injection.encoded_forms", lambda value: iter((value, f"{value}\r")))
     with pytest.raises(InjectionError, match="a line end in one of its encoded forms"):
         injection()
 

@@ -18,7 +18,7 @@ import yaml
 
 from paddock.errors import Denial
 from paddock.isolation.denials.attempt import Attempt, AttemptJudge, AttemptKind
-from paddock.isolation.denials.explain import Subject
+from paddock.isolation.denials.explain import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.plan.permissions import Permissions, permissions_line
 from paddock.policy.authority import Authority
@@ -55,7 +55,7 @@ class Scene:
         )
         programs = (_SH,) if permissions.get("run") == ["sh"] else tuple(permissions.get("run", ()))
         scratch = str(self.root / "scratch") if level == "landlock" else "/scratch"
-        subject = Subject(
+        subject = ExplainedModule(
             entry=one,
             profile=SandboxProfile(level, mounts, programs, scratch=scratch),
             working_dir=self.work,
@@ -397,7 +397,7 @@ def test_a_line_keeps_what_the_module_has_and_shows_no_value_of_a_variable(scene
 
 def test_a_line_for_a_preset_says_all_of_it(scene: Scene) -> None:
     one = entry(permissions="workspace-read")
-    subject = Subject(
+    subject = ExplainedModule(
         entry=one,
         profile=SandboxProfile("ns", (Mount(str(scene.work), str(scene.work)),), scratch="/scratch"),
         working_dir=scene.work,

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from paddock.isolation.compile import confine
-from paddock.isolation.denials.explain import FAMILIES, Explanation, Family, Subject, explain
+from paddock.isolation.denials.explain import FAMILIES, ExplainedModule, Explanation, Family, explain
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.plan.model import ModuleEntry
@@ -61,7 +61,7 @@ class Scene:
             installation=(),
         )
 
-    def subject(self, permissions: object = None, level: IsolationLevel = "ns", **keys: Any) -> Subject:
+    def subject(self, permissions: object = None, level: IsolationLevel = "ns", **keys: Any) -> ExplainedModule:
         one = entry(permissions=permissions, **keys)
         confinement = confine(
             one,
@@ -75,7 +75,7 @@ class Scene:
             modules=[self.inner_code],
             kept=[self.work / "plan.yaml"],
         )
-        return Subject(
+        return ExplainedModule(
             entry=one,
             profile=confinement.profile,
             working_dir=self.work,
@@ -91,7 +91,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def would_be(subject: Subject, told: Explanation) -> Permissions:
+def would_be(subject: ExplainedModule, told: Explanation) -> Permissions:
     """Return the permissions with the line that was told in the entry: as a person would do it."""
     assert bool(told.in_place_of) == (subject.entry.permissions != Permissions())
     permissions = Permissions.model_validate(yaml.safe_load(told.grant)["permissions"])

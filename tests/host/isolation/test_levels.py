@@ -15,7 +15,7 @@ from paddock.errors import (
 )
 from paddock.isolation.levels import choose_level, guarantees_missing
 from paddock.policy.floor import Floor
-from paddock.policy.rule import Place, Rule
+from paddock.policy.rule import Location, Rule
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 from ..policy.entries import entry
@@ -135,7 +135,7 @@ def test_who_has_no_plan_is_not_told_to_trust_it() -> None:
     assert "`--isolation landlock` accepts" in shown and "--trust-plan" not in shown
 
 
-MINIMUM = Floor.at("bwrap", Rule(Place("/etc/paddock/policy.toml", 3), "minimum_isolation = bwrap"))
+MINIMUM = Floor.at("bwrap", Rule(Location("/etc/paddock/policy.toml", 3), "minimum_isolation = bwrap"))
 
 
 @pytest.mark.parametrize(
@@ -161,5 +161,5 @@ def test_where_only_less_than_a_policys_minimum_is_there_nobody_is_told_to_accep
 
 
 def test_a_floor_that_a_policy_lowered_is_chosen_without_leave() -> None:
-    floor = Floor.at("landlock", Rule(Place("policy.toml", 1), "minimum_isolation = landlock"))
+    floor = Floor.at("landlock", Rule(Location("policy.toml", 1), "minimum_isolation = landlock"))
     assert choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=False, floor=floor) == "landlock"

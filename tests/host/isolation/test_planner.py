@@ -17,8 +17,8 @@ from paddock.isolation.machine import Machine
 from paddock.isolation.network import Networks
 from paddock.isolation.planner import SandboxPlanner, SessionPaths, failure_of
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
-from paddock.policy.decision import Asked, Trust
-from paddock.policy.evaluate import Situation, evaluate
+from paddock.policy.decision import GrantRequest, Trust
+from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
 from paddock.policy.owner import Owner
@@ -113,8 +113,8 @@ class Scene:
     ) -> Authorization:
         """Return what clears these modules; nothing they ask for is refused for want of an accepted plan."""
         owner = Owner.current(self.place.environ)
-        situation = Situation(policy, Trust(True), self.place.working_dir, owner, secrets)
-        decisions = evaluate([Asked(entry, code.source) for entry, code in modules], situation)
+        situation = EvaluationContext(policy, Trust(True), self.place.working_dir, owner, secrets)
+        decisions = evaluate([GrantRequest(entry, code.source) for entry, code in modules], situation)
         authorized = tuple(map(AuthorizedModule, decisions, (code for _, code in modules)))
         return Authorization(authorized, Trust(accepted), secrets, accepts_weaker=accepted)
 

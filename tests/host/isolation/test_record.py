@@ -17,7 +17,7 @@ from paddock.isolation import record as session_record
 from paddock.isolation.compile import Confinement
 from paddock.isolation.record import DamagedRecordError, ModuleRecord, SessionRecord, SessionRecords
 from paddock.policy.limits import ResourceLimits
-from paddock.policy.rule import Consulted, Place, Rule
+from paddock.policy.rule import ConsultedRule, Location, Rule
 from paddock_sandbox.profile import Mount, SandboxProfile
 
 
@@ -27,7 +27,7 @@ def module(tmp_path: Path, **permissions: Any) -> ModuleRecord:
     profile = SandboxProfile("ns", (Mount("/a", "/a", True), Mount("/usr", "/usr", mappable=True)), ("/usr/bin/git",))
     confinement = Confinement(profile, tmp_path, protected=(Path("/a/.git/hooks"),))
     written = entry(permissions=permissions)
-    rules = [Consulted(Rule(Place("/etc/paddock/policy.toml", 3), 'match = "*"'), "granted")]
+    rules = [ConsultedRule(Rule(Location("/etc/paddock/policy.toml", 3), 'match = "*"'), "granted")]
     return ModuleRecord.of(written, resolution, confinement, ResourceLimits.of(written), rules)
 
 

@@ -17,7 +17,7 @@ from paddock.errors import PlanError, render
 from paddock.plan.formats.document import read_document
 from paddock.plan.load import load_plan
 from paddock.plan.problems import path_text
-from paddock.plan.source_map import Place, Positions
+from paddock.plan.source_map import Location, Positions
 
 YAML = """\
 # a plan
@@ -133,7 +133,7 @@ def test_a_place_is_found_on_its_line(tmp_path: Path, name: str, text: str, path
     (tmp_path / name).write_text(text)
     positions = read_document(tmp_path / name).positions
     assert positions.line_of(path) == line
-    assert positions.place_of(path) == Place(str(tmp_path / name), line)
+    assert positions.place_of(path) == Location(str(tmp_path / name), line)
 
 
 NAMES = st.sampled_from(["module", "a", "b-c", "1", "a key", "b.c", 'q"]', "[0]", "ü", "x=y", "#no", "'", "\\", ""])
@@ -179,8 +179,8 @@ def test_whatever_is_written_each_key_is_found_where_it_stands(
 
 
 def test_what_is_no_file_has_no_lines() -> None:
-    assert Positions("the plan").place_of("tools[0]") == Place("the plan", None)
-    assert (Place("p.yaml", 3).text, Place("p.yaml").text) == ("p.yaml:3", "p.yaml")
+    assert Positions("the plan").place_of("tools[0]") == Location("the plan", None)
+    assert (Location("p.yaml", 3).text, Location("p.yaml").text) == ("p.yaml:3", "p.yaml")
 
 
 def test_a_key_that_goes_on_for_long_costs_nothing_for_each_thing_below_it(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_plan_knows_its_lines_and_its_digest(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text("session: {orchestrator: loop-basic,\n  context: context-simple}\n")
     plan = load_plan(path, environ={})
-    assert plan.place_of("session.context") == Place(str(path), 2)
+    assert plan.place_of("session.context") == Location(str(path), 2)
     assert plan.digest.startswith("sha256:") and plan.digest == load_plan(path, environ={}).digest
 
 

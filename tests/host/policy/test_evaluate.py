@@ -13,20 +13,20 @@ from paddock.errors import GrantError, PlanError, PolicyRefusedError, render
 from paddock.isolation.enforcement import require_enforced
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
-from paddock.policy.decision import Asked, Decision, Trust
-from paddock.policy.evaluate import Situation, evaluate, refuse_sources
+from paddock.policy.decision import Decision, GrantRequest, Trust
+from paddock.policy.evaluate import EvaluationContext, evaluate, refuse_sources
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import Given
+from paddock.policy.grant_request import OperatorGrant
 from paddock.policy.grants import Grants
 from paddock.policy.limits import ResourceLimits
-from paddock.policy.rule import Place, Rule
+from paddock.policy.rule import Location, Rule
 from paddock_sandbox.profile import IsolationLevel
 
 from .entries import entry, owner
 
 REPOSITORY = "git+https://github.com/org/repo@0123456789012345678901234567890123456789"
-FLAG = Rule(Place("command line"), "--grant tool-x=…")
+FLAG = Rule(Location("command line"), "--grant tool-x=…")
 
 
 @pytest.fixture
@@ -50,8 +50,10 @@ def policy(*texts: str) -> Policy:
     return Policy(tuple(PolicyFile.parse(text, name) for text, name in zip(texts, names, strict=False)))
 
 
-def situation(work: Path, *texts: str, accepted: bool = True, secrets: Mapping[str, str] | None = None) -> Situation:
-    return Situation(policy(*texts), Trust(accepted), work, owner(work.parent), secrets or {})
+def situation(
+    work: Path, *texts: str, accepted: bool = True, secrets: Mapping[str, str] | None = None
+) -> EvaluationContext:
+    return EvaluationContext(policy(*texts), Trust(accepted), work, owner(work.parent), secrets or {})
 
 
 def decide(
@@ -65,7 +67,7 @@ def decide(
     **keys: object,
 ) -> Decision:
     permissions = Permissions.model_validate(Permissions.written(given))
-    asked = Asked(entry(**keys), source, (Given(permissions, FLAG),) if given else (), named)
+    asked = GrantRequest(entry(**keys), source, (OperatorGrant(permissions, FLAG),) if given else (), named)
     (decision,) = evaluate([asked], situation(work, *texts, accepted=accepted, secrets=secrets))
     return decision
 
@@ -121,12 +123,12 @@ def test_every_rule_that_was_looked_at_is_kept_with_its_line(tmp_path: Path, wor
         + capped("net = ['a.example', 'b.example']", "git+https://github.com/*")
         + "[[module]]\nmatch = '/srv/*'\n"
     )
-    where = Situation(
-        policy(text), Trust(True, Rule(Place("grants.toml", 3), "accepted")), work, owner(), {}, loaded.positions
+    where = EvaluationContext(
+        policy(text), Trust(True, Rule(Location("grants.toml", 3), "accepted")), work, owner(), {}, loaded.positions
     )
-    (decision,) = evaluate([Asked(loaded.tools[0], REPOSITORY)], where)
+    (decision,) = evaluate([GrantRequest(loaded.tools[0], REPOSITORY)], where)
     consulted = {
-        (one.rule.place.file.rpartition("/")[2], one.rule.place.line, one.rule.text): one.outcome
+        (one.rule.location.file.rpartition("/")[2], one.rule.location.line, one.rule.text): one.outcome
         for one in decision.consulted
     }
     match = '[[module]] match = "git+https://github.com/*"'
@@ -546,9 +548,9 @@ def test_a_plan_that_nobody_accepted_stays_in_its_folder(work: Path, keys: dict[
 
 
 def test_a_plan_that_was_changed_since_is_refused_with_the_line_of_its_acceptance(work: Path) -> None:
-    rule = Rule(Place("/home/x/grants.toml", 7), "another version of this plan was accepted")
-    where = Situation(policy(), Trust(False, rule), work, owner(), {})
-    asked = Asked(entry(permissions={"net": ["a.example"]}), REPOSITORY)
+    rule = Rule(Location("/home/x/grants.toml", 7), "another version of this plan was accepted")
+    where = EvaluationContext(policy(), Trust(False, rule), work, owner(), {})
+    asked = GrantRequest(entry(permissions={"net": ["a.example"]}), REPOSITORY)
     ((_, _, file, line),) = refused(lambda: evaluate([asked], where))
     assert (file, line) == ("/home/x/grants.toml", 7)
 
@@ -651,9 +653,9 @@ def test_everything_wrong_with_every_entry_is_told_at_once_with_its_line(tmp_pat
     )
     loaded = load_plan(plan, environ={})
     text = "minimum_isolation = 'ns'\nmax_limits = {tasks_max = 8}\n" + capped("net = ['a.example']")
-    where = Situation(policy(text), Trust(True), work, owner(), {}, loaded.positions)
+    where = EvaluationContext(policy(text), Trust(True), work, owner(), {}, loaded.positions)
     with pytest.raises(PolicyRefusedError) as caught:
-        evaluate([Asked(one, REPOSITORY) for one in loaded.tools], where)
+        evaluate([GrantRequest(one, REPOSITORY) for one in loaded.tools], where)
     error = caught.value
     assert [(one.path, one.line, one.rule_line) for one in error.refusals] == [
         ("tools[0].permissions.net[1]", 8, 6),
@@ -685,7 +687,7 @@ def test_a_path_that_cannot_be_followed_is_told_where_a_rule_asks_for_it(work: P
 @pytest.mark.parametrize(("text", "accepted"), [(capped("read = ['.']"), True), ("", False)])
 def test_a_path_that_leads_elsewhere_by_the_time_it_is_shown_is_refused(work: Path, text: str, accepted: bool) -> None:
     one = entry(permissions={"read": ["src"]})
-    (decision,) = evaluate([Asked(one, REPOSITORY)], situation(work, text, accepted=accepted))
+    (decision,) = evaluate([GrantRequest(one, REPOSITORY)], situation(work, text, accepted=accepted))
 
     def look() -> Grants:
         return Grants.of(decision.entry, work, owner(), lambda path: None)
@@ -699,7 +701,7 @@ def test_a_path_that_leads_elsewhere_by_the_time_it_is_shown_is_refused(work: Pa
 
 def test_a_program_whose_interpreter_lies_elsewhere_by_then_is_refused(work: Path) -> None:
     one = entry(permissions={"run": ["src/tool"]})
-    (decision,) = evaluate([Asked(one, REPOSITORY)], situation(work, accepted=False))
+    (decision,) = evaluate([GrantRequest(one, REPOSITORY)], situation(work, accepted=False))
     (work / "src/tool").write_text(f"#!{work.parent}/secret/tool\n")
     shown = Grants.of(decision.entry, work, owner(), lambda path: None)
     ((path, message, *_),) = refused(lambda: decision.check_paths(shown))
@@ -737,13 +739,13 @@ def test_an_environment_shows_its_python_as_rules_let_it(
 
 
 def test_a_path_that_the_operator_gave_may_lead_anywhere(work: Path) -> None:
-    one = Asked(entry(), REPOSITORY, (Given(Permissions(read=("~/secret",)), FLAG),))
+    one = GrantRequest(entry(), REPOSITORY, (OperatorGrant(Permissions(read=("~/secret",)), FLAG),))
     (decision,) = evaluate([one], situation(work, accepted=False))
     decision.check_paths(Grants.of(decision.entry, work, owner(work.parent), lambda path: None))
 
 
 def test_a_refusal_is_told_of_a_call_in_the_words_of_its_options(work: Path) -> None:
-    one = Asked(entry(path="", permissions={"net": ["a.example"]}), REPOSITORY)
+    one = GrantRequest(entry(path="", permissions={"net": ["a.example"]}), REPOSITORY)
     with pytest.raises(PolicyRefusedError) as caught:
         evaluate([one], situation(work, capped("net = []")))
     caught.value.retell("the call", lambda path: f"--allow-{path.split('.')[1].partition('[')[0]}")

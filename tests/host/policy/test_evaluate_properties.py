@@ -15,14 +15,14 @@ from paddock.isolation.levels import choose_level
 from paddock.plan.net_rule import Destination, NetRule
 from paddock.plan.permissions import Permissions, grants_of, preset_grants
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.decision import Asked, Decision, Trust
-from paddock.policy.evaluate import Situation, evaluate
+from paddock.policy.decision import Decision, GrantRequest, Trust
+from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import Given
+from paddock.policy.grant_request import OperatorGrant
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.path_walk import GrantedPath
-from paddock.policy.rule import Place, Rule
+from paddock.policy.rule import Location, Rule
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 from .entries import entry, owner
@@ -119,7 +119,7 @@ def rules(match: str, caps: Any) -> str:
     return f"[[module]]\nmatch = {toml(match)}\ngrants = {toml(caps)}"
 
 
-def result(asked: Asked, where: Situation) -> Decision | None:
+def result(asked: GrantRequest, where: EvaluationContext) -> Decision | None:
     try:
         (decision,) = evaluate([asked], where)
     except (PolicyRefusedError, PlanError):
@@ -127,10 +127,10 @@ def result(asked: Asked, where: Situation) -> Decision | None:
     return decision
 
 
-def given_by_flag(written: Any) -> tuple[Given, ...]:
+def given_by_flag(written: Any) -> tuple[OperatorGrant, ...]:
     if not written:
         return ()
-    return (Given(Permissions.model_validate(Permissions.written(written)), Rule(Place("flag"), "--grant")),)
+    return (OperatorGrant(Permissions.model_validate(Permissions.written(written)), Rule(Location("flag"), "--grant")),)
 
 
 @pytest.mark.parametrize("family", GRANTED)
@@ -140,10 +140,10 @@ def test_what_is_granted_is_never_above_any_cap(work: Path, family: str, data: s
     families = {family, NEIGHBOURS.get(family, family)}
     grants = some_of(GRANTED, families) | named_by(families)
     caps = data.draw(st.lists(st.tuples(MATCHES, some_of(CAPPED, families) | named_by(families)), max_size=2))
-    asked = Asked(entry(permissions=data.draw(grants)), SOURCE, given_by_flag(data.draw(st.none() | grants)))
+    asked = GrantRequest(entry(permissions=data.draw(grants)), SOURCE, given_by_flag(data.draw(st.none() | grants)))
     accepted = data.draw(st.booleans())
     policy = Policy(tuple(PolicyFile.parse(rules(*one), f"{index}.toml") for index, one in enumerate(caps)))
-    where = Situation(policy, Trust(accepted), work, owner(work.parent), {"KEY": "k", "OTHER": "o"})
+    where = EvaluationContext(policy, Trust(accepted), work, owner(work.parent), {"KEY": "k", "OTHER": "o"})
     decision = result(asked, where)
     if decision is None:
         return
@@ -155,7 +155,7 @@ def test_what_is_granted_is_never_above_any_cap(work: Path, family: str, data: s
         check_untrusted(effective, asked, work)
 
 
-def check_untrusted(effective: Permissions, asked: Asked, work: Path) -> None:
+def check_untrusted(effective: Permissions, asked: GrantRequest, work: Path) -> None:
     beyond = grants_of(asked.given[0].permissions) if asked.given else Permissions()
     assert set(effective.net) <= set(beyond.net) and set(effective.secrets) <= set(beyond.secrets)
     assert {name for name in effective.env if "=" not in name} <= set(beyond.env)
@@ -185,8 +185,8 @@ def test_limits_and_levels_are_never_beyond_any_rule(
 ) -> None:
     texts = [f"minimum_isolation = '{one}'" for one in minimums if one] + [f"max_limits = {toml(one)}" for one in caps]
     policy = Policy(tuple(PolicyFile.parse(text, f"{index}.toml") for index, text in enumerate(texts)))
-    one = Asked(entry(permissions=permissions, isolation=isolation, limits=limits), SOURCE, (), named)
-    decision = result(one, Situation(policy, Trust(accepted), work, owner(work.parent), {}))
+    one = GrantRequest(entry(permissions=permissions, isolation=isolation, limits=limits), SOURCE, (), named)
+    decision = result(one, EvaluationContext(policy, Trust(accepted), work, owner(work.parent), {}))
     if decision is None:
         return
     for file in policy.files:

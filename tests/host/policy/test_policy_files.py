@@ -82,13 +82,13 @@ def test_a_table_caps_the_families_that_it_names_and_no_other() -> None:
 def test_a_rule_is_told_with_its_line() -> None:
     file = PolicyFile.parse(FULL, "/etc/p.toml")
     assert file.rule("minimum_isolation", "bwrap").describe() == "/etc/p.toml:1: minimum_isolation = bwrap"
-    assert file.rule("max_limits.runtime_max", "5 min").place.line == 8
+    assert file.rule("max_limits.runtime_max", "5 min").location.line == 8
     rule = file.rule_of_cap(file.modules[0], "net")
-    assert (rule.place.line, rule.text) == (
+    assert (rule.location.line, rule.text) == (
         18,
         '[[module]] match = "git+https://github.com/org/*", grants.net = ["api.example.org:443", "*.example.net"]',
     )
-    assert file.rule_of_cap(file.modules[1], "net").place.line == 28
+    assert file.rule_of_cap(file.modules[1], "net").location.line == 28
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from paddock.errors import PolicyRefusedError, render
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
-from paddock.policy.decision import Asked
-from paddock.policy.evaluate import Situation, evaluate
+from paddock.policy.decision import GrantRequest
+from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.accepted_plans import AcceptedGrant
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
@@ -43,9 +43,10 @@ def plan_at(path: Path, text: str = PLAN) -> MountPlan:
 
 def decide(plan: MountPlan, acceptance: Acceptance, folder: Path) -> list[Permissions]:
     asked = [
-        Asked(entry, f"/code/{entry.module}", acceptance.given(entry, f"/code/{entry.module}")) for entry in plan.tools
+        GrantRequest(entry, f"/code/{entry.module}", acceptance.given(entry, f"/code/{entry.module}"))
+        for entry in plan.tools
     ]
-    situation = Situation(Policy(()), acceptance.trust, folder, owner(), {}, plan.positions)
+    situation = EvaluationContext(Policy(()), acceptance.trust, folder, owner(), {}, plan.positions)
     return [decision.entry.permissions for decision in evaluate(asked, situation)]
 
 
@@ -55,14 +56,14 @@ def test_an_accepted_plan_has_what_it_says_and_what_was_given_with_it(file: Gran
     acceptance = Acceptance.of(plan, file)
     assert acceptance.trust.accepted and acceptance.accepted is not None
     rule = acceptance.trust.rule
-    assert rule is not None and rule.place.file == str(file.path)
+    assert rule is not None and rule.location.file == str(file.path)
     assert f"sha256 {plan.digest[7:19]}" in rule.text
     first, second = decide(plan, acceptance, tmp_path)
     assert first.net == ("example.org",)
     assert second.run == ("*",) and second.write == (".",)
     (given,) = acceptance.given(plan.tools[1], "/code/tool-y")
     lines = file.path.read_text().splitlines()
-    assert given.rule.place.line is not None and "tool-y" in lines[given.rule.place.line - 1]
+    assert given.rule.location.line is not None and "tool-y" in lines[given.rule.location.line - 1]
 
 
 def test_a_plan_that_nobody_accepted_is_not(file: GrantsFile, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from paddock.isolation.commands.command_runner import CommandChannel, WorkerGoneError
 from paddock_sdk.worker.command_frames import CODE, COUNT, MAX_DATA_BYTES, FrameKind, frame
 from paddock_sources.commands.command_output import CommandOutput
-from paddock_sources.commands.command_runner import CommandError, CommandOutputError, CommandTimeoutError, Finished
+from paddock_sources.commands.command_runner import CommandError, CommandOutputError, CommandResult, CommandTimeoutError
 
 _ENDED = frame(FrameKind.ENDED, CODE.pack(0))
 
@@ -39,7 +39,7 @@ def worker(behave: Callable[[socket.socket], None]) -> Iterator[CommandChannel]:
         thread.join(10)
 
 
-def run(channel: CommandChannel, timeout: float = 10) -> Finished:
+def run(channel: CommandChannel, timeout: float = 10) -> CommandResult:
     return channel.run(["git"], b"", CommandOutput("git", None, None, 1 << 20), timeout)
 
 

@@ -470,13 +470,13 @@ async def test_folders_of_modules_are_searched_before_giving_up(
     write_module: WriteModule, coordinator: MockCoordinator, tmp_path: Path, layout: str
 ) -> None:
     write_module("tool-greet").rename(tmp_path / "project")
-    shelf = tmp_path / "shelf"
-    shelf.mkdir()
+    store_context = tmp_path / "shelf"
+    store_context.mkdir()
     if layout == ".":
-        (tmp_path / "project" / "amplifier_module_tool_greet").rename(shelf / "amplifier_module_tool_greet")
+        (tmp_path / "project" / "amplifier_module_tool_greet").rename(store_context / "amplifier_module_tool_greet")
     else:
-        (tmp_path / "project").rename(shelf / layout)
-    loader = ModuleLoader(search_paths=[str(shelf)])
+        (tmp_path / "project").rename(store_context / layout)
+    loader = ModuleLoader(search_paths=[str(store_context)])
     await (await loader.load("tool-greet"))(coordinator)
     assert await answer(coordinator) == "hello, you"
 
@@ -546,15 +546,15 @@ async def test_discovery_lists_what_is_installed_and_what_lies_in_folders_withou
 ) -> None:
     _install(tmp_path / "site", "greeting", "[amplifier.modules]\nprovider-greeting = never_imported:mount\n")
     monkeypatch.syspath_prepend(tmp_path / "site")
-    shelf = tmp_path / "shelf"
-    write_module("hooks-fine", "raise SystemExit", at=shelf)
-    write_module("loop-bare", at=shelf)
-    (shelf / "amplifier-module-loop-bare" / "pyproject.toml").unlink()
-    (shelf / "amplifier_module_tool_flat").mkdir()
-    (shelf / "amplifier_module_tool_flat" / "__init__.py").touch()
-    (shelf / "amplifier-module-empty").mkdir()
-    (shelf / "something-else").mkdir()
-    found = {info.id: info for info in await ModuleLoader(search_paths=[shelf]).discover()}
+    store_context = tmp_path / "shelf"
+    write_module("hooks-fine", "raise SystemExit", at=store_context)
+    write_module("loop-bare", at=store_context)
+    (store_context / "amplifier-module-loop-bare" / "pyproject.toml").unlink()
+    (store_context / "amplifier_module_tool_flat").mkdir()
+    (store_context / "amplifier_module_tool_flat" / "__init__.py").touch()
+    (store_context / "amplifier-module-empty").mkdir()
+    (store_context / "something-else").mkdir()
+    found = {info.id: info for info in await ModuleLoader(search_paths=[store_context]).discover()}
     assert {name: (info.version, info.type, info.mount_point, info.description) for name, info in found.items()} == {
         "provider-greeting": ("1.0", "provider", "providers", "Greets."),
         "hooks-fine": ("1.5", "hook", "hooks", "Does it."),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from paddock_sources.cache import CacheBusyError, CacheError, CacheFolderError, ReadOnlyCacheError, SourceCache
-from paddock_sources.progress import Step
+from paddock_sources.progress import ProgressStep
 from sources.cache.other_hosts import digest_of, write_tree
 
 NOBODY = 65534
@@ -225,7 +225,7 @@ def test_a_wait_that_lasts_is_told_of(folder: Path) -> None:
     is_told = threading.Event()
 
     class Listener:
-        def step(self, step: Step) -> None:
+        def step(self, step: ProgressStep) -> None:
             told.append(f"{step.phase} {step.subject}")
             is_told.set()
 
@@ -247,7 +247,7 @@ def test_a_wait_that_lasts_is_told_of(folder: Path) -> None:
 
 def test_a_short_wait_is_told_to_nobody(folder: Path) -> None:
     class Listener:
-        def step(self, step: Step) -> None:
+        def step(self, step: ProgressStep) -> None:
             raise AssertionError(step)
 
         def finished(self, subject: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources.cache import Bucket, Freed, SourceCache
+from paddock_sources.cache import Bucket, PruneResult, SourceCache
 from sources.cache.other_hosts import digest_of, write_tree
 
 KEY = "sha256:" + "b" * 64
@@ -80,7 +80,12 @@ def test_all_there_is_is_listed(folder: Path, clock: Clock) -> None:
 
 def test_of_a_cache_that_is_not_there_there_is_nothing(folder: Path) -> None:
     cache = SourceCache(folder)
-    assert (cache.list(), cache.verify(), cache.prune(0), cache.clean()) == ((), (), Freed(0, 0), Freed(0, 0))
+    assert (cache.list(), cache.verify(), cache.prune(0), cache.clean()) == (
+        (),
+        (),
+        PruneResult(0, 0),
+        PruneResult(0, 0),
+    )
     assert set(cache.size().values()) == {0}
     assert not folder.exists()
 
@@ -89,7 +94,7 @@ def test_cleaning_takes_all_away_and_says_what_it_was(folder: Path) -> None:
     cache = SourceCache(folder)
     fill(cache)
     size = sum(item.bytes for item in cache.list())
-    assert cache.clean() == Freed(5, size)
+    assert cache.clean() == PruneResult(5, size)
     assert cache.list() == ()
     assert set(cache.size().values()) == {0}
     assert cache.repositories.commit(URL, COMMIT) is None
@@ -100,7 +105,7 @@ def test_what_was_not_used_for_long_is_pruned(folder: Path, clock: Clock) -> Non
     cache = SourceCache(folder, clock=clock)
     fill(cache)
     clock.now += 29 * DAY
-    assert cache.prune(30 * DAY) == Freed(0, 0)
+    assert cache.prune(30 * DAY) == PruneResult(0, 0)
     cache.trees.add_tree(write_tree(2))
     cache.close()
     clock.now += 2 * DAY
@@ -162,7 +167,7 @@ def test_a_clock_that_goes_backwards_breaks_nothing(folder: Path, clock: Clock) 
     clock.now -= 1000 * DAY
     assert cache.trees.get(digest_of(1)) is not None  # which notes the time that it is now
     cache.close()
-    assert cache.prune(30 * DAY) == Freed(0, 0)  # what comes from the future was used just now
+    assert cache.prune(30 * DAY) == PruneResult(0, 0)  # what comes from the future was used just now
     assert all(item.used_at is None or item.used_at <= clock.now for item in cache.list())
     clock.now += 31 * DAY
     assert [name for name in names(cache) if name == digest_of(1)]

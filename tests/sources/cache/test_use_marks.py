@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from paddock_sources.cache.in_use_locks import UseMarks, opened_to_use
+from paddock_sources.cache.in_use_locks import InUseLocks, opened_to_use
 
 _PATIENCE = 60.0  # seconds; hit only by a hang
 _A_MOMENT = 0.2  # far longer than it takes to close a file
@@ -32,9 +32,9 @@ def marker(tmp_path: Path) -> Path:
     ids=["kept anew", "dropped", "closed"],
 )
 def test_a_marker_that_one_thread_reads_is_closed_by_another_only_afterwards(
-    marker: Path, act: Callable[[UseMarks, Path], None]
+    marker: Path, act: Callable[[InUseLocks, Path], None]
 ) -> None:
-    marks = UseMarks()
+    marks = InUseLocks()
     other = Thread(target=act, args=(marks, marker))
     with marks.held(os.fspath(marker)) as descriptor:
         assert descriptor is not None
@@ -49,7 +49,7 @@ def test_a_marker_that_one_thread_reads_is_closed_by_another_only_afterwards(
 
 
 def test_a_marker_that_is_not_there_is_not_held(tmp_path: Path) -> None:
-    marks = UseMarks()
+    marks = InUseLocks()
     assert not marks.hold(os.fspath(tmp_path / "none"))
     with marks.held(os.fspath(tmp_path / "none")) as descriptor:
         assert descriptor is None

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from paddock_sources.cache import DiskFullError, SourceCache
-from paddock_sources.commands.command_runner import CommandAccess, Finished
+from paddock_sources.commands.command_runner import CommandAccess, CommandResult
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, Requirements
 from paddock_sources.environment.builder import find_installer, install, resolve
@@ -28,7 +28,7 @@ from paddock_sources.environment.installer import Task
 from paddock_sources.environment.locked import installed
 from paddock_sources.environment.pip import Pip
 from paddock_sources.environment.uv import Uv
-from paddock_sources.progress import Progress, SilentProgress, Step
+from paddock_sources.progress import Progress, ProgressStep, SilentProgress
 from sources.index_server import IndexServer, wheel
 
 
@@ -275,7 +275,7 @@ def test_a_host_that_is_none_of_the_index_s_is_named_with_what_to_do(bench: Benc
         task = Task(
             "x", "installing", "m", bench.index, bench.python, folder, folder, folder, session, SilentProgress()
         )
-        error = task.failure("uv", Finished(1, b"", b"failed to fetch", ("files.example.org:443",)))
+        error = task.failure("uv", CommandResult(1, b"", b"failed to fetch", ("files.example.org:443",)))
     assert "files.example.org:443" in error.summary
     assert 'hosts = ["files.example.org:443"]' in error.hints[0]
 
@@ -286,7 +286,7 @@ def test_a_full_disk_is_told_as_that(bench: Bench) -> None:
         task = Task(
             "x", "installing", "m", bench.index, bench.python, folder, folder, folder, session, SilentProgress()
         )
-        error = task.failure("uv", Finished(2, b"", b"error: No space left on device (os error 28)"))
+        error = task.failure("uv", CommandResult(2, b"", b"error: No space left on device (os error 28)"))
     assert isinstance(error, DiskFullError)
 
 
@@ -300,7 +300,7 @@ def test_of_two_that_install_the_same_at_once_both_have_it_whole(fresh: Bench, s
 
 
 def test_what_is_done_is_told(fresh: Bench, server: IndexServer) -> None:
-    steps: list[Step] = []
+    steps: list[ProgressStep] = []
     finished: list[str] = []
     fresh.progress = SimpleNamespace(step=steps.append, finished=finished.append)
     fresh.install(*fresh.resolve("leaf"))

@@ -18,7 +18,7 @@ from typing import Any
 
 from paddock_sources import SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandAccess, CommandRunner, CommandSession, Finished
+from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.lock.lock_file import normalised_source
 from paddock_sources.progress import SilentProgress
@@ -48,7 +48,7 @@ class _DoomedSession:
         self._session = session
         self._reached = reached
 
-    def run(self, argv: Sequence[str], **options: Any) -> Finished:
+    def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
         what = next(
             (word for word in argv if word in _VERBS), Path(argv[-1]).stem
         )  # of git or uv, or a program of ours

@@ -9,8 +9,8 @@ from paddock_sources.commands.command_runner import (
     CommandError,
     CommandMissingError,
     CommandOutputError,
+    CommandResult,
     CommandTimeoutError,
-    Finished,
 )
 from paddock_sources.git import errors
 from paddock_sources.git.git_failure import is_not_advertised, of_command, of_finished
@@ -72,35 +72,39 @@ def remote(text: str = "git+https://host.example/o/r") -> Remote:
     ],
 )  # fmt: skip
 def test_what_git_said_becomes_an_error_that_helps(said: str, error: type[errors.FetchError], told: str) -> None:
-    raised = of_finished(remote(), Finished(128, b"", said.encode()), ref="v9")
+    raised = of_finished(remote(), CommandResult(128, b"", said.encode()), ref="v9")
     assert type(raised) is error
     assert "https://host.example/o/r" in raised.summary and told in raised.summary
     assert raised.hints or raised.detail
 
 
 def test_hosts_that_were_refused_come_before_what_git_made_of_it() -> None:
-    finished = Finished(128, b"", b"fatal: Could not resolve host", ("elsewhere.example:443",))
+    finished = CommandResult(128, b"", b"fatal: Could not resolve host", ("elsewhere.example:443",))
     raised = of_finished(remote(), finished)
     assert isinstance(raised, errors.HostRefusedError)
     assert raised.hosts == ("elsewhere.example:443",)
 
 
 def test_credentials_that_were_not_accepted_are_told_apart() -> None:
-    finished = Finished(128, b"", b"fatal: Authentication failed")
+    finished = CommandResult(128, b"", b"fatal: Authentication failed")
     given = of_finished(remote(), finished, was_given=True)
     assert isinstance(given, errors.AuthRequiredError) and given.was_given and "does not accept" in given.summary
-    by_ssh = of_finished(remote("git+ssh://git@host.example/r"), Finished(128, b"", b"Permission denied (publickey)."))
+    by_ssh = of_finished(
+        remote("git+ssh://git@host.example/r"), CommandResult(128, b"", b"Permission denied (publickey).")
+    )
     assert isinstance(by_ssh, errors.AuthRequiredError) and any("ssh-add" in hint for hint in by_ssh.hints)
 
 
 def test_an_unknown_host_key_is_a_host_that_cannot_prove_who_it_is() -> None:
-    raised = of_finished(remote("git+ssh://git@host.example/r"), Finished(128, b"", b"Host key verification failed."))
+    raised = of_finished(
+        remote("git+ssh://git@host.example/r"), CommandResult(128, b"", b"Host key verification failed.")
+    )
     assert isinstance(raised, errors.CertificateError) and any("ssh -T" in hint for hint in raised.hints)
 
 
 def test_what_a_server_says_cannot_draw_on_a_terminal_or_fill_it() -> None:
     said = ("remote: \x1b[2Jcome\u202ehere\n" + "remote: more\n" * 100 + "x" * 5000).encode()
-    raised = of_finished(remote(), Finished(128, b"", said))
+    raised = of_finished(remote(), CommandResult(128, b"", said))
     assert len(raised.detail) <= 6 and all(len(line) <= 300 and line.isprintable() for line in raised.detail)
 
 
@@ -131,4 +135,4 @@ def test_a_git_that_was_not_run_to_its_end_is_told_as_well(error: CommandError, 
     ],
 )
 def test_a_server_that_gives_out_only_tips_is_known_by_what_it_says(said: str, is_it: bool) -> None:
-    assert is_not_advertised(Finished(128, b"", said.encode())) == is_it
+    assert is_not_advertised(CommandResult(128, b"", said.encode())) == is_it

@@ -22,7 +22,7 @@ from paddock_sources.errors import NotFetchedError
 from paddock_sources.git.errors import FetchError, GitMissingError, GitTimeoutError, OfflineError
 from paddock_sources.git.git_limits import GitLimits
 from paddock_sources.git.git_source import GitSource
-from paddock_sources.progress import Step
+from paddock_sources.progress import ProgressStep
 from sources.git.conftest import MakeSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
@@ -380,10 +380,10 @@ def test_a_second_ref_of_a_repository_brings_only_what_is_new(
 
 class Told:
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[ProgressStep] = []
         self.ended: list[str] = []
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ProgressStep) -> None:
         self.steps.append(step)
 
     def finished(self, subject: str) -> None:

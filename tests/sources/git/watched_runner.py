@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from paddock_sources.commands.command_runner import CommandAccess, CommandRunner, CommandSession, Finished
+from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
 
 
 class WatchedRunner:
@@ -47,7 +47,7 @@ class _WatchedSession:
         self._watched = watched
         self._session = session
 
-    def run(self, argv: Sequence[str], **options: Any) -> Finished:
+    def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
         self._watched.commands.append(argv)
         self._watched.before(_verb(argv))
         finished = self._session.run(argv, **options)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paddock.authorization.grant_lines import grant_lines
-from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.workspace_needs import folder_text, preset_needs
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
@@ -29,14 +29,14 @@ _SHIPPED: Final = "builtin:"
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class ManifestAdvice:
     """What a manifest asks for, and whether it is one that Paddock ships."""
 
     permissions: Permissions
     is_shipped: bool = False
 
 
-def advice_of(resolution: Resolution) -> Advice | None:
+def advice_of(resolution: Resolution) -> ManifestAdvice | None:
     """Return what a module's manifest asks for; None if it does not say, or in no way that is understood."""
     try:
         request = PermissionRequest.read(resolution.root)
@@ -46,7 +46,7 @@ def advice_of(resolution: Resolution) -> Advice | None:
     if permissions is None:
         return None
     # Sources of every other kind are addresses, or absolute paths.
-    return Advice(permissions, is_shipped=resolution.source.startswith(_SHIPPED))
+    return ManifestAdvice(permissions, is_shipped=resolution.source.startswith(_SHIPPED))
 
 
 def permissions_asked(request: PermissionRequest) -> Permissions | None:
@@ -57,7 +57,7 @@ def permissions_asked(request: PermissionRequest) -> Permissions | None:
         return None
 
 
-def shipped_needs(entry: ModuleEntry, advice: Permissions, known: Circumstances) -> Needs:
+def shipped_needs(entry: ModuleEntry, advice: Permissions, known: ProposalContext) -> Needs:
     """Return what the manifest of a shipped module asks for, without the programs that this machine lacks."""
     if advice.preset is not None:
         return preset_needs(advice.preset, known)
@@ -68,7 +68,7 @@ def shipped_needs(entry: ModuleEntry, advice: Permissions, known: Circumstances)
     return Needs(present, lines, tuple(f"what its own manifest asks for: {line}" for line in lines))
 
 
-def advised_needs(advice: Permissions, known: Circumstances) -> Needs:
+def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
     """Return what of a stranger's advice is proposed, and what of it is not as something that the module lacks."""
     asked = grants_of(advice)
     needs = Needs()
@@ -104,7 +104,7 @@ _SELF: Final = ", as its own manifest asks for"
 _NOT_PROPOSED: Final = ("env", "call", "emit", "hooks", "mount")
 
 
-def _is_inside(path: str, known: Circumstances) -> bool:
+def _is_inside(path: str, known: ProposalContext) -> bool:
     """Whether a path, as it is written and as it is, lies in the working directory; it has to be there."""
     if os.path.isabs(path) or path.startswith("~") or ".." in path.split("/"):
         return False
@@ -112,12 +112,12 @@ def _is_inside(path: str, known: Circumstances) -> bool:
     return os.path.exists(real) and os.path.commonpath((real, known.working_dir)) == str(known.working_dir)
 
 
-def _path_text(path: str, known: Circumstances) -> str:
+def _path_text(path: str, known: ProposalContext) -> str:
     written = os.path.normpath(path)
     return folder_text(known) if written == "." else str(known.working_dir / written)
 
 
-def _is_program(written: str, known: Circumstances) -> bool:
+def _is_program(written: str, known: ProposalContext) -> bool:
     """Whether a program is there by its name, or by a path that leads with all it needs into the working directory."""
     try:
         if not is_program_path(written):

@@ -13,7 +13,7 @@ from paddock.policy.owner import Owner
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class ProposalContext:
     """What is known besides a module's entry: where it would work, and what the operator has.
 
     `working_dir` is absolute and without links; `secrets` are the names of those that can be had.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from paddock.authorization.suggestions.advice import Advice, advised_needs, shipped_needs
-from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.advice import ManifestAdvice, advised_needs, shipped_needs
+from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_needs import service_needs
 from paddock.authorization.suggestions.vendors import vendor_of, words_of
 from paddock.authorization.suggestions.workspace_needs import hook_needs, names_log, tool_needs
@@ -25,7 +25,7 @@ def has_no_say(entry: ModuleEntry) -> bool:
     return "permissions" not in entry.model_fields_set
 
 
-def propose(entry: ModuleEntry, advice: Advice | None, known: Circumstances) -> Needs:
+def propose(entry: ModuleEntry, advice: ManifestAdvice | None, known: ProposalContext) -> Needs:
     """Return what fits an entry's module; `advice` is what its manifest asks for, untrusted.
 
     The manifest of a shipped module stands for what its id suggests. What a configuration names comes before both: a
@@ -53,7 +53,7 @@ def propose(entry: ModuleEntry, advice: Advice | None, known: Circumstances) -> 
     return needs
 
 
-def _provider(entry: ModuleEntry, known: Circumstances) -> Needs:
+def _provider(entry: ModuleEntry, known: ProposalContext) -> Needs:
     if words_of(entry.module) & _PLAYED:
         return service_needs(entry, None, known)
     vendor = vendor_of(entry.module)

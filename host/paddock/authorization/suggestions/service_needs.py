@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_address import ADDRESS_KEYS, ServiceAddress, addresses_in, parse_address
 from paddock.authorization.suggestions.vendors import Vendor
 from paddock.plan.model import ModuleEntry
@@ -21,7 +21,7 @@ _CREDENTIAL: Final = re.compile(r"key|token|secret|passw|credential|auth", re.IG
 _KEY_NAMES: Final = ("api_key", "apikey", "api-key", "key", "token", "api_token", "access_token", "auth_token")
 
 
-def service_needs(entry: ModuleEntry, vendor: Vendor | None, known: Circumstances) -> Needs:
+def service_needs(entry: ModuleEntry, vendor: Vendor | None, known: ProposalContext) -> Needs:
     """Return what an entry's module needs for the services that its configuration or its vendor names."""
     found = tuple(_addresses(entry, vendor, known))
     usable = [one for one in found if one.destination is not None]
@@ -41,7 +41,7 @@ def service_needs(entry: ModuleEntry, vendor: Vendor | None, known: Circumstance
     return needs
 
 
-def _addresses(entry: ModuleEntry, vendor: Vendor | None, known: Circumstances) -> Iterator[ServiceAddress]:
+def _addresses(entry: ModuleEntry, vendor: Vendor | None, known: ProposalContext) -> Iterator[ServiceAddress]:
     if vendor is None:
         yield from addresses_in(entry.config, known.environ, urls_only=entry.kind != "provider")
         return
@@ -71,7 +71,7 @@ def _connection(address: ServiceAddress, vendor: Vendor | None) -> Needs:
     return needs
 
 
-def _references(config: Mapping[str, Any], place: ServiceAddress | None, known: Circumstances) -> Needs:
+def _references(config: Mapping[str, Any], place: ServiceAddress | None, known: ProposalContext) -> Needs:
     """Return the secrets that the configuration refers to: used at the service where they are credentials for it."""
     needs = Needs()
     for key, value in config.items():
@@ -89,7 +89,9 @@ def _references(config: Mapping[str, Any], place: ServiceAddress | None, known: 
     return needs
 
 
-def _vendor_key(config: Mapping[str, Any], vendor: Vendor, place: ServiceAddress | None, known: Circumstances) -> Needs:
+def _vendor_key(
+    config: Mapping[str, Any], vendor: Vendor, place: ServiceAddress | None, known: ProposalContext
+) -> Needs:
     if place is None or place.destination is None or any(config.get(name) for name in _KEY_NAMES):
         return Needs()
     name = next((name for name in vendor.keys if name in known.secrets), None)
@@ -119,7 +121,7 @@ def _injected(name: str, place: ServiceAddress, missing: str) -> Needs:
     )
 
 
-def _settings(vendor: Vendor, known: Circumstances) -> Needs:
+def _settings(vendor: Vendor, known: ProposalContext) -> Needs:
     needs = Needs()
     for name in vendor.settings:
         if known.environ.get(name):

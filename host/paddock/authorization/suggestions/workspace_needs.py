@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from paddock.authorization.suggestions.needs import Circumstances, Needs
+from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.vendors import words_of
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Preset
@@ -40,7 +40,7 @@ _LOG_KEYS: Final = (
 _FOLDER_KEYS: Final = frozenset({"log_dir", "output_dir", "directory", "dir", "folder"})
 
 
-def tool_needs(entry: ModuleEntry, known: Circumstances) -> Needs:
+def tool_needs(entry: ModuleEntry, known: ProposalContext) -> Needs:
     """Return what an entry's tool seems to need."""
     words = words_of(entry.module)
     for theirs, needs in _TOOLS:
@@ -49,7 +49,7 @@ def tool_needs(entry: ModuleEntry, known: Circumstances) -> Needs:
     return Needs() if words & _CONTENT else _unknown(entry)
 
 
-def hook_needs(entry: ModuleEntry, known: Circumstances) -> Needs:
+def hook_needs(entry: ModuleEntry, known: ProposalContext) -> Needs:
     """Return what an entry's hook seems to need."""
     words = words_of(entry.module)
     for theirs, needs in _HOOKS:
@@ -58,7 +58,7 @@ def hook_needs(entry: ModuleEntry, known: Circumstances) -> Needs:
     return Needs() if words & _CONTENT else _unknown(entry)
 
 
-def folder_text(known: Circumstances) -> str:
+def folder_text(known: ProposalContext) -> str:
     """Return the working directory for people, who may not think of which one that is."""
     text = f"the working directory, {known.working_dir}"
     return f"{text}, which is all of your home folder" if known.working_dir == known.owner.home.resolve() else text
@@ -73,7 +73,7 @@ def names_log(entry: ModuleEntry) -> bool:
     )
 
 
-def preset_needs(preset: Preset, known: Circumstances) -> Needs:
+def preset_needs(preset: Preset, known: ProposalContext) -> Needs:
     """Return what a preset fits, in words."""
     match preset:
         case "workspace-read":
@@ -92,23 +92,23 @@ def preset_needs(preset: Preset, known: Circumstances) -> Needs:
 # -- one after the other -------------------------------------------------------------------
 
 
-def _writer(entry: ModuleEntry, known: Circumstances) -> Needs:
+def _writer(entry: ModuleEntry, known: ProposalContext) -> Needs:
     return preset_needs("workspace", known)
 
 
-def _reader(entry: ModuleEntry, known: Circumstances) -> Needs:
+def _reader(entry: ModuleEntry, known: ProposalContext) -> Needs:
     return preset_needs("workspace-read", known)
 
 
-def _shell(entry: ModuleEntry, known: Circumstances) -> Needs:
+def _shell(entry: ModuleEntry, known: ProposalContext) -> Needs:
     return preset_needs("shell", known)
 
 
-def _git(entry: ModuleEntry, known: Circumstances) -> Needs:
+def _git(entry: ModuleEntry, known: ProposalContext) -> Needs:
     return _writer(entry, known) + _program("git")
 
 
-def _status(entry: ModuleEntry, known: Circumstances) -> Needs:
+def _status(entry: ModuleEntry, known: ProposalContext) -> Needs:
     return _reader(entry, known) + _program("git")
 
 
@@ -120,7 +120,7 @@ def _program(name: str) -> Needs:
     return Needs.of(f"runs {name}", f"programs to run, so no {name}", run=[name])
 
 
-def _connected(entry: ModuleEntry, known: Circumstances) -> Needs:
+def _connected(entry: ModuleEntry, known: ProposalContext) -> Needs:
     return Needs(lacks=('the network; each host takes a line in its entry, as in permissions: {net: ["example.org"]}',))
 
 
@@ -130,7 +130,7 @@ def _unknown(entry: ModuleEntry) -> Needs:
     )
 
 
-def _log(entry: ModuleEntry, known: Circumstances) -> Needs:
+def _log(entry: ModuleEntry, known: ProposalContext) -> Needs:
     named = _log_folder(entry.config)
     if named is None:
         return _writer(entry, known)
@@ -145,7 +145,7 @@ def _log(entry: ModuleEntry, known: Circumstances) -> Needs:
     return Needs.of(f"writes its log into {folder}", f"a place for its log, {folder}", write=[written])
 
 
-def _approval(entry: ModuleEntry, known: Circumstances) -> Needs:
+def _approval(entry: ModuleEntry, known: ProposalContext) -> Needs:
     return Needs() if _log_folder(entry.config) is None else _log(entry, known)
 
 
@@ -160,7 +160,7 @@ def _log_folder(config: Mapping[str, Any]) -> Path | None:
     return None
 
 
-_Needs = Callable[[ModuleEntry, Circumstances], Needs]
+_Needs = Callable[[ModuleEntry, ProposalContext], Needs]
 
 # In the order in which they are tried: `tool-web-search` searches elsewhere, `tool-shell-reader` does more than read.
 _TOOLS: Final[tuple[tuple[frozenset[str], _Needs], ...]] = (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.authorization.suggestions.advice import advice_of
-from paddock.authorization.suggestions.needs import Circumstances
+from paddock.authorization.suggestions.needs import ProposalContext
 from paddock.authorization.suggestions.proposal import propose
 from paddock.errors import ModuleMissingError, PaddockError
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
@@ -79,7 +79,7 @@ class Catalogue:
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._folder = folder
         self._resolver = Resolver(environ, base=folder)
-        self._known = Circumstances(Path.cwd().resolve(), Owner.current(environ), environ, _AnyName())
+        self._known = ProposalContext(Path.cwd().resolve(), Owner.current(environ), environ, _AnyName())
 
     def known(self, kind: Kind) -> tuple[str, ...]:
         """Return the names for modules of a kind: ids of shipped ones, and folders here with a module's name."""
@@ -163,7 +163,7 @@ def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> ModuleNotUsable
     )
 
 
-def fitted(module: PlannedModule, resolution: Resolution, known: Circumstances) -> PlannedModule:
+def fitted(module: PlannedModule, resolution: Resolution, known: ProposalContext) -> PlannedModule:
     """Return a module with fitting configuration and permissions, and with what it still lacks."""
     if module.module == SCRIPTED:
         module = replace(module, config={"fallback": "You said: {prompt}"})

@@ -13,7 +13,7 @@ import click
 
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.suite import SuiteOutcome, run_own_tests
-from paddock.authoring.trial_context import Booth
+from paddock.authoring.trial_context import TrialContext
 from paddock.cli.command_group import INTERRUPTED
 from paddock.cli.modules.module_trial import Interrupted, TrialOptions, run_trials, tell_failure
 from paddock.cli.terminal.render import Screen
@@ -26,8 +26,8 @@ def run_test(path: Path, args: Sequence[str], options: TrialOptions) -> int:
     """Run the tests of the module at a path and return the exit code."""
     screen = Screen(sys.stderr)
 
-    async def work(booth: Booth) -> SuiteOutcome:
-        return await run_own_tests(booth, ModuleFolder.at(path), args)
+    async def work(trial_context: TrialContext) -> SuiteOutcome:
+        return await run_own_tests(trial_context, ModuleFolder.at(path), args)
 
     def on_line(line: OutputLine) -> None:
         screen.hide_status()

@@ -15,9 +15,9 @@ from typing import Any, Self, TypeVar
 import anyio
 
 from paddock.audit import AuditLog
-from paddock.authoring.provided import Means
-from paddock.authoring.trial import Conditions
-from paddock.authoring.trial_context import Booth
+from paddock.authoring.provided import FetchOptions
+from paddock.authoring.trial import TrialConditions
+from paddock.authoring.trial_context import TrialContext
 from paddock.authorization.authorizer import Authorizer
 from paddock.cli import failure, plan_options
 from paddock.cli.terminal.confinement_notes import tell_confinements
@@ -56,7 +56,7 @@ class TrialOptions:
 
 
 def run_trials(
-    work: Callable[[Booth], Coroutine[Any, Any, _Found]],
+    work: Callable[[TrialContext], Coroutine[Any, Any, _Found]],
     options: TrialOptions,
     screen: Screen,
     activity: str,
@@ -70,7 +70,7 @@ def run_trials(
     """
     fetching = FetchProgress(screen)
 
-    async def in_booth() -> _Found | None:
+    async def in_trial_context() -> _Found | None:
         with (
             anyio.CancelScope() as scope,
             Interruption(screen.note, lambda: False, scope.cancel),
@@ -78,18 +78,18 @@ def run_trials(
         ):
             environ = dict(os.environ)
             audit = AuditLog(str(uuid.uuid4()), environ=environ)
-            means = Means(environ, options.offline, fetching, audit)
-            conditions = Conditions(environ, options.isolation, on_line, partial(tell_confinements, screen), audit)
+            fetch_options = FetchOptions(environ, options.offline, fetching, audit)
+            conditions = TrialConditions(environ, options.isolation, on_line, partial(tell_confinements, screen), audit)
             # Relative paths mean nothing here: nothing in a folder of the user's is granted.
             authorizer = await Authorizer.at_work(Path("/"), environ, None)
-            return await work(Booth(authorizer, means, conditions, options.limits))
+            return await work(TrialContext(authorizer, fetch_options, conditions, options.limits))
         return None
 
     with ExitStack() as stack:
         stack.enter_context(LogLines(screen))
         stack.enter_context(fetching)
         try:
-            found = asyncio.run(in_booth())
+            found = asyncio.run(in_trial_context())
         except KeyboardInterrupt:
             found = None
         except (PlanError, PolicyRefusedError) as error:

@@ -14,7 +14,7 @@ from typing import Final
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
-from paddock.authoring.trial_context import Booth
+from paddock.authoring.trial_context import TrialContext
 from paddock.authoring.validation import validate
 from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED
@@ -41,11 +41,11 @@ def run_validate(
         return _fail(screen, error, None, as_json=as_json)
     printed: deque[str] = deque(maxlen=_MAX_LINES)
 
-    async def work(booth: Booth) -> ValidationResult:
-        result = await validate(booth, folder, chosen)
+    async def work(trial_context: TrialContext) -> ValidationResult:
+        result = await validate(trial_context, folder, chosen)
         printed.clear()
         if behavioral and result.passed:  # what cannot be mounted is not worth a page of failures
-            result.add(_as_check(await run_behavior_tests(booth, folder, chosen)))
+            result.add(_as_check(await run_behavior_tests(trial_context, folder, chosen)))
         return result
 
     def on_line(line: OutputLine) -> None:

@@ -22,7 +22,15 @@ from urllib.parse import urlsplit
 import click
 
 from paddock.authorization.suggestions.advice import permissions_asked
-from paddock.cli.sources.source_command import REFUSED, Desk, Outcome, date_text, iso_text, pin_text, run_source_command
+from paddock.cli.sources.source_command import (
+    REFUSED,
+    CommandContext,
+    Outcome,
+    date_text,
+    iso_text,
+    pin_text,
+    run_source_command,
+)
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.lookalikes import marked
@@ -48,7 +56,7 @@ from paddock_sources.builtin import BuiltinSource
 from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
 from paddock_sources.manifest.permission_request import PermissionRequest
-from paddock_sources.provisioner import PinKind, Pinned
+from paddock_sources.provisioner import PinKind, PinnedSource
 
 
 class NothingToAddError(PaddockError):
@@ -58,7 +66,7 @@ class NothingToAddError(PaddockError):
 
 
 @dataclass(frozen=True, slots=True)
-class AddWishes:
+class AddOptions:
     """What is to be added where, and what is accepted without being asked."""
 
     source: str
@@ -80,7 +88,7 @@ class _Added:
     kind: str
     key: str
     written: str | None
-    pinned: Pinned
+    pinned: PinnedSource
     locked: LockedModule | None
     request: PermissionRequest | None
     permissions: Permissions | None
@@ -121,56 +129,56 @@ class _Added:
         }
 
 
-def run_add(wishes: AddWishes, working_dir: Path | None, *, as_json: bool) -> int:
+def run_add(wishes: AddOptions, working_dir: Path | None, *, as_json: bool) -> int:
     """Add, and return the exit code."""
     if wishes.module_id is not None:
         _check_id(wishes.module_id)
 
-    async def work(desk: Desk) -> Outcome:
-        added = await _found(desk, wishes, working_dir or Path.cwd())
+    async def work(context: CommandContext) -> Outcome:
+        added = await _found(context, wishes, working_dir or Path.cwd())
         if not wishes.asks_nothing:
-            wanted = await desk.agrees(_question(added), _described(added), "write it", "write nothing")
+            wanted = await context.agrees(_question(added), _described(added), "write it", "write nothing")
             if wanted is False:
-                desk.screen.note("nothing was written")
+                context.screen.note("nothing was written")
                 return Outcome(REFUSED, added.as_dict())
         locked = added.locked
         if locked is not None:
             change = partial(LockFile.with_news, news=[locked], since=added.lock)
-            after = await desk.call(partial(update_lock, added.lock_path, change, os.environ))
+            after = await context.call(partial(update_lock, added.lock_path, change, os.environ))
             if after.get(added.key) != locked:
                 raise NothingToAddError(
                     f"`{added.key}` was locked by somebody else meanwhile, and that stays",
                     hints=["add it again to see what was locked"],
                 )
         if added.edit is not None:
-            await desk.call(added.edit.write)
+            await context.call(added.edit.write)
         return Outcome(0, added.as_dict(), partial(_show, added=added))
 
     asks = not wishes.asks_nothing
     return run_source_command(work, offline=wishes.offline, asks=asks, as_json=as_json)
 
 
-async def _found(desk: Desk, wishes: AddWishes, start: Path) -> _Added:
-    uri = await desk.call(partial(_uri, wishes.source, start))
-    folder = await desk.call(partial(_folder, wishes.plan, start))
-    refuse_sources({"SOURCE": pinned_text(uri)}, desk.policy)
-    await desk.call(partial(_check_is_here, desk, uri, start))
-    key = await desk.call(partial(normalised_source, uri, folder))
-    lock = await desk.call(partial(LockFile.read, folder / LOCK_FILE))
+async def _found(context: CommandContext, wishes: AddOptions, start: Path) -> _Added:
+    uri = await context.call(partial(_uri, wishes.source, start))
+    folder = await context.call(partial(_folder, wishes.plan, start))
+    refuse_sources({"SOURCE": pinned_text(uri)}, context.policy)
+    await context.call(partial(_check_is_here, context, uri, start))
+    key = await context.call(partial(normalised_source, uri, folder))
+    lock = await context.call(partial(LockFile.read, folder / LOCK_FILE))
     known = lock.get(key)
-    pinned, locked = await desk.call(partial(_pinned, desk, uri, key, known, wishes))
+    pinned, locked = await context.call(partial(_pinned, context, uri, key, known, wishes))
     if locked is None and wishes.plan is None:
         raise NothingToAddError(
             f"there is nothing to lock of `{uri.text}`: {_why_not(uri)}",
             hints=["`--to PLAN` names it in a plan"],
         )
-    module_id = await desk.call(partial(_module_id, desk, uri, locked, wishes.module_id))
+    module_id = await context.call(partial(_module_id, context, uri, locked, wishes.module_id))
     kind: str = kind_of_id(module_id)
     if wishes.plan is not None:  # which section it belongs in is up to its code
-        resolution: Resolution = await desk.call(partial(desk.provider.provide, uri, module_id, locked))
+        resolution: Resolution = await context.call(partial(context.provider.provide, uri, module_id, locked))
         kind = resolution.kind
     written = _written(uri, key, module_id)
-    request = await desk.call(partial(desk.provider.request, locked)) if locked is not None else None
+    request = await context.call(partial(context.provider.request, locked)) if locked is not None else None
     edit = None
     if wishes.plan is not None:
         entry = {"module": module_id, **({"source": written} if written is not None else {})}
@@ -206,7 +214,7 @@ def _uri(written: str, start: Path) -> SourceUri:
     return uri.anchored(start)
 
 
-def _check_is_here(desk: Desk, uri: SourceUri, start: Path) -> None:
+def _check_is_here(context: CommandContext, uri: SourceUri, start: Path) -> None:
     """Refuse a folder or a package that is to be here already, and is not.
 
     Raises:
@@ -217,7 +225,7 @@ def _check_is_here(desk: Desk, uri: SourceUri, start: Path) -> None:
             close = get_close_matches(uri.folder.name, _folders(uri.folder.parent), n=1)
             meant = [f"did you mean `{uri.folder.parent / one}`?" for one in close]
             raise NothingToAddError(f"there is no folder `{uri.folder}`", hints=meant)
-        case PackageUri(version="") if desk.provider.find_installed(uri.name) is None:
+        case PackageUri(version="") if context.provider.find_installed(uri.name) is None:
             ids = get_close_matches(uri.name, BuiltinSource().list(), n=1)
             folders = get_close_matches(uri.name, _folders(start), n=1)
             raise NothingToAddError(
@@ -237,33 +245,33 @@ def _folders(parent: Path) -> list[str]:
 
 
 def _pinned(
-    desk: Desk, uri: SourceUri, key: str, known: LockedModule | None, wishes: AddWishes
-) -> tuple[Pinned, LockedModule | None]:
+    context: CommandContext, uri: SourceUri, key: str, known: LockedModule | None, wishes: AddOptions
+) -> tuple[PinnedSource, LockedModule | None]:
     """Return what a source is, and what of it is to be locked: what is locked already, unless it is a folder."""
     if known is not None and not isinstance(uri, FolderUri):
         return _as_locked(uri, known), known
-    pinned = desk.provider.pin(uri, allow_impostor=wishes.allow_impostor)
+    pinned = context.provider.pin(uri, allow_impostor=wishes.allow_impostor)
     # A folder is locked by hand even if it needs nothing: then `list` and `verify` know it.
-    if not (desk.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
+    if not (context.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
         return pinned, None
-    locked = desk.provider.lock(uri, pinned=pinned, allow_impostor=wishes.allow_impostor)
+    locked = context.provider.lock(uri, pinned=pinned, allow_impostor=wishes.allow_impostor)
     return pinned, replace(locked, source=key)
 
 
-def _as_locked(uri: SourceUri, known: LockedModule) -> Pinned:
+def _as_locked(uri: SourceUri, known: LockedModule) -> PinnedSource:
     """Return what a source was when it was locked."""
     kind = "version" if isinstance(uri, PackageUri) else cast("PinKind", known.requested_kind)
-    return Pinned(known.requested_ref, kind, known.commit, known.committed_at)
+    return PinnedSource(known.requested_ref, kind, known.commit, known.committed_at)
 
 
-def _module_id(desk: Desk, uri: SourceUri, locked: LockedModule | None, wanted: str | None) -> str:
+def _module_id(context: CommandContext, uri: SourceUri, locked: LockedModule | None, wanted: str | None) -> str:
     """Return the id of the one module that is meant.
 
     Raises:
         NothingToAddError: it could be several, or there is none.
     """
     try:
-        found = desk.provider.module_ids(uri, locked)
+        found = context.provider.module_ids(uri, locked)
     except InstalledDistributionError as error:
         if locked is None:
             raise
@@ -329,7 +337,7 @@ def _facts(added: _Added) -> list[tuple[str, str]]:
     return rows
 
 
-def _named(pinned: Pinned) -> str:
+def _named(pinned: PinnedSource) -> str:
     """Return by which name a commit was found, and from when it is."""
     names = {"branch": f", branch {pinned.requested_ref}", "tag": f", tag {pinned.requested_ref}"}
     name = ", its default branch" if pinned.kind == "default" else names.get(pinned.kind, "")

@@ -22,7 +22,7 @@ from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.text import escape
-from paddock_sources.cache import CacheItem, Damage, Freed, SourceCache
+from paddock_sources.cache import CacheItem, Damage, PruneResult, SourceCache
 from paddock_sources.errors import SourceError
 
 _AGE: Final = re.compile(r"([0-9]{1,6})\s*([smhdw])")
@@ -76,7 +76,7 @@ class CacheDamagedError(PaddockError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _CommandReport:
     """What a command ends with: facts for scripts, what people are shown on stdout, and what is wrong, if anything."""
 
     facts: Mapping[str, object]
@@ -88,8 +88,8 @@ class _Told:
 def show_dir(*, as_json: bool) -> int:
     """Print the folder and return the exit code."""
 
-    def work(cache: SourceCache) -> _Told:
-        return _Told({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))
+    def work(cache: SourceCache) -> _CommandReport:
+        return _CommandReport({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))
 
     return _run(work, as_json=as_json)
 
@@ -97,11 +97,11 @@ def show_dir(*, as_json: bool) -> int:
 def show_size(*, as_json: bool) -> int:
     """Print how many bytes there are and return the exit code."""
 
-    def work(cache: SourceCache) -> _Told:
+    def work(cache: SourceCache) -> _CommandReport:
         sizes = cache.size()
         rows = [(_KINDS[name], _size_text(size)) for name, size in sizes.items() if size]
         total = sum(sizes.values())
-        return _Told(
+        return _CommandReport(
             {"dir": str(cache.folder), "bytes": total, "folders": sizes},
             lambda screen: screen.listing([*rows, ("all", _size_text(total))]),
         )
@@ -112,11 +112,13 @@ def show_size(*, as_json: bool) -> int:
 def show_list(*, as_json: bool) -> int:
     """Print what there is and return the exit code."""
 
-    def work(cache: SourceCache) -> _Told:
+    def work(cache: SourceCache) -> _CommandReport:
         items = cache.list()
         rows = [(_KINDS[item.bucket.value], _name_of(item), _size_text(item.bytes), _about(item)) for item in items]
         notes = () if items else (f"there is nothing in `{cache.folder}`",)
-        return _Told({"items": [_item_facts(item) for item in items]}, lambda screen: _list(screen, rows), notes=notes)
+        return _CommandReport(
+            {"items": [_item_facts(item) for item in items]}, lambda screen: _list(screen, rows), notes=notes
+        )
 
     return _run(work, as_json=as_json)
 
@@ -124,13 +126,13 @@ def show_list(*, as_json: bool) -> int:
 def verify(*, as_json: bool) -> int:
     """Verify what there is and return the exit code: 1 if something of it is damaged."""
 
-    def work(cache: SourceCache) -> _Told:
+    def work(cache: SourceCache) -> _CommandReport:
         count = len(cache.list())
         damages = cache.verify()
         rows = [(_KINDS[one.bucket.value], _short(one.name), one.problem, str(one.path)) for one in damages]
         notes = () if damages else (f"of {_counted(count, 'entry', 'entries')} none is damaged",)
         facts = {"ok": not damages, "damages": [_damage_facts(damage) for damage in damages]}
-        return _Told(facts, lambda screen: _list(screen, rows), CacheDamagedError.of(damages), notes)
+        return _CommandReport(facts, lambda screen: _list(screen, rows), CacheDamagedError.of(damages), notes)
 
     return _run(work, as_json=as_json)
 
@@ -146,7 +148,7 @@ def clean(*, as_json: bool) -> int:
     return _run(lambda cache: _freed(cache.clean()), as_json=as_json)
 
 
-def _run(work: Callable[[SourceCache], _Told], *, as_json: bool) -> int:
+def _run(work: Callable[[SourceCache], _CommandReport], *, as_json: bool) -> int:
     """Do the work, tell what came of it, and return the exit code."""
     screen = Screen(sys.stderr)
     try:
@@ -176,7 +178,7 @@ def _run(work: Callable[[SourceCache], _Told], *, as_json: bool) -> int:
     return told.problem.exit_code
 
 
-def _freed(freed: Freed) -> _Told:
+def _freed(freed: PruneResult) -> _CommandReport:
     used = [(_KINDS[one.bucket.value], _short(one.name)) for one in freed.in_use]
     facts = {
         "items": freed.items,
@@ -185,7 +187,7 @@ def _freed(freed: Freed) -> _Told:
     }
     line = f"{_counted(freed.items, 'entry', 'entries')} taken away, {_size_text(freed.bytes)} freed"
     notes = tuple(f"left, being in use: {kind} {name}" for kind, name in used)
-    return _Told(facts, lambda screen: click.echo(line), notes=notes)
+    return _CommandReport(facts, lambda screen: click.echo(line), notes=notes)
 
 
 def _read_age(written: str) -> float:

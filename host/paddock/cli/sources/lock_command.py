@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.sources.source_command import (
-    Desk,
+    CommandContext,
     Outcome,
     SourceFailedError,
     locked_facts,
@@ -40,33 +40,37 @@ if TYPE_CHECKING:
 def run_lock(plan: Path | None, working_dir: Path | None, *, checks: bool, offline: bool, as_json: bool) -> int:
     """Lock, and return the exit code."""
 
-    async def work(desk: Desk) -> Outcome:
-        sources = await desk.call(partial(read_modules, plan, working_dir))
+    async def work(context: CommandContext) -> Outcome:
+        sources = await context.call(partial(read_modules, plan, working_dir))
         if sources.plan is None:
             raise click.UsageError("name the PLAN whose sources are to be locked; there is no plan.yaml in the folder")
-        sources.refuse_by(desk.policy)
-        return await _lock(desk, sources, checks=checks)
+        sources.refuse_by(context.policy)
+        return await _lock(context, sources, checks=checks)
 
     return run_source_command(work, offline=offline, as_json=as_json)
 
 
-async def _lock(desk: Desk, sources: SourcedModules, *, checks: bool) -> Outcome:
+async def _lock(context: CommandContext, sources: SourcedModules, *, checks: bool) -> Outcome:
     modules = list(sources.by_source().values())
-    judged = list(zip(modules, await desk.side_by_side(modules, partial(_lacks_lock, desk.provider)), strict=True))
+    judged = list(
+        zip(modules, await context.side_by_side(modules, partial(_lacks_lock, context.provider)), strict=True)
+    )
     failures = unresolved_failures(sources)
     failures += [(one.name, found) for one, found in judged if isinstance(found, SourceFailedError)]
     lacking = [one for one, found in judged if found is True]
     done: list[tuple[SourcedModule, LockedModule]] = []
     if not checks:
-        locked = list(zip(lacking, await desk.side_by_side(lacking, partial(_locked, desk.provider)), strict=True))
+        locked = list(
+            zip(lacking, await context.side_by_side(lacking, partial(_locked, context.provider)), strict=True)
+        )
         failures += [(one.name, found) for one, found in locked if isinstance(found, SourceFailedError)]
         news = {one.key: found for one, found in locked if isinstance(found, LockedModule)}
         change = partial(LockFile.with_news, news=tuple(news.values()), since=sources.lock)
-        after = await desk.call(partial(update_lock, sources.lock_path, change, os.environ))
+        after = await context.call(partial(update_lock, sources.lock_path, change, os.environ))
         done = [(one, news[one.key]) for one in lacking if one.key in news and after.get(one.key) == news[one.key]]
         for one in lacking:
             if one.key in news and after.get(one.key) != news[one.key]:
-                desk.screen.warning(f"{one.name}: somebody else locked it meanwhile, and that stays")
+                context.screen.warning(f"{one.name}: somebody else locked it meanwhile, and that stays")
     missing = lacking if checks else []
     facts = {
         "lock": str(sources.lock_path),
@@ -76,9 +80,9 @@ async def _lock(desk: Desk, sources: SourcedModules, *, checks: bool) -> Outcome
         "missing": [{**module_facts(one), "locked": locked_facts(one.locked)} for one in missing],
         "unused": [one.source for one in sources.unused],
     }
-    tell_failures(desk.screen, failures)
+    tell_failures(context.screen, failures)
     if missing:
-        desk.screen.warning(f"{sources.lock_path} is not up to date: {', '.join(one.name for one in missing)}")
+        context.screen.warning(f"{sources.lock_path} is not up to date: {', '.join(one.name for one in missing)}")
     shown = partial(_show, sources=sources, done=done, missing=missing, is_whole=not failures)
     return Outcome(1 if failures or missing else 0, facts, shown)
 

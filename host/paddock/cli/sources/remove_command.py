@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli.sources.source_command import Desk, Outcome, read_modules, run_source_command
+from paddock.cli.sources.source_command import CommandContext, Outcome, read_modules, run_source_command
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.module_sources.sourced_modules import NoSuchModuleError, SourcedModule, SourcedModules
@@ -48,25 +48,25 @@ class StillNamedError(PaddockError):
 def run_remove(module: str, plan: Path | None, working_dir: Path | None, *, as_json: bool) -> int:
     """Remove, and return the exit code."""
 
-    async def work(desk: Desk) -> Outcome:
-        sources = await desk.call(partial(read_modules, plan, working_dir))
+    async def work(context: CommandContext) -> Outcome:
+        sources = await context.call(partial(read_modules, plan, working_dir))
         edits: list[PlanEdit] = []
         if plan is None:
             origin = sources.plan.origin if sources.plan is not None else None
             sources = sources.as_locked()
-            found = await desk.call(partial(_locked_as, desk.provider, sources, module))
+            found = await context.call(partial(_locked_as, context.provider, sources, module))
             if origin is not None and any(one.entry is not None for one in found):
                 raise StillNamedError(module, origin)
         else:
             place = _place(sources, module)
             found = [one for one in sources.modules if one.place == place]
-            edits = [await desk.call(partial(without_entry, plan, place))]
+            edits = [await context.call(partial(without_entry, plan, place))]
         left = {key for one in sources.modules if one not in found for key in one.keys}
         meant = sorted({key for one in found for key in one.keys if sources.lock.get(key) is not None})
         gone = [key for key in meant if key not in left]
         for edit in edits:
-            await desk.call(edit.write)
-        await desk.call(partial(LockFile.update, sources.lock_path, lambda lock: lock.without(gone)))
+            await context.call(edit.write)
+        await context.call(partial(LockFile.update, sources.lock_path, lambda lock: lock.without(gone)))
         facts = {
             "lock": str(sources.lock_path),
             "plan": str(sources.plan.origin) if sources.plan is not None else None,

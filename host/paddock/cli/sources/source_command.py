@@ -81,7 +81,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class CommandContext:
     """What a command works with: where code comes from, the operator's policy, the screen, and who can be asked."""
 
     screen: Screen
@@ -147,7 +147,7 @@ async def open_provider(environ: Mapping[str, str], progress: Progress, *, offli
 
 
 def run_source_command(
-    work: Callable[[Desk], Awaitable[Outcome]], *, offline: bool = False, asks: bool = False, as_json: bool
+    work: Callable[[CommandContext], Awaitable[Outcome]], *, offline: bool = False, asks: bool = False, as_json: bool
 ) -> int:
     """Do the work, tell what came of it, and return the exit code; `asks` says that a person may be asked."""
     screen = Screen(sys.stderr)
@@ -175,7 +175,7 @@ def run_source_command(
 
 
 async def _at_desk(
-    work: Callable[[Desk], Awaitable[Outcome]], screen: Screen, dialogue: Dialogue | None, *, offline: bool
+    work: Callable[[CommandContext], Awaitable[Outcome]], screen: Screen, dialogue: Dialogue | None, *, offline: bool
 ) -> Outcome | None:
     from paddock.cli.terminal.fetch_progress import FetchProgress
 
@@ -194,7 +194,7 @@ async def _at_desk(
         problem: Exception | None = None
         async with opened as provider:
             try:
-                return await work(Desk(screen, policy, provider, dialogue))
+                return await work(CommandContext(screen, policy, provider, dialogue))
             except Exception as error:  # told as it is, and not as one of a group
                 problem = error
         if problem is not None:

@@ -49,9 +49,9 @@ def add(
     SOURCE is a repository (git+https://host/path@ref#subdirectory=folder), a folder (./module), or a package
     (name==version). What the module asks for is shown, with the line that would grant it; nothing is granted.
     """
-    from paddock.cli.sources.add_command import AddWishes, run_add
+    from paddock.cli.sources.add_command import AddOptions, run_add
 
-    wishes = AddWishes(source, plan, module_id, asks_nothing=yes, offline=offline, allow_impostor=allow_impostor)
+    wishes = AddOptions(source, plan, module_id, asks_nothing=yes, offline=offline, allow_impostor=allow_impostor)
     return run_add(wishes, working_dir, as_json=as_json)
 
 
@@ -134,9 +134,9 @@ def update(
     A MODULE is named by its id or its source. One whose new version asks for more than the old one stays as it is until
     you accept what is shown; that grants nothing yet. Exits with 4 if something newer was refused.
     """
-    from paddock.cli.sources.update_command import UpdateWishes, read_age, run_update
+    from paddock.cli.sources.update_command import UpdateOptions, read_age, run_update
 
-    wishes = UpdateWishes(modules, read_age(min_age), accepts_more=yes, allow_moved_tag=allow_moved_tag)
+    wishes = UpdateOptions(modules, read_age(min_age), accepts_more=yes, allow_moved_tag=allow_moved_tag)
     return run_update(plan, working_dir, wishes, as_json=as_json)
 
 

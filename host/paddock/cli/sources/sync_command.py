@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.cli.sources.source_command import (
-    Desk,
+    CommandContext,
     Outcome,
     SourceFailedError,
     module_facts,
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 def run_sync(plan: Path | None, working_dir: Path | None, *, offline: bool, as_json: bool) -> int:
     """Fetch and install, and return the exit code."""
 
-    async def work(desk: Desk) -> Outcome:
-        sources = await desk.call(partial(read_modules, plan, working_dir))
-        sources.refuse_by(desk.policy)
+    async def work(context: CommandContext) -> Outcome:
+        sources = await context.call(partial(read_modules, plan, working_dir))
+        sources.refuse_by(context.policy)
         modules = sources.modules
-        found = await desk.side_by_side(modules, partial(_have, desk.provider))
+        found = await context.side_by_side(modules, partial(_have, context.provider))
         failures = unresolved_failures(sources)
         failures += [
             (one.name, how) for one, how in zip(modules, found, strict=True) if isinstance(how, SourceFailedError)
         ]
         lacking = [one for one, how in zip(modules, found, strict=True) if how is False]
-        tell_failures(desk.screen, failures)
+        tell_failures(context.screen, failures)
         for one in lacking:
-            desk.screen.warning(f"{one.name} is not locked: {one.key}")
+            context.screen.warning(f"{one.name} is not locked: {one.key}")
         if lacking:
-            desk.screen.text("hint: `paddock lock` locks what the plan names and the lock file lacks")
+            context.screen.text("hint: `paddock lock` locks what the plan names and the lock file lacks")
         facts = {
             "lock": str(sources.lock_path),
             "plan": str(sources.plan.origin) if sources.plan is not None else None,

@@ -24,7 +24,7 @@ import click
 
 from paddock.cli.sources.source_command import (
     REFUSED,
-    Desk,
+    CommandContext,
     Outcome,
     SourceFailedError,
     date_text,
@@ -62,7 +62,7 @@ def read_age(written: str | None) -> timedelta:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateWishes:
+class UpdateOptions:
     """Which modules, all if none is named, and what is accepted without being asked."""
 
     names: Sequence[str]
@@ -72,27 +72,27 @@ class UpdateWishes:
 
 
 def run_update(
-    plan: Path | None, working_dir: Path | None, wishes: UpdateWishes, *, as_json: bool, now: datetime | None = None
+    plan: Path | None, working_dir: Path | None, wishes: UpdateOptions, *, as_json: bool, now: datetime | None = None
 ) -> int:
     """Update, and return the exit code."""
 
-    async def work(desk: Desk) -> Outcome:
-        sources = await desk.call(partial(read_modules, plan, working_dir))
-        sources.refuse_by(desk.policy)
+    async def work(context: CommandContext) -> Outcome:
+        sources = await context.call(partial(read_modules, plan, working_dir))
+        sources.refuse_by(context.policy)
         updates = SourceUpdates(
-            desk.provider,
+            context.provider,
             now or datetime.now(UTC),
             min_age=wishes.min_age,
             allow_moved_tag=wishes.allow_moved_tag,
         )
-        wanted = await desk.call(partial(_wanted, sources, wishes.names))
-        looked = await desk.side_by_side(wanted, updates.look)
-        found = [await _answered(desk, one, wishes) for one in looked if isinstance(one, SourceUpdate)]
+        wanted = await context.call(partial(_wanted, sources, wishes.names))
+        looked = await context.side_by_side(wanted, updates.look)
+        found = [await _answered(context, one, wishes) for one in looked if isinstance(one, SourceUpdate)]
         news = [one.new for one in found if one.state == _MOVED and one.new is not None]
         change = partial(LockFile.with_news, news=news, since=sources.lock)
-        after = await desk.call(partial(update_lock, sources.lock_path, change, os.environ))
+        after = await context.call(partial(update_lock, sources.lock_path, change, os.environ))
         found = [_written(one, after) for one in found]
-        _tell(desk.screen, found)
+        _tell(context.screen, found)
         states = {one.state for one in found}
         code = REFUSED if "refused" in states else 1 if "failed" in states else 0
         facts = {
@@ -117,7 +117,7 @@ def _written(update: SourceUpdate, lock: LockFile) -> SourceUpdate:
     return replace(update, state="held", reason="somebody else locked it meanwhile, and that stays")
 
 
-async def _answered(desk: Desk, update: SourceUpdate, wishes: UpdateWishes) -> SourceUpdate:
+async def _answered(context: CommandContext, update: SourceUpdate, wishes: UpdateOptions) -> SourceUpdate:
     """Return an update as it is after the person, or an option, accepted what it asks for more, or did not."""
     if update.state != _MOVED or not update.asked.asks_more or wishes.accepts_more:
         return update
@@ -126,7 +126,7 @@ async def _answered(desk: Desk, update: SourceUpdate, wishes: UpdateWishes) -> S
         *(f"+ {marked(line)}" for line in update.asked.added),
         *(f"- {marked(line)}" for line in update.asked.removed),
     ]
-    accepted = await desk.agrees(
+    accepted = await context.agrees(
         f"Take the new version of {update.module.name}?",
         lines,
         "take it; what it asks for is not granted by that, the plan does so",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from paddock.cli.sources.source_command import (
-    Desk,
+    CommandContext,
     Outcome,
     SourceFailedError,
     module_facts,
@@ -49,16 +49,16 @@ class _Verdict:
 def run_verify(plan: Path | None, working_dir: Path | None, *, offline: bool, as_json: bool) -> int:
     """Look, and return the exit code."""
 
-    async def work(desk: Desk) -> Outcome:
-        sources = await desk.call(partial(read_modules, plan, working_dir))
-        sources.refuse_by(desk.policy)
+    async def work(context: CommandContext) -> Outcome:
+        sources = await context.call(partial(read_modules, plan, working_dir))
+        sources.refuse_by(context.policy)
         modules = [one for one in sources.by_source().values() if one.locked is not None]
-        found = await desk.side_by_side(modules, partial(_verdict, desk.provider, offline=offline))
+        found = await context.side_by_side(modules, partial(_verdict, context.provider, offline=offline))
         verdicts = [
             one if isinstance(one, _Verdict) else _Verdict(module, "failed", (one.summary,), one)
             for module, one in zip(modules, found, strict=True)
         ]
-        _tell(desk.screen, verdicts)
+        _tell(context.screen, verdicts)
         facts = {
             "lock": str(sources.lock_path),
             "plan": str(sources.plan.origin) if sources.plan is not None else None,

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from paddock.cli.terminal.render import Screen
 from paddock_sources.errors import without_credentials
-from paddock_sources.progress import Phase, Step
+from paddock_sources.progress import Phase, ProgressStep
 
 _PERIOD: Final = 0.1  # seconds between two drawings, unless another phase begins
 _MAX_BARS: Final = 6
@@ -26,7 +26,7 @@ _BAR_CELLS: Final = 10
 class _Work:
     """What is being done about one subject: how far its phase has got, since when, and which phases there were."""
 
-    step: Step
+    step: ProgressStep
     since: float
     phases: set[Phase] = field(default_factory=set)
 
@@ -55,7 +55,7 @@ class FetchProgress:
             self._works.clear()
             self._draw()
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ProgressStep) -> None:
         """Show that something has got that far."""
         with self._lock:
             if self._is_over:
@@ -78,7 +78,7 @@ class FetchProgress:
                 self._end(work)
                 self._draw()
 
-    def _begin(self, step: Step, before: _Work | None) -> None:
+    def _begin(self, step: ProgressStep, before: _Work | None) -> None:
         phases: set[Phase] = set()
         if before is not None:
             self._end(before)
@@ -107,13 +107,13 @@ class FetchProgress:
         self._screen.show_bars(bars)
 
 
-def _brief(step: Step) -> str:
+def _brief(step: ProgressStep) -> str:
     """Return what an address is about without its scheme: a row has few characters, and its end tells most."""
     shown = without_credentials(step.subject)
     return shown.partition("://")[2] or shown
 
 
-def _measure(step: Step) -> str:
+def _measure(step: ProgressStep) -> str:
     if step.total <= 0:
         return _count(step)
     # Of characters that are one cell wide in every font, and in every encoding.
@@ -121,7 +121,7 @@ def _measure(step: Step) -> str:
     return f"[{'#' * full}{'-' * (_BAR_CELLS - full)}] {_count(step)}"
 
 
-def _count(step: Step) -> str:
+def _count(step: ProgressStep) -> str:
     if step.done <= 0 and step.total <= 0:
         return ""
     of_all = f" of {step.total}" if step.total > 0 else ""

@@ -34,7 +34,12 @@ from paddock_sdk.worker.command_frames import (
     frame,
 )
 from paddock_sources.commands.command_output import CommandOutput, input_pieces
-from paddock_sources.commands.command_runner import CommandError, CommandMissingError, CommandTimeoutError, Finished
+from paddock_sources.commands.command_runner import (
+    CommandError,
+    CommandMissingError,
+    CommandResult,
+    CommandTimeoutError,
+)
 
 ENTRY: Final = "paddock_sdk.worker.commands:serve"
 
@@ -81,7 +86,7 @@ class CommandChannel:
         output: CommandOutput,
         timeout: float,
         check: Callable[[], None] = lambda: None,
-    ) -> Finished:
+    ) -> CommandResult:
         """Run a command to its end; `check` is called several times a second, and what it raises ends the command.
 
         Raises:
@@ -110,7 +115,7 @@ class CommandChannel:
             self._stop(run)
             raise
         output.finish()
-        return Finished(run.code, output.stdout, output.stderr)
+        return CommandResult(run.code, output.stdout, output.stderr)
 
     def _stop(self, run: _Run) -> None:
         """End the command, and wait until it has; what it still prints is dropped."""

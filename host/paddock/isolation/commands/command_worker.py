@@ -38,7 +38,7 @@ from paddock.workers.process import ModuleProcess
 from paddock.workers.scratch import remove_private_folder
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.commands.command_output import CommandOutput
-from paddock_sources.commands.command_runner import MAX_STDOUT_BYTES, CommandAccess, CommandError, Finished
+from paddock_sources.commands.command_runner import MAX_STDOUT_BYTES, CommandAccess, CommandError, CommandResult
 
 if TYPE_CHECKING:
     from paddock.egress.gate import EgressGate
@@ -90,7 +90,7 @@ class CommandWorker:
         on_stderr: Callable[[str], None] | None = None,
         timeout: float = 60.0,
         max_stdout_bytes: int = MAX_STDOUT_BYTES,
-    ) -> Finished:
+    ) -> CommandResult:
         """Run a command to its end; see `CommandSession.run`."""
         with self._using:
             if self._channel is None:
@@ -98,7 +98,7 @@ class CommandWorker:
             output = CommandOutput(self._access.name, on_stdout, on_stderr, max_stdout_bytes)
             channel = self._channel
             try:
-                finished = channel.run(argv, stdin, output, timeout, check_cancelled)
+                result = channel.run(argv, stdin, output, timeout, check_cancelled)
             except WorkerGoneError as gone:
                 self._lose()
                 reason = self.ended_for or f"what it ran in was lost: {gone}"
@@ -107,8 +107,8 @@ class CommandWorker:
                 if channel.is_lost:
                     self._lose()
                 raise
-            self._look_at_memory(finished.code)
-            return replace(finished, refused=tuple(self._refused))
+            self._look_at_memory(result.code)
+            return replace(result, refused=tuple(self._refused))
 
     def end_from_thread(self) -> None:
         """Have the worker ended with all that runs in it, and wait until it has.

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from paddock.errors import Denial, DenialLayer
 from paddock.isolation.denials.attempted_path import AttemptedPath
-from paddock.isolation.denials.explain import Subject, explain, explain_kept
+from paddock.isolation.denials.explain import ExplainedModule, explain, explain_kept
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
@@ -71,7 +71,7 @@ class Explainer(Protocol):
 class AttemptJudge:
     """The `Explainer` of a module that is shut in."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: ExplainedModule) -> None:
         self._subject = subject
         self._profile = subject.profile
         self._mounts = tuple((Path(mount.target), mount.writable) for mount in subject.profile.mounts)
@@ -276,7 +276,7 @@ def _names_in(folder: Path) -> frozenset[str]:
         return frozenset()
 
 
-def _spelled(subject: Subject, written: str) -> Path:
+def _spelled(subject: ExplainedModule, written: str) -> Path:
     path = subject.owner.home / written[2:] if written.startswith("~/") else subject.working_dir / written
     return Path(os.path.normpath(path))
 

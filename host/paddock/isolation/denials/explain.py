@@ -67,7 +67,7 @@ class Rights(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ExplainedModule:
     """A module, and all that decides on what it may do: `entry` has the permissions in effect, `written` its plan's.
 
     `fixed` is what no module may change, its own code first, and `protected` what else stays as it is in the folders
@@ -112,7 +112,7 @@ class Explanation:
     added: Permissions | None = None
 
 
-def explain(subject: Subject, family: Family, target: str) -> Explanation:
+def explain(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     """Return whether a module may do what `family` is about to `target`, and why.
 
     Raises:
@@ -123,7 +123,7 @@ def explain(subject: Subject, family: Family, target: str) -> Explanation:
     return _EXPLAINED[family](subject, family, target)
 
 
-def explain_kept(subject: Subject, path: Path, nearest: Path) -> Explanation:
+def explain_kept(subject: ExplainedModule, path: Path, nearest: Path) -> Explanation:
     """Return why a module may not write to a path that it may read, of which `nearest` is the last part that is there.
 
     For a path without links in it: nothing is looked up.
@@ -140,7 +140,7 @@ def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
     return Explanation(True, reason, layer, by)
 
 
-def _refused(subject: Subject, family: Family, reason: str, layer: str, grant: str = "") -> Explanation:
+def _refused(subject: ExplainedModule, family: Family, reason: str, layer: str, grant: str = "") -> Explanation:
     if not grant:
         return Explanation(False, reason, layer)
     in_effect = subject.entry.permissions
@@ -155,7 +155,7 @@ def _refused(subject: Subject, family: Family, reason: str, layer: str, grant: s
 # -- files and programs --------------------------------------------------------------------
 
 
-def _file(subject: Subject, family: Family, target: str) -> Explanation:
+def _file(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     if subject.profile.level == "none":
         return _allowed(f"{_NO_ISOLATION}: it may do all that the user who runs it may", "files")
     path = ReachablePath.find(target, subject.profile, subject.working_dir, subject.owner)
@@ -170,7 +170,7 @@ def _file(subject: Subject, family: Family, target: str) -> Explanation:
     return _refused(subject, family, reason, "files", grant)
 
 
-def _kept(subject: Subject, family: Family, path: ReachablePath) -> Explanation:
+def _kept(subject: ExplainedModule, family: Family, path: ReachablePath) -> Explanation:
     """Explain a place in a folder that may be written to, which itself may not."""
     real = path.real
     for kept in subject.protected:
@@ -186,7 +186,7 @@ def _kept(subject: Subject, family: Family, path: ReachablePath) -> Explanation:
     return _refused(subject, family, "Paddock runs from it, or its session depends on it", "files")
 
 
-def _program(subject: Subject, family: Family, target: str) -> Explanation:
+def _program(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     profile = subject.profile
     if profile.level == "none":
         return _allowed(_NO_ISOLATION, "programs")
@@ -208,7 +208,7 @@ def _program(subject: Subject, family: Family, target: str) -> Explanation:
     return _refused(subject, family, reason, "programs", written)
 
 
-def _program_written(subject: Subject, target: str) -> str:
+def _program_written(subject: ExplainedModule, target: str) -> str:
     """Return a program's path as a plan would have it, with the names of its links."""
     if target.startswith("~/"):
         return target
@@ -224,14 +224,14 @@ def _is_executable(profile: SandboxProfile, path: Path) -> bool:
     return any(path.is_relative_to(program) for program in profile.programs)
 
 
-def _by_run(subject: Subject) -> str:
+def _by_run(subject: ExplainedModule) -> str:
     return f"run: {json.dumps(subject.permissions.run)}"
 
 
 # -- network, variables, secrets -----------------------------------------------------------
 
 
-def _network(subject: Subject, family: Family, target: str) -> Explanation:
+def _network(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     destination = parse_authority(target, DEFAULT_PORT)
     if subject.profile.level == "none":
         return _allowed(_NO_ISOLATION, "network")
@@ -267,7 +267,7 @@ def _why_no_rule(rules: list[NetRule], destination: Destination) -> str:
     return f"it may reach only {granted}"
 
 
-def _variable(subject: Subject, family: Family, target: str) -> Explanation:
+def _variable(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     _require_name(target)
     for grant in subject.permissions.env:
         name, is_set, _ = grant.partition("=")
@@ -280,7 +280,7 @@ def _variable(subject: Subject, family: Family, target: str) -> Explanation:
     return _refused(subject, family, reason, "launcher", target)
 
 
-def _secret(subject: Subject, family: Family, target: str) -> Explanation:
+def _secret(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     _require_name(target)
     grant = subject.permissions.secret(target)
     if grant is None:
@@ -300,7 +300,7 @@ def _require_name(target: str) -> None:
 # -- through the host ----------------------------------------------------------------------
 
 
-def _call(subject: Subject, family: Family, target: str) -> Explanation:
+def _call(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     point, colon, name = target.partition(":")
     if point not in _CALLED or (colon and not name):
         raise NotAcceptedError(
@@ -314,14 +314,14 @@ def _call(subject: Subject, family: Family, target: str) -> Explanation:
     return _refused(subject, family, reason, "router", target if point == "tools" else point)
 
 
-def _emit(subject: Subject, family: Family, target: str) -> Explanation:
+def _emit(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     if subject.rights.may_emit(target):
         return _allowed(_of_kind(subject) if not subject.permissions.emit else "its kind or a grant has it", "router")
     reason = f"it is an event of the contract that a {subject.entry.kind} has no business with"
     return _refused(subject, family, reason, "router", target)
 
 
-def _handle(subject: Subject, family: Family, target: str) -> Explanation:
+def _handle(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     try:
         subject.rights.check_handler(target)
     except CallRefusedError:
@@ -331,7 +331,7 @@ def _handle(subject: Subject, family: Family, target: str) -> Explanation:
     return _allowed("it was granted" if by else _of_kind(subject), "router", by)
 
 
-def _mount(subject: Subject, family: Family, target: str) -> Explanation:
+def _mount(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     if target not in _MOUNT_POINTS:
         raise NotAcceptedError(f"`{target}` is not understood", f"a mount point is {', '.join(_MOUNT_POINTS)}")
     if subject.rights.may_mount(target):
@@ -343,11 +343,11 @@ def _mount(subject: Subject, family: Family, target: str) -> Explanation:
     return _refused(subject, family, reason, "router", target)
 
 
-def _of_kind(subject: Subject) -> str:
+def _of_kind(subject: ExplainedModule) -> str:
     return f"a module of its kind ({subject.entry.kind}) may"
 
 
-_EXPLAINED: Final[Mapping[Family, Callable[[Subject, Family, str], Explanation]]] = {
+_EXPLAINED: Final[Mapping[Family, Callable[[ExplainedModule, Family, str], Explanation]]] = {
     "read": _file,
     "write": _file,
     "run": _program,

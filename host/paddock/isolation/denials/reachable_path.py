@@ -26,7 +26,7 @@ _OF_ITS_OWN: Final = ("/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PathAccess:
     """Whether a module gets at a path, and why; `by` is the grant that lets it.
 
     `is_kept`: the path lies in a folder that the module may write to, and is left out of that.
@@ -57,7 +57,7 @@ class ReachablePath:
         named = real if ".." in spelled.parts else Path(os.path.normpath(spelled))
         return cls(named, real, profile, working_dir, owner)
 
-    def standing(self, permissions: Permissions, *, wants_write: bool) -> Standing:
+    def standing(self, permissions: Permissions, *, wants_write: bool) -> PathAccess:
         """Return whether the module may read the path, or also write to it."""
         mount = self._mount()
         if mount is None:
@@ -65,8 +65,8 @@ class ReachablePath:
         if not wants_write or mount.writable:
             return self._unless_the_user_may_not(self._seen(mount, permissions, wants_write=wants_write), wants_write)
         if any(outer.writable for outer in self._mounts_around(Path(mount.target))):
-            return Standing(False, "it is kept as it is", is_kept=True)
-        return Standing(False, ONLY_READ)
+            return PathAccess(False, "it is kept as it is", is_kept=True)
+        return PathAccess(False, ONLY_READ)
 
     def is_around_writable(self) -> bool:
         """Whether the path lies in a folder that the module may write to, of which it is left out."""
@@ -123,7 +123,7 @@ class ReachablePath:
     def _mounts_around(self, place: Path) -> Iterable[Mount]:
         return (mount for mount in self.profile.mounts if place.is_relative_to(mount.target))
 
-    def _seen(self, mount: Mount, permissions: Permissions, *, wants_write: bool) -> Standing:
+    def _seen(self, mount: Mount, permissions: Permissions, *, wants_write: bool) -> PathAccess:
         for family in ("write",) if wants_write else ("read", "write"):
             covering: dict[Path, str] = {}
             for written in getattr(permissions, family):
@@ -135,47 +135,51 @@ class ReachablePath:
                     covering.setdefault(granted.path, written)
             if covering:  # the innermost one counts: `.` alone does not open a `.git` in it
                 path = max(covering, key=lambda one: len(one.parts))
-                return Standing(True, self._that_is_there(f"it is in `{path}`"), f"{family}: {covering[path]}")
-        return Standing(True, self._that_is_there(f"`{mount.source}` is its own code, or part of what it runs from"))
+                return PathAccess(True, self._that_is_there(f"it is in `{path}`"), f"{family}: {covering[path]}")
+        return PathAccess(True, self._that_is_there(f"`{mount.source}` is its own code, or part of what it runs from"))
 
     def _that_is_there(self, reason: str) -> str:
         return reason if os.path.lexists(self.real) else f"{reason}; there is no such file at present"
 
-    def _unless_the_user_may_not(self, standing: Standing, wants_write: bool) -> Standing:
+    def _unless_the_user_may_not(self, standing: PathAccess, wants_write: bool) -> PathAccess:
         # Root's workers give up what makes root pass everywhere, so that asking for root tells nothing.
         may = os.geteuid() == 0 or not self.real.exists() or os.access(self.real, os.W_OK if wants_write else os.R_OK)
         return (
-            standing if may else Standing(False, f"the user who runs Paddock may not either, though {standing.reason}")
+            standing
+            if may
+            else PathAccess(False, f"the user who runs Paddock may not either, though {standing.reason}")
         )
 
-    def _unseen(self) -> Standing:
+    def _unseen(self) -> PathAccess:
         own = self._of_its_own()
         if own is not None:
             return own
         is_there = os.path.lexists(self.named)
         if is_there and self.named != self.real and self._deepest(self.real) is not None:
-            return Standing(False, f"it is a link to `{self.real}`, and that is the only name it is seen under")
+            return PathAccess(False, f"it is a link to `{self.real}`, and that is the only name it is seen under")
         exists = f"`{self.real}` exists outside" if is_there else "there is no such file outside either"
         private = self._private_folder()
-        return Standing(False, f"no grant covers it; {exists}{f', and its `{private}` is its own' if private else ''}")
+        return PathAccess(
+            False, f"no grant covers it; {exists}{f', and its `{private}` is its own' if private else ''}"
+        )
 
-    def _of_its_own(self) -> Standing | None:
+    def _of_its_own(self) -> PathAccess | None:
         """Return what there is to say about places that a module has something of its own at."""
         profile, named = self.profile, self.named
         if str(named) in DEVICES:
-            return Standing(True, "every module has it")
+            return PathAccess(True, "every module has it")
         if profile.level not in LEVELS_WITH_NAMESPACES:
-            return Standing(True, "it is its private folder") if self._private_folder() else None
+            return PathAccess(True, "it is its private folder") if self._private_folder() else None
         if named.is_relative_to("/proc"):
             what = "it has a /proc of its own, with its own processes" if profile.level == "ns" else "it has no /proc"
-            return Standing(profile.level == "ns" and named.is_relative_to("/proc/self"), what)
+            return PathAccess(profile.level == "ns" and named.is_relative_to("/proc/self"), what)
         if named.is_relative_to("/dev"):
-            return Standing(False, f"of devices it has only {', '.join(DEVICES)}")
+            return PathAccess(False, f"of devices it has only {', '.join(DEVICES)}")
         private = self._private_folder()
         if private and not os.path.lexists(Path(private, *named.relative_to(private).parts[:1])):
-            return Standing(True, f"`{private}` is a private folder of its own")
+            return PathAccess(True, f"`{private}` is a private folder of its own")
         if str(named) in _OF_ITS_OWN:
-            return Standing(False, "it has a file of its own under that name, and does not see yours")
+            return PathAccess(False, "it has a file of its own under that name, and does not see yours")
         return None
 
     def _private_folder(self) -> str | None:

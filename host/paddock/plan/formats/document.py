@@ -21,7 +21,7 @@ from paddock.errors import PlanError, PlanProblem
 from paddock.plan.formats.json_lines import json_lines
 from paddock.plan.formats.toml_lines import toml_lines
 from paddock.plan.problems import YamlError
-from paddock.plan.source_map import Part, Positions
+from paddock.plan.source_map import Positions, SourceNode
 from paddock_sources.bounded_toml import TomlError, read_toml
 
 _EXTENSIONS = frozenset({".yaml", ".yml", ".json", ".toml"})
@@ -45,7 +45,7 @@ class Document:
     positions: Positions
 
 
-_Parsed = tuple[Any, Callable[[], Part]]
+_Parsed = tuple[Any, Callable[[], SourceNode]]
 """What a text says, and what finds its lines when they are wanted."""
 
 
@@ -134,7 +134,7 @@ def _parse_yaml(text: str) -> _Parsed:
     from paddock.plan.formats.yaml_lines import yaml_lines
 
     content, root = read_yaml(text)
-    return content, partial(yaml_lines, root) if root is not None else lambda: Part(1)
+    return content, partial(yaml_lines, root) if root is not None else lambda: SourceNode(1)
 
 
 def _error(path: Path, problem: str, hint: str = "", line: int | None = None) -> PlanError:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.plan.source_map import Part
+from paddock.plan.source_map import SourceNode
 from paddock_sources.bounded_toml import read_toml
 
 _TOKEN: Final = re.compile(
@@ -32,7 +32,7 @@ class _Token:
     start: int
 
 
-def toml_lines(text: str) -> Part:
+def toml_lines(text: str) -> SourceNode:
     """Return the parts of a TOML text; a value has the line of its key, a table that of its header."""
     return _Scan(text).document()
 
@@ -50,8 +50,8 @@ class _Scan:
         self._tokens.append(_Token(_END, line, len(text)))
         self._at = 0
 
-    def document(self) -> Part:
-        root = table = Part(1)
+    def document(self) -> SourceNode:
+        root = table = SourceNode(1)
         while (token := self._next()).text != _END:
             if token.text == "\n":
                 continue
@@ -78,7 +78,7 @@ class _Scan:
 
     # -- what they make up -----------------------------------------------------------------
 
-    def _header(self, root: Part, opening: _Token) -> Part:
+    def _header(self, root: SourceNode, opening: _Token) -> SourceNode:
         is_array = self._ahead.text == "[" and self._ahead.start == opening.start + 1
         if is_array:
             self._next()
@@ -91,7 +91,7 @@ class _Scan:
             part = _last_of_array(_child(part, key, opening.line))
         part = _child(part, name, opening.line)
         if is_array:
-            part.parts[len(part.parts)] = Part(opening.line)
+            part.parts[len(part.parts)] = SourceNode(opening.line)
         return _last_of_array(part)
 
     def _keys(self, first: _Token, end: str) -> list[str]:
@@ -103,19 +103,19 @@ class _Scan:
                 keys.append(_key(token.text))
         return keys
 
-    def _key_and_value(self, table: Part, first: _Token) -> None:
+    def _key_and_value(self, table: SourceNode, first: _Token) -> None:
         part = table
         for key in self._keys(first, end="="):
             part = _child(part, key, first.line)
         self._next()
         self._value(part)
 
-    def _value(self, part: Part) -> None:
+    def _value(self, part: SourceNode) -> None:
         opening = self._next().text
         if opening == "[":
             self._skip_to_value()
             while self._ahead.text not in ("]", _END):
-                item = part.parts[len(part.parts)] = Part(self._ahead.line)
+                item = part.parts[len(part.parts)] = SourceNode(self._ahead.line)
                 self._value(item)
                 self._skip_to_value()
             self._next()
@@ -130,11 +130,11 @@ class _Scan:
                 self._next()
 
 
-def _child(part: Part, key: str, line: int) -> Part:
-    return part.parts.setdefault(key, Part(line))
+def _child(part: SourceNode, key: str, line: int) -> SourceNode:
+    return part.parts.setdefault(key, SourceNode(line))
 
 
-def _last_of_array(part: Part) -> Part:
+def _last_of_array(part: SourceNode) -> SourceNode:
     last = len(part.parts) - 1
     return part.parts.get(last, part)
 

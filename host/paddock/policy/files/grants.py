@@ -22,7 +22,7 @@ from paddock.policy.files.owned_file import read_owned
 from paddock.policy.files.policy import user_config_folder
 from paddock.policy.owner import Owner
 from paddock.policy.pins import MovedPin, Pin
-from paddock.policy.rule import Place, Rule
+from paddock.policy.rule import Location, Rule
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _VERSIONS_KEPT: Final = 8  # of one plan: people go back and forth between a few
@@ -72,7 +72,7 @@ class GrantsFile:
 
     def rule_of(self, line: int | None, text: str) -> Rule:
         """Return something that the file says on a line as a rule."""
-        return Rule(Place(str(self.path), line), text)
+        return Rule(Location(str(self.path), line), text)
 
     def accept(
         self, digest: str, plan: str, grants: Iterable[AcceptedGrant] = (), pins: Iterable[Pin] | None = None

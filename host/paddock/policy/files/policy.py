@@ -15,7 +15,7 @@ from typing import Final, Self
 from paddock.policy.files.owned_file import ROOT
 from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.owner import Owner
-from paddock.policy.rule import Consulted
+from paddock.policy.rule import ConsultedRule
 from paddock.policy.source_name import SourceName
 
 SYSTEM_FILE: Final = Path("/etc/paddock/policy.toml")
@@ -77,7 +77,7 @@ class Policy:
         return any(file.judges_sources for file in self.files)
 
 
-def rules_about(name: SourceName, file: PolicyFile) -> tuple[list[ModuleRule], list[Consulted]]:
+def rules_about(name: SourceName, file: PolicyFile) -> tuple[list[ModuleRule], list[ConsultedRule]]:
     """Return the rules of a file that hold for a source, and what became of each rule that was looked at.
 
     Those of the most specific pattern hold. A rule whose pattern the source only resembles, as if it were spelled so as
@@ -86,7 +86,7 @@ def rules_about(name: SourceName, file: PolicyFile) -> tuple[list[ModuleRule], l
     matching = [rule for rule in file.modules if rule.match.matches(name)]
     most = max((rule.match.literal for rule in matching), default=0)
     held: list[ModuleRule] = []
-    consulted: list[Consulted] = []
+    consulted: list[ConsultedRule] = []
     for rule in file.modules:
         if rule in matching and rule.match.literal == most:
             held.append(rule)
@@ -98,5 +98,5 @@ def rules_about(name: SourceName, file: PolicyFile) -> tuple[list[ModuleRule], l
             outcome = f"holds for `{name.text}` as well, which could be another spelling of what it is about"
         else:
             outcome = f"is not about `{name.text}`"
-        consulted.append(Consulted(rule.rule, outcome))
+        consulted.append(ConsultedRule(rule.rule, outcome))
     return held, consulted

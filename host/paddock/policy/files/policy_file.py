@@ -219,7 +219,7 @@ class PolicyFile:
             if first is not rule:
                 yield PlanProblem(
                     f"{rule.path}.match",
-                    f"`{rule.match.text}` has rules on line {first.rule.place.line} already",
+                    f"`{rule.match.text}` has rules on line {first.rule.location.line} already",
                     "put them together",
                 )
             if self._is_weaker(rule.level):

@@ -29,7 +29,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class SecretPlace:
+class SecretLocation:
     """Where one secret is: the name of a variable, the path of a file, or the words of a command; `line` says so."""
 
     way: Way
@@ -37,7 +37,7 @@ class SecretPlace:
     line: int | None
 
 
-def read_secrets(text: str, path: str) -> dict[str, SecretPlace]:
+def read_secrets(text: str, path: str) -> dict[str, SecretLocation]:
     """Return what a file with this text says, by the names of secrets.
 
     Raises:
@@ -48,14 +48,14 @@ def read_secrets(text: str, path: str) -> dict[str, SecretPlace]:
     except TomlError as error:
         raise PolicyFileError(path, [PlanProblem("", f"is {error.problem}", line=error.line)]) from None
     positions = Positions(path, partial(toml_lines, text))
-    entries: dict[str, SecretPlace] = {}
+    entries: dict[str, SecretLocation] = {}
     problems: list[PlanProblem] = []
     for name, table in written.items():
         place = path_text(name)
         line = positions.line_of(place)
         try:
             way, what = _way(name, table)
-            entries[name] = SecretPlace(way, what, line)
+            entries[name] = SecretLocation(way, what, line)
         except NotAcceptedError as error:
             problems.append(PlanProblem(place, error.problem, error.accepted, line))
     if problems:

@@ -10,7 +10,7 @@ from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
 from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.findings import Findings
 from paddock.policy.grant_caps import GrantCaps
-from paddock.policy.grant_request import AskedGrant
+from paddock.policy.grant_request import RequestedGrant
 from paddock.policy.rules.paths import PathRule
 from paddock.policy.subsumes import covers_call, covers_env, covers_net, covers_secret, covers_text, roots_of
 from paddock_sandbox.profile import ANY_PROGRAM
@@ -22,7 +22,7 @@ _PATHS: Final = ("read", "write", "run")  # of the last, those grants that are p
 def judge_caps(
     file: PolicyFile,
     rule: ModuleRule,
-    asked: Sequence[AskedGrant],
+    asked: Sequence[RequestedGrant],
     permissions: Permissions,
     *,
     working_dir: Path,
@@ -59,7 +59,7 @@ def judge_caps(
     return tuple(_path_rules(file, rule, caps, said, hint, working_dir, home))
 
 
-def _covers(caps: GrantCaps, grant: AskedGrant, permissions: Permissions) -> bool:
+def _covers(caps: GrantCaps, grant: RequestedGrant, permissions: Permissions) -> bool:
     value = grant.value
     if isinstance(value, SecretGrant):
         return covers_secret(caps.secrets, value, permissions)

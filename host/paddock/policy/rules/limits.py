@@ -53,7 +53,7 @@ def judge_limits(
             findings.refuse(
                 path_text(entry.path, "limits", cap.name),
                 f"{shown} is more than {limit_text(cap.name, cap.value)}, which is the most there is",
-                f"ask for less, or have the rule changed: {cap.rule.place.file}",
+                f"ask for less, or have the rule changed: {cap.rule.location.file}",
                 cap.rule,
             )
     written = defaults.written - excused

@@ -15,7 +15,7 @@ from paddock.errors import PolicyRefusedError, Refusal
 from paddock.plan.model import ModuleEntry
 from paddock.plan.problems import path_text
 from paddock.policy.findings import refusal_by
-from paddock.policy.grant_request import AskedGrant
+from paddock.policy.grant_request import RequestedGrant
 from paddock.policy.grants import Grants
 from paddock.policy.guarded_paths import is_repository
 from paddock.policy.guarded_places import runner_opened
@@ -43,15 +43,15 @@ class PathRule:
     binds: Literal["all", "stated", "given"] = "all"
     keeps_guarded: bool = False
 
-    def concerns(self, grant: AskedGrant) -> bool:
+    def concerns(self, grant: RequestedGrant) -> bool:
         """Whether the rule is about a grant; of programs, those that are granted by their paths."""
         return grant.is_path and self._binds(grant)
 
-    def lets_see(self, grant: AskedGrant, path: Path) -> bool:
+    def lets_see(self, grant: RequestedGrant, path: Path) -> bool:
         """Whether a grant of every program may show one that is at `path`."""
         return not self._binds(grant) or covers_path(self.roots, path)
 
-    def refusal(self, grant: AskedGrant, granted: GrantedPath) -> Refusal | None:
+    def refusal(self, grant: RequestedGrant, granted: GrantedPath) -> Refusal | None:
         """Return why a grant that leads to `granted` is refused; None: it is not."""
         if not self.concerns(grant) or (covers_path(self.roots, granted.path) and not self._opens(granted.path)):
             return None
@@ -62,7 +62,7 @@ class PathRule:
             leads = f", which is `{granted.path}`,"
         return refusal_by(self.rule, grant.path, f"{grant.text}{leads} {self.said}", self.hint)
 
-    def _binds(self, grant: AskedGrant) -> bool:
+    def _binds(self, grant: RequestedGrant) -> bool:
         if grant.family not in self.families:
             return False
         if self.binds == "given":
@@ -80,7 +80,7 @@ class PathRules:
 
     entry: ModuleEntry
     rules: tuple[PathRule, ...] = ()
-    asked: tuple[AskedGrant, ...] = ()
+    asked: tuple[RequestedGrant, ...] = ()
 
     def check(self, grants: Grants) -> None:
         """Refuse paths that a module would be shown, and that are not what they were when its plan was evaluated.
@@ -98,7 +98,7 @@ class PathRules:
     def lets_see(self, program: Program) -> bool:
         """Return whether a module that may run every program may be shown one, with all that it brings."""
         asked = [one for one in self.asked if one.family == "run" and one.value == ANY_PROGRAM]
-        grants = [one for one in asked if one.given is not None] or asked or [AskedGrant("run", ANY_PROGRAM)]
+        grants = [one for one in asked if one.given is not None] or asked or [RequestedGrant("run", ANY_PROGRAM)]
         return all(
             rule.lets_see(grant, path.path) for rule in self.rules for grant in grants for path in program.judged
         )
@@ -109,7 +109,7 @@ class PathRules:
             # A path that both the plan and the operator ask for is the operator's.
             grant = next((one for one in known if one.given is not None), None) or next(iter(known), None)
             if grant is None:
-                grant = AskedGrant(family, written, path_text(self.entry.path, "permissions"))
+                grant = RequestedGrant(family, written, path_text(self.entry.path, "permissions"))
             for rule in self.rules:
                 refusal = rule.refusal(grant, path)
                 if refusal is not None:

@@ -19,10 +19,10 @@ import anyio
 import anyio.to_thread
 
 from paddock.errors import PaddockError, PlanProblem, PolicyFileError
-from paddock.plan.source_map import Place, Positions
+from paddock.plan.source_map import Location, Positions
 from paddock.policy.files.owned_file import read_owned
 from paddock.policy.files.policy import user_config_folder
-from paddock.policy.files.secrets import WAYS_TEXT, SecretPlace, read_secrets
+from paddock.policy.files.secrets import WAYS_TEXT, SecretLocation, read_secrets
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.command import MAX_BYTES, SecretCommandError, run_secret_command
 
@@ -62,7 +62,7 @@ class SecretSources(Mapping[str, str]):
     """The secrets there are, by name: those of `entries`, from the file at `path`, and the variables of `environ`."""
 
     def __init__(
-        self, environ: Mapping[str, str], owner: Owner, path: Path, entries: Mapping[str, SecretPlace] | None = None
+        self, environ: Mapping[str, str], owner: Owner, path: Path, entries: Mapping[str, SecretLocation] | None = None
     ) -> None:
         self._environ = dict(environ)
         self._owner = owner
@@ -114,7 +114,7 @@ class SecretSources(Mapping[str, str]):
         entry = self._entries.get(name)
         if entry is None:
             return f"environment variable `{name}`"
-        place = Place(str(self._path), entry.line).text
+        place = Location(str(self._path), entry.line).text
         what = f"`{entry.what}`" if isinstance(entry.what, str) else f"`{entry.what[0]}`"
         kind = {"env": "environment variable", "file": "file", "command": "command"}[entry.way]
         return f"{kind} {what}, by {place}"

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from paddock.encodings import spellings
+from paddock.encodings import encoded_forms
 from paddock.plan.permissions import Permissions
 from paddock.plan.secret_references import expanded
 
@@ -93,7 +93,7 @@ def _spellings_of_all(values: Mapping[str, str]) -> dict[str, str]:
     """Return the name of the secret by each spelling that its value has; of two secrets, the first."""
     found: dict[str, str] = {}
     for name, value in values.items():
-        for spelling in spellings(value) if len(value) >= SHORTEST_MASKED else ():
+        for spelling in encoded_forms(value) if len(value) >= SHORTEST_MASKED else ():
             found.setdefault(spelling, name)
     return found
 

@@ -12,11 +12,11 @@ from paddock.selftest.attack import REFUSALS, Attack, Outside
 from paddock.selftest.attacks.grants import a_folder_where_others_save, workspace
 from paddock.selftest.expected_failures import may_lack, needs
 from paddock.selftest.testbed.target import VARIABLE
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.syscall_numbers import numbers_here
 
 
-def _forgotten_places(stage: Stage) -> Mapping[str, Any]:
+def _forgotten_places(testbed: AttackTestbed) -> Mapping[str, Any]:
     candidates = (
         ("/dev/mem", "read"),
         ("/dev/kmsg", "read"),
@@ -41,7 +41,7 @@ def _forgotten_places(stage: Stage) -> Mapping[str, Any]:
     return {"places": [place for place in candidates if os.path.exists(place[0])]}
 
 
-def _others_code(stage: Stage) -> Mapping[str, Any]:
+def _others_code(testbed: AttackTestbed) -> Mapping[str, Any]:
     return {"others": sorted({str(Path(folder).resolve()) for folder in sys.path if os.path.isdir(folder)})}
 
 
@@ -50,13 +50,13 @@ FILES: Final = (
         "read_ssh_key",
         "files",
         "reads a private SSH key",
-        arguments=lambda stage: {"path": str(stage.files.key)},
+        arguments=lambda testbed: {"path": str(testbed.files.key)},
     ),
     Attack(
         "read_every_file_of_the_home",
         "files",
         "walks through the home folder for credentials",
-        arguments=lambda stage: {"home": str(stage.files.home), "secret": stage.secret},
+        arguments=lambda testbed: {"home": str(testbed.files.home), "secret": testbed.secret},
     ),
     Attack(
         "read_a_secret_of_the_environment",
@@ -68,21 +68,27 @@ FILES: Final = (
         "find_out_what_exists",
         "files",
         "asks whether a file exists that it was not granted",
-        arguments=lambda stage: {"path": str(stage.files.key)},
+        arguments=lambda testbed: {"path": str(testbed.files.key)},
         known={"landlock": "Landlock guards what files hold, not whether they exist"},
     ),
     Attack(
         "watch_what_others_touch",
         "files",
         "has itself told of every file that is opened in a folder it was not granted",
-        arguments=lambda stage: {"folder": str(stage.files.key.parent)},
+        arguments=lambda testbed: {"folder": str(testbed.files.key.parent)},
     ),
     Attack(
         "climb_out_of_the_root",
         "files",
         "leaves its root through parents, other processes and open folders",
-        arguments=lambda stage: {"path": str(stage.files.key), "pids": [1, os.getpid(), stage.victim.pid]},
-        outside_arguments=lambda stage: {"path": str(stage.files.key), "pids": [os.getpid(), stage.victim.pid]},
+        arguments=lambda testbed: {
+            "path": str(testbed.files.key),
+            "pids": [1, os.getpid(), testbed.target_process.pid],
+        },
+        outside_arguments=lambda testbed: {
+            "path": str(testbed.files.key),
+            "pids": [os.getpid(), testbed.target_process.pid],
+        },
         outside=Outside.ANSWERS_ONCE,
         refusals=REFUSALS | {"EBADF"},
     ),
@@ -96,8 +102,8 @@ FILES: Final = (
         "open_by_handle",
         "files",
         "opens a file by its number in the file system",
-        arguments=lambda stage: {
-            "path": str(stage.files.key),
+        arguments=lambda testbed: {
+            "path": str(testbed.files.key),
             "name_to_handle_at": numbers_here()["name_to_handle_at"],
             "open_by_handle_at": numbers_here()["open_by_handle_at"],
         },
@@ -107,7 +113,7 @@ FILES: Final = (
         "pull_in_by_a_link",
         "files",
         "links a file from outside into a folder it may write to",
-        arguments=lambda stage: {"folder": str(stage.files.workspace), "path": str(stage.files.notes)},
+        arguments=lambda testbed: {"folder": str(testbed.files.workspace), "path": str(testbed.files.notes)},
         grants=workspace,
         marks=True,
     ),
@@ -115,7 +121,7 @@ FILES: Final = (
         "change_what_may_only_be_read",
         "files",
         "changes a file that it may only read",
-        arguments=lambda stage: {"path": str(stage.files.document)},
+        arguments=lambda testbed: {"path": str(testbed.files.document)},
         grants=workspace,
         marks=True,
     ),
@@ -124,7 +130,7 @@ FILES: Final = (
         "files",
         "changes mode, owner, times and attributes of a file it was not granted",
         body="change_metadata",
-        arguments=lambda stage: {"path": str(stage.files.notes)},
+        arguments=lambda testbed: {"path": str(testbed.files.notes)},
         refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts what they take
         excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
         marks=True,
@@ -134,7 +140,7 @@ FILES: Final = (
         "files",
         "changes mode, owner, times and attributes of a file it may only read",
         body="change_metadata",
-        arguments=lambda stage: {"path": str(stage.files.document)},
+        arguments=lambda testbed: {"path": str(testbed.files.document)},
         grants=workspace,
         refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts what they take
         excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
@@ -152,7 +158,7 @@ FILES: Final = (
         "plant_what_runs_later",
         "files",
         "leaves a git hook and a shell start-up file in a granted folder",
-        arguments=lambda stage: {"folder": str(stage.files.workspace)},
+        arguments=lambda testbed: {"folder": str(testbed.files.workspace)},
         grants=workspace,
         refusals=REFUSALS | {"EBUSY"},
         known={"landlock": "Landlock cannot keep a part of a granted folder; what changed is told afterwards"},
@@ -162,9 +168,9 @@ FILES: Final = (
         "write_what_was_saved_meanwhile",
         "files",
         "writes to a guarded file that somebody outside has saved by renaming while it runs",
-        arguments=lambda stage: {"path": str(stage.files.saved)},
+        arguments=lambda testbed: {"path": str(testbed.files.saved)},
         grants=a_folder_where_others_save,
-        saves=lambda stage: stage.files.saved,
+        saves=lambda testbed: testbed.files.saved,
         refusals=REFUSALS | {"EBUSY"},
         only_at=("ns", "bwrap"),
         marks=True,
@@ -173,7 +179,7 @@ FILES: Final = (
         "leave_a_set_user_id_program",
         "files",
         "leaves a program in a granted folder that runs with its owner's rights",
-        arguments=lambda stage: {"folder": str(stage.files.workspace)},
+        arguments=lambda testbed: {"folder": str(testbed.files.workspace)},
         grants=workspace,
         marks=True,
     ),
@@ -181,7 +187,7 @@ FILES: Final = (
         "hold_up_whoever_opens_a_file",
         "files",
         "takes a lease on a granted file, so that others wait to open it",
-        arguments=lambda stage: {"path": str(stage.files.workspace / "notes.txt")},
+        arguments=lambda testbed: {"path": str(testbed.files.workspace / "notes.txt")},
         grants=workspace,
         excuses=(may_lack("file system with leases", "EINVAL", "EAGAIN"),),
     ),

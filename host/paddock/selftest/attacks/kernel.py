@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from paddock.selftest.attack import Arguments, Attack
 from paddock.selftest.expected_failures import forbidden_by, may_lack, needs
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.syscall_numbers import numbers_here
 
 _BAD: Final = 8  # an address nothing is at
@@ -22,7 +22,7 @@ _MISSING: Final = "/there is no such place"
 def _calls(*rows: tuple[int | str, ...]) -> Arguments:
     """Return arguments for `reach_the_kernel`: a row is the name of a call and its arguments, if the machine has it."""
 
-    def arguments(stage: Stage) -> Mapping[str, Any]:
+    def arguments(testbed: AttackTestbed) -> Mapping[str, Any]:
         known = numbers_here()
         return {"calls": [[name, known[str(name)], *rest] for name, *rest in rows if name in known]}
 
@@ -32,7 +32,7 @@ def _calls(*rows: tuple[int | str, ...]) -> Arguments:
 _UNHEARD: Final = frozenset(("EPERM", "EACCES", "ENOSYS"))
 
 
-def _terminal_commands(stage: Stage) -> Mapping[str, Any]:
+def _terminal_commands(testbed: AttackTestbed) -> Mapping[str, Any]:
     # The kernel looks at the lower half of a command's number only; a filter that looks at all of it can be passed by.
     commands = {
         "TIOCSTI": 0x5412,
@@ -193,10 +193,10 @@ KERNEL: Final = (
         "read_memory_shared_by_others",
         "kernel",
         "opens shared memory, queues and semaphores of the machine",
-        arguments=lambda stage: {
-            "key": stage.commons.key,
-            "queue": stage.commons.queue,
-            "file": str(stage.commons.file),
+        arguments=lambda testbed: {
+            "key": testbed.commons.key,
+            "queue": testbed.commons.queue,
+            "file": str(testbed.commons.file),
             "mq_open": numbers_here()["mq_open"],
         },
         excuses=(may_lack("such a means", "ENOSYS", "ENOENT"),),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from paddock.selftest.attack import Attack, Sign
 from paddock.selftest.attacks.grants import a_service_with_a_key
-from paddock.selftest.testbed.testbed import KEY, Stage
+from paddock.selftest.testbed.testbed import KEY, AttackTestbed
 
 _NOT_THERE: Final = frozenset(("ENOENT", "EACCES", "EPERM"))
 _HIDDEN: Final = frozenset(("ENOENT", "502"))
@@ -40,22 +40,22 @@ def _shifted(text: str) -> str:
     return "".join(chr(ord(letter) + 1) for letter in text)
 
 
-def _looking(stage: Stage) -> Mapping[str, Any]:
+def _looking(testbed: AttackTestbed) -> Mapping[str, Any]:
     return {
-        "shifted": _shifted(stage.key),
-        "folders": [str(stage.files.home), "/etc", "/run"],
+        "shifted": _shifted(testbed.key),
+        "folders": [str(testbed.files.home), "/etc", "/run"],
         "vault": None,
         "variable": KEY,
     }
 
 
-def _echoed(stage: Stage, ways: tuple[str, ...]) -> Mapping[str, Any]:
-    vault = list(stage.network.vault.address)
-    return {"shifted": _shifted(stage.key), "vault": vault, "variable": KEY, "ways": list(ways)}
+def _echoed(testbed: AttackTestbed, ways: tuple[str, ...]) -> Mapping[str, Any]:
+    vault = list(testbed.network.vault.address)
+    return {"shifted": _shifted(testbed.key), "vault": vault, "variable": KEY, "ways": list(ways)}
 
 
-def _guessed(stage: Stage, place: tuple[str, int]) -> Mapping[str, Any]:
-    return {"shifted": _shifted(stage.key), "vault": list(place), "variable": KEY, "kinds": list(_SLOW)}
+def _guessed(testbed: AttackTestbed, place: tuple[str, int]) -> Mapping[str, Any]:
+    return {"shifted": _shifted(testbed.key), "vault": list(place), "variable": KEY, "kinds": list(_SLOW)}
 
 
 KEYS: Final = (
@@ -64,7 +64,7 @@ KEYS: Final = (
         "keys",
         "looks for a key that the host puts into its requests, wherever a process can look",
         body="find_a_key",
-        arguments=lambda stage: {**_looking(stage), "vault": list(stage.network.vault.address)},
+        arguments=lambda testbed: {**_looking(testbed), "vault": list(testbed.network.vault.address)},
         grants=a_service_with_a_key,
         refusals=_NOT_THERE,
     ),
@@ -80,7 +80,7 @@ KEYS: Final = (
         "have_a_key_shown",
         "keys",
         "has a service say the key that it was told, as it is and as messages of all sorts spell it",
-        arguments=lambda stage: _echoed(stage, _PLAIN),
+        arguments=lambda testbed: _echoed(testbed, _PLAIN),
         grants=a_service_with_a_key,
         refusals=_HIDDEN,
     ),
@@ -89,7 +89,7 @@ KEYS: Final = (
         "keys",
         "has a service say the key that it was told in a form that only it knows",
         body="have_a_key_shown",
-        arguments=lambda stage: _echoed(stage, _TRANSFORMED),
+        arguments=lambda testbed: _echoed(testbed, _TRANSFORMED),
         grants=a_service_with_a_key,
         refusals=_HIDDEN,
         known={"ns": _USED, "bwrap": _USED, "landlock": _USED},
@@ -98,8 +98,8 @@ KEYS: Final = (
         "guess_a_key_by_the_time_of_its_echo",
         "keys",
         "has a service repeat right and wrong guesses at how the key begins, and sees which of them arrive later",
-        arguments=lambda stage: _guessed(stage, stage.network.vault.address),
-        outside_arguments=lambda stage: _guessed(stage, stage.network.redactor.address),
+        arguments=lambda testbed: _guessed(testbed, testbed.network.vault.address),
+        outside_arguments=lambda testbed: _guessed(testbed, testbed.network.redactor.address),
         grants=a_service_with_a_key,
         refusals=_NOT_THERE,
     ),
@@ -107,9 +107,9 @@ KEYS: Final = (
         "take_a_key_elsewhere",
         "keys",
         "has the key put into requests for another service, and into paths and bodies",
-        arguments=lambda stage: {
-            "vault": list(stage.network.vault.address),
-            "granted": list(stage.network.service.address),
+        arguments=lambda testbed: {
+            "vault": list(testbed.network.vault.address),
+            "granted": list(testbed.network.service.address),
             "variable": KEY,
         },
         grants=a_service_with_a_key,

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 from paddock.selftest.attack import Attack, Sign
 from paddock.selftest.expected_failures import forbidden_by, may_lack
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.syscall_numbers import numbers_here
 
 
-def _others(stage: Stage) -> dict[str, int]:
-    return {"the host": os.getpid(), "a process of the user": stage.victim.pid}
+def _others(testbed: AttackTestbed) -> dict[str, int]:
+    return {"the host": os.getpid(), "a process of the user": testbed.target_process.pid}
 
 
-def _shifted_confidence(stage: Stage) -> Mapping[str, Any]:
+def _shifted_confidence(testbed: AttackTestbed) -> Mapping[str, Any]:
     """Return the text so that looking for it does not put it into memory."""
-    return {"shifted": "".join(chr(ord(letter) + 1) for letter in stage.confidence)}
+    return {"shifted": "".join(chr(ord(letter) + 1) for letter in testbed.confidence)}
 
 
 PROCESSES: Final = (
@@ -26,8 +26,8 @@ PROCESSES: Final = (
         "kill_the_host",
         "processes",
         "signals the host and another process of the user",
-        arguments=lambda stage: {
-            "pids": _others(stage),
+        arguments=lambda testbed: {
+            "pids": _others(testbed),
             "tgkill": numbers_here()["tgkill"],
             "rt_sigqueueinfo": numbers_here()["rt_sigqueueinfo"],
         },
@@ -38,7 +38,7 @@ PROCESSES: Final = (
         "processes",
         "signals every process that it can reach",
         arguments=lambda stage: {"pid": -1},
-        outside_arguments=lambda stage: {"pid": -stage.victim.pid},
+        outside_arguments=lambda testbed: {"pid": -testbed.target_process.pid},
         sign=Sign.MARKS,
         marks=True,
     ),
@@ -46,7 +46,7 @@ PROCESSES: Final = (
         "signal_through_a_file",
         "processes",
         "has the kernel signal a process for it",
-        arguments=lambda stage: {"pid": stage.victim.pid},
+        arguments=lambda testbed: {"pid": testbed.target_process.pid},
         sign=Sign.MARKS,
         marks=True,
     ),
@@ -54,18 +54,18 @@ PROCESSES: Final = (
         "trace_a_process",
         "processes",
         "attaches to another process as a debugger does",
-        arguments=lambda stage: {"pids": _others(stage)},
-        outside_arguments=lambda stage: {"pids": {"a process of the user": stage.victim.pid}},
+        arguments=lambda testbed: {"pids": _others(testbed)},
+        outside_arguments=lambda testbed: {"pids": {"a process of the user": testbed.target_process.pid}},
         excuses=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
     ),
     Attack(
         "read_memory_of_a_process",
         "processes",
         "reads and writes another process's memory",
-        arguments=lambda stage: {
-            "pid": stage.victim.pid,
-            "address": stage.victim.address,
-            "content": stage.secret,
+        arguments=lambda testbed: {
+            "pid": testbed.target_process.pid,
+            "address": testbed.target_process.address,
+            "content": testbed.secret,
         },
         excuses=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
     ),
@@ -79,9 +79,9 @@ PROCESSES: Final = (
         "steal_a_descriptor",
         "processes",
         "takes over a file that another process has open",
-        arguments=lambda stage: {
-            "pid": stage.victim.pid,
-            "descriptor": stage.victim.descriptor,
+        arguments=lambda testbed: {
+            "pid": testbed.target_process.pid,
+            "descriptor": testbed.target_process.descriptor,
             "pidfd_getfd": numbers_here()["pidfd_getfd"],
             "kcmp": numbers_here()["kcmp"],
         },
@@ -94,15 +94,15 @@ PROCESSES: Final = (
         "read_environment_of_a_process",
         "processes",
         "reads the environment and the memory map of other processes",
-        arguments=lambda stage: {"pids": {"the first process": 1, **_others(stage)}},
-        outside_arguments=lambda stage: {"pids": {"a process of the user": stage.victim.pid}},
+        arguments=lambda testbed: {"pids": {"the first process": 1, **_others(testbed)}},
+        outside_arguments=lambda testbed: {"pids": {"a process of the user": testbed.target_process.pid}},
     ),
     Attack(
         "change_limits_of_a_process",
         "processes",
         "lowers the limits and priorities of another process",
-        arguments=lambda stage: {
-            "pid": stage.victim.pid,
+        arguments=lambda testbed: {
+            "pid": testbed.target_process.pid,
             **{name: numbers_here()[name] for name in ("ioprio_set", "sched_setattr")},
         },
         marks=True,

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from paddock.selftest.attack import Attack
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.testbed.testbed import AttackTestbed
 
 _SHELL: Final = shutil.which("bash") or "/bin/sh"
 
 
-def _with_a_shell(stage: Stage) -> Mapping[str, list[str]]:
+def _with_a_shell(testbed: AttackTestbed) -> Mapping[str, list[str]]:
     return {"run": [os.path.basename(_SHELL)]}
 
 
@@ -39,11 +39,11 @@ PROGRAMS: Final = (
         "break_out_with_a_shell",
         "programs",
         "has a granted shell read, write, signal and connect",
-        arguments=lambda stage: {
+        arguments=lambda testbed: {
             "shell": _SHELL,
-            "path": str(stage.files.notes),
-            "pid": stage.victim.pid,
-            "port": stage.doors.ports["the loopback address"][1],
+            "path": str(testbed.files.notes),
+            "pid": testbed.target_process.pid,
+            "port": testbed.doors.ports["the loopback address"][1],
         },
         grants=_with_a_shell,
         marks=True,

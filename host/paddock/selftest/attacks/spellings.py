@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paddock.selftest.testbed.neighbourhood import METADATA
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.testbed.testbed import AttackTestbed
 
 
-def spellings(stage: Stage) -> Iterator[str]:
+def spellings(testbed: AttackTestbed) -> Iterator[str]:
     """Yield what leads to a service that was not granted, for some readers, though not what it is for others."""
-    network = stage.network
+    network = testbed.network
     granted, port = network.service.authority, network.service.address[1]
     other = network.another.address[1]
     yield from (f"{host}:{port}" for host in _BESIDE)
@@ -36,9 +36,9 @@ def spellings(stage: Stage) -> Iterator[str]:
     yield f"127.0.0.1:{other}#:{port}"
 
 
-def clouds(stage: Stage) -> Iterator[str]:
+def clouds(testbed: AttackTestbed) -> Iterator[str]:
     """Yield where clouds hand out credentials to whoever asks, as far as somebody takes it for that."""
-    port = stage.network.service.address[1]
+    port = testbed.network.service.address[1]
     yield from (f"{host}:{port}" for host in METADATA)
 
 

@@ -10,7 +10,7 @@ from paddock.selftest.attacks.grants import a_name_alone, a_named_service, every
 from paddock.selftest.attacks.spellings import clouds, spellings
 from paddock.selftest.expected_failures import may_lack, needs
 from paddock.selftest.testbed.neighbourhood import BESIDE
-from paddock.selftest.testbed.testbed import Stage
+from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.network import GATEWAY, LOOKUP_PORT
 
 # Beside the words for what is closed: nobody is there in a network of one's own, or whoever carries did not want to.
@@ -40,8 +40,8 @@ _SMC: Final = 43
 _XDP: Final = 44
 
 
-def _granted(stage: Stage) -> list[object]:
-    return list(stage.network.service.address)
+def _granted(testbed: AttackTestbed) -> list[object]:
+    return list(testbed.network.service.address)
 
 
 WAY_OUT: Final = (
@@ -49,9 +49,9 @@ WAY_OUT: Final = (
         "connect_to_what_was_not_granted",
         "way out",
         "connects to other ports and addresses than the granted one",
-        arguments=lambda stage: {
-            "granted": _granted(stage),
-            "others": [list(stage.network.another.address), list(stage.network.beside.address)],
+        arguments=lambda testbed: {
+            "granted": _granted(testbed),
+            "others": [list(testbed.network.another.address), list(testbed.network.beside.address)],
         },
         grants=one_service,
         refusals=_NOT_CARRIED,
@@ -62,7 +62,7 @@ WAY_OUT: Final = (
         "way out",
         "connects and sends to services of the machine, where one was granted",
         body="connect_to_a_port_of_the_machine",
-        arguments=lambda stage: {"ports": dict(stage.doors.ports)},
+        arguments=lambda testbed: {"ports": dict(testbed.doors.ports)},
         grants=one_service,
         sign=Sign.MARKS,  # in a network of its own, whatever is sent was sent
         marks=True,
@@ -71,12 +71,12 @@ WAY_OUT: Final = (
         "spell_addresses_otherwise",
         "way out",
         "asks for addresses and names that were not granted, in spellings that some take for granted ones",
-        arguments=lambda stage: {
-            "granted": _granted(stage),
-            "spellings": list(spellings(stage)),
+        arguments=lambda testbed: {
+            "granted": _granted(testbed),
+            "spellings": list(spellings(testbed)),
             "straight": [
-                *([host, stage.network.service.address[1]] for host in ("2130706434", "0x7f.2", "0177.0.0.2")),
-                *([host, stage.network.another.address[1]] for host in _LOOPBACK),
+                *([host, testbed.network.service.address[1]] for host in ("2130706434", "0x7f.2", "0177.0.0.2")),
+                *([host, testbed.network.another.address[1]] for host in _LOOPBACK),
             ],
         },
         grants=one_service,
@@ -88,7 +88,7 @@ WAY_OUT: Final = (
         "way out",
         "asks for what clouds tell the machines in them, at the granted port",
         body="spell_addresses_otherwise",
-        arguments=lambda stage: {"granted": _granted(stage), "spellings": list(clouds(stage)), "straight": []},
+        arguments=lambda testbed: {"granted": _granted(testbed), "spellings": list(clouds(testbed)), "straight": []},
         grants=one_service,
         refusals=_NOT_CARRIED,
         marks=True,
@@ -98,11 +98,12 @@ WAY_OUT: Final = (
         "way out",
         "asks for the machine and its network in every spelling, where all public hosts were granted",
         body="spell_addresses_otherwise",
-        arguments=lambda stage: {
-            "granted": _granted(stage),
-            "spellings": [*spellings(stage), stage.network.hidden.authority],
+        arguments=lambda testbed: {
+            "granted": _granted(testbed),
+            "spellings": [*spellings(testbed), testbed.network.hidden.authority],
             "straight": [
-                list(service.address) for service in (stage.network.another, stage.network.beside, stage.network.hidden)
+                list(service.address)
+                for service in (testbed.network.another, testbed.network.beside, testbed.network.hidden)
             ],
         },
         grants=every_public_host,
@@ -114,7 +115,7 @@ WAY_OUT: Final = (
         "way out",
         "asks for what clouds tell the machines in them, where all public hosts were granted",
         body="spell_addresses_otherwise",
-        arguments=lambda stage: {"granted": _granted(stage), "spellings": list(clouds(stage)), "straight": []},
+        arguments=lambda testbed: {"granted": _granted(testbed), "spellings": list(clouds(testbed)), "straight": []},
         grants=every_public_host,
         refusals=_NOT_CARRIED,
         marks=True,
@@ -124,7 +125,7 @@ WAY_OUT: Final = (
         "way out",
         "follows a redirection to the machine itself, where all public hosts were granted",
         body="follow_where_it_is_sent",
-        arguments=lambda stage: {"granted": _granted(stage)},
+        arguments=lambda testbed: {"granted": _granted(testbed)},
         grants=every_public_host,
         refusals=_NOT_CARRIED,
         marks=True,
@@ -133,7 +134,7 @@ WAY_OUT: Final = (
         "follow_where_it_is_sent",
         "way out",
         "follows a redirection of the granted service to one that was not granted",
-        arguments=lambda stage: {"granted": _granted(stage)},
+        arguments=lambda testbed: {"granted": _granted(testbed)},
         grants=one_service,
         refusals=_NOT_CARRIED,
         marks=True,
@@ -142,9 +143,9 @@ WAY_OUT: Final = (
         "connect_by_other_means",
         "way out",
         "connects by sending, from chosen devices and addresses, and with sockets that were connected elsewhere",
-        arguments=lambda stage: {
-            "granted": _granted(stage),
-            "others": [list(stage.network.another.address), list(stage.network.beside.address)],
+        arguments=lambda testbed: {
+            "granted": _granted(testbed),
+            "others": [list(testbed.network.another.address), list(testbed.network.beside.address)],
         },
         grants=one_service,
         refusals=_NOT_CARRIED,
@@ -192,7 +193,7 @@ WAY_OUT: Final = (
         "be_reached",
         "way out",
         "waits for connections, also beside the listener of the host",
-        arguments=lambda stage: {"granted": _granted(stage)},
+        arguments=lambda testbed: {"granted": _granted(testbed)},
         grants=one_service,
         refusals=_NOT_CARRIED,
     ),
@@ -200,7 +201,7 @@ WAY_OUT: Final = (
         "open_a_listener_that_is_there",
         "way out",
         "looks for listeners among the descriptors of its own process and of the one that started it",
-        arguments=lambda stage: {"granted": _granted(stage)},
+        arguments=lambda testbed: {"granted": _granted(testbed)},
         grants=one_service,
         refusals=_NOT_CARRIED,
     ),
@@ -208,15 +209,15 @@ WAY_OUT: Final = (
         "ask_for_names",
         "way out",
         "looks up names that were not granted, with what it wants to tell in them",
-        arguments=lambda stage: {
-            "granted": _granted(stage),
-            "name": f"told-to-whom-it-may-concern{stage.network.suffix}",
-            "servers": [list(stage.doors.ports["the loopback address"]), [GATEWAY, LOOKUP_PORT]],
+        arguments=lambda testbed: {
+            "granted": _granted(testbed),
+            "name": f"told-to-whom-it-may-concern{testbed.network.suffix}",
+            "servers": [list(testbed.doors.ports["the loopback address"]), [GATEWAY, LOOKUP_PORT]],
         },
-        outside_arguments=lambda stage: {
-            "granted": _granted(stage),
-            "name": f"told-to-whom-it-may-concern{stage.network.suffix}",
-            "servers": [list(stage.doors.ports["the loopback address"])],
+        outside_arguments=lambda testbed: {
+            "granted": _granted(testbed),
+            "name": f"told-to-whom-it-may-concern{testbed.network.suffix}",
+            "servers": [list(testbed.doors.ports["the loopback address"])],
         },
         grants=one_service,
         refusals=_NOT_CARRIED,
@@ -227,7 +228,7 @@ WAY_OUT: Final = (
         "way out",
         "connects to a granted name that leads to the machine itself",
         body="reach_by_a_name",
-        arguments=lambda stage: {"name": stage.network.name, "port": stage.network.hidden.address[1]},
+        arguments=lambda testbed: {"name": testbed.network.name, "port": testbed.network.hidden.address[1]},
         grants=a_name_alone,
         refusals=_NOT_CARRIED,
         excuses=(_NO_NAME,),
@@ -237,10 +238,10 @@ WAY_OUT: Final = (
         "name_another_server_in_tls",
         "way out",
         "begins TLS with the granted server for another one, as behind servers of many names",
-        arguments=lambda stage: {
-            "name": stage.network.name,
-            "port": stage.network.named.address[1],
-            "other": stage.network.stranger,
+        arguments=lambda testbed: {
+            "name": testbed.network.name,
+            "port": testbed.network.named.address[1],
+            "other": testbed.network.stranger,
         },
         grants=a_named_service,
         sign=Sign.MARKS,
@@ -252,7 +253,7 @@ WAY_OUT: Final = (
         "smuggle_requests",
         "way out",
         "asks the granted service for pages of another in requests that readers differ about",
-        arguments=lambda stage: {"granted": _granted(stage), "stranger": stage.network.stranger},
+        arguments=lambda testbed: {"granted": _granted(testbed), "stranger": testbed.network.stranger},
         grants=one_service,
         sign=Sign.MARKS,
         marks=True,
@@ -261,7 +262,7 @@ WAY_OUT: Final = (
         "smuggle_requests_in_odd_spaces",
         "way out",
         "asks the granted service for pages of another in requests that only lenient servers take for any",
-        arguments=lambda stage: {"granted": _granted(stage), "stranger": stage.network.stranger},
+        arguments=lambda testbed: {"granted": _granted(testbed), "stranger": testbed.network.stranger},
         grants=one_service,
         sign=Sign.MARKS,
         marks=True,
@@ -270,9 +271,9 @@ WAY_OUT: Final = (
         "borrow_anothers_proxy",
         "way out",
         "uses the proxy of another module, which has told it everything",
-        arguments=lambda stage: {
-            "authority": stage.network.vault.authority,
-            "proxy": stage.network.neighbours_proxy,
+        arguments=lambda testbed: {
+            "authority": testbed.network.vault.authority,
+            "proxy": testbed.network.neighbours_proxy,
         },
         grants=one_service,
         refusals=_NOT_CARRIED,
@@ -282,9 +283,9 @@ WAY_OUT: Final = (
         "way out",
         "uses the proxy of another module, without a network grant of its own",
         body="borrow_anothers_proxy",
-        arguments=lambda stage: {
-            "authority": stage.network.vault.authority,
-            "proxy": stage.network.neighbours_proxy,
+        arguments=lambda testbed: {
+            "authority": testbed.network.vault.authority,
+            "proxy": testbed.network.neighbours_proxy,
         },
         refusals=_NOT_CARRIED,
     ),
@@ -292,7 +293,7 @@ WAY_OUT: Final = (
         "pass_for_another_at_the_proxy",
         "way out",
         "asks the proxy without its token, and with others",
-        arguments=lambda stage: {"granted": _granted(stage), "authority": stage.network.service.authority},
+        arguments=lambda testbed: {"granted": _granted(testbed), "authority": testbed.network.service.authority},
         grants=one_service,
         refusals=_NOT_CARRIED,
         only_at=("landlock",),  # elsewhere nobody else can come to the listener
@@ -301,7 +302,7 @@ WAY_OUT: Final = (
         "reach_others_at_the_proxys_port",
         "way out",
         "connects to other addresses at the number that the proxy's port has",
-        arguments=lambda stage: {"granted": _granted(stage), "address": BESIDE},
+        arguments=lambda testbed: {"granted": _granted(testbed), "address": BESIDE},
         grants=one_service,
         refusals=_NOT_CARRIED,
         known={
@@ -313,8 +314,8 @@ WAY_OUT: Final = (
         "flood_the_way_out",
         "way out",
         "connects as fast as it can, and hangs up",
-        arguments=lambda stage: {"granted": _granted(stage), "seconds": _FLOOD_SECONDS},
-        outside_arguments=lambda stage: {"granted": _granted(stage), "seconds": 0.1},
+        arguments=lambda testbed: {"granted": _granted(testbed), "seconds": _FLOOD_SECONDS},
+        outside_arguments=lambda testbed: {"granted": _granted(testbed), "seconds": 0.1},
         grants=one_service,
         limits={"runtime_max": "10s"},  # a process of its own, and so a budget of its own
         sign=Sign.LAG,
@@ -323,8 +324,8 @@ WAY_OUT: Final = (
         "keep_the_way_out_busy",
         "way out",
         "holds hundreds of connections, and says something on each a letter at a time",
-        arguments=lambda stage: {"granted": _granted(stage), "seconds": _FLOOD_SECONDS},
-        outside_arguments=lambda stage: {"granted": _granted(stage), "seconds": 0.1},
+        arguments=lambda testbed: {"granted": _granted(testbed), "seconds": _FLOOD_SECONDS},
+        outside_arguments=lambda testbed: {"granted": _granted(testbed), "seconds": 0.1},
         grants=one_service,
         limits={"runtime_max": "11s"},
         sign=Sign.LAG,
@@ -333,16 +334,16 @@ WAY_OUT: Final = (
         "flood_with_lookups",
         "way out",
         "looks up a name after the other, as fast as it can",
-        arguments=lambda stage: {
-            "granted": _granted(stage),
-            "name": stage.network.suffix.lstrip("."),
+        arguments=lambda testbed: {
+            "granted": _granted(testbed),
+            "name": testbed.network.suffix.lstrip("."),
             "server": [GATEWAY, LOOKUP_PORT],
             "seconds": _FLOOD_SECONDS,
         },
-        outside_arguments=lambda stage: {
-            "granted": _granted(stage),
-            "name": stage.network.suffix.lstrip("."),
-            "server": list(stage.doors.ports["the loopback address"]),
+        outside_arguments=lambda testbed: {
+            "granted": _granted(testbed),
+            "name": testbed.network.suffix.lstrip("."),
+            "server": list(testbed.doors.ports["the loopback address"]),
             "seconds": 0.1,
         },
         grants=one_service,

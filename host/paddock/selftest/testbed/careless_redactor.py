@@ -10,12 +10,12 @@ import asyncio
 import socket
 from typing import Final
 
-from paddock.selftest.testbed.carrier import Carrier
+from paddock.selftest.testbed.carrier import ProxyServer
 
 _CHUNK: Final = 1 << 16
 
 
-class CarelessRedactor(Carrier):
+class CarelessRedactor(ProxyServer):
     """Carries each request to the service at `service`, and hides `key` in the answer."""
 
     def __init__(self, listener: socket.socket, service: tuple[str, int], key: bytes) -> None:

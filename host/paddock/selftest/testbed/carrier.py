@@ -14,7 +14,7 @@ from typing import Final
 _BACKLOG: Final = 512
 
 
-class Carrier(ABC):
+class ProxyServer(ABC):
     """A proxy that listens where `listener` does."""
 
     def __init__(self, listener: socket.socket) -> None:

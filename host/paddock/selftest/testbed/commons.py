@@ -22,7 +22,7 @@ _OWNERS: Final = 0o600
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - it is what others share that is wanted
 
 
-class Commons:
+class SharedObjects:
     """One of each kind, holding a secret where it can hold anything, under names that hold `mark`."""
 
     def __init__(self, mark: str, secret: str) -> None:

@@ -17,7 +17,7 @@ _QUEUE: Final = 16
 _DOCUMENTATION: Final = ("198.51.100.1", 9)  # an address that belongs to nobody; connecting a datagram sends nothing
 
 
-class Doors:
+class ForbiddenListeners:
     """Listeners on ports, in the file system below given folders, and under abstract names that hold `mark`."""
 
     def __init__(self, mark: str, outside: Path, workspace: Path) -> None:

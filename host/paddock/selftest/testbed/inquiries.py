@@ -13,11 +13,11 @@ from typing import Final, Self
 
 _EVENTS: Final = frozenset(("socket.getaddrinfo", "socket.gethostbyname"))
 
-_listeners: set[Inquiries] = set()
+_listeners: set[LookupLog] = set()
 _is_reported = False
 
 
-class Inquiries:
+class LookupLog:
     """Names that hold `mark` and that were asked for while it is entered, wherever in the process."""
 
     def __init__(self, mark: str) -> None:

@@ -18,9 +18,9 @@ from anyio.from_thread import start_blocking_portal
 from paddock.egress.addresses import is_public
 from paddock.plan.host_name import HostNameError, parse_host
 from paddock.selftest.testbed.careless_redactor import CarelessRedactor
-from paddock.selftest.testbed.inquiries import Inquiries
+from paddock.selftest.testbed.inquiries import LookupLog
 from paddock.selftest.testbed.open_proxy import OpenProxy
-from paddock.selftest.testbed.service import Secrecy, Service, Services
+from paddock.selftest.testbed.service import ForbiddenText, Service, Services
 
 LOOPBACK: Final = "127.0.0.1"
 BESIDE: Final = "127.0.0.2"  # the machine's own as well, and another address to everybody who compares them
@@ -63,15 +63,18 @@ class Neighbourhood:
             raise
 
     def _open(self, mark: str, key: str) -> None:
-        self._inquiries = self._stack.enter_context(Inquiries(mark))
+        self._inquiries = self._stack.enter_context(LookupLog(mark))
         granted, beside = self._same_port_twice()
-        unwanted = {"who is meant by somebody else": Secrecy(self.stranger.encode()), "a key": Secrecy(key.encode())}
+        unwanted = {
+            "who is meant by somebody else": ForbiddenText(self.stranger.encode()),
+            "a key": ForbiddenText(key.encode()),
+        }
         another = self._listener(LOOPBACK)
         where = "http://{}:{}/".format(*another.getsockname()[:2])
         self.service = Service("the granted service", granted, unwanted=unwanted, is_open=True, elsewhere=where)
         self.beside = Service("the same port of another address", beside)
         self.another = Service("another port of the machine", another)
-        for_heads = {**unwanted, "a key": Secrecy(key.encode(), is_for_heads=True)}
+        for_heads = {**unwanted, "a key": ForbiddenText(key.encode(), is_for_heads=True)}
         self.vault = Service("the service with a key", self._listener(LOOPBACK), unwanted=for_heads, is_open=True)
         services = [self.service, self.beside, self.another, self.vault]
         self.name, address = _own_name()

@@ -19,7 +19,7 @@ _PLACES: Final = ("orchestrator", "context")
 _CAPABILITIES: Final = ("session.spawn", "session.working_dir")
 
 
-class Person:
+class SimulatedUser:
     """Is asked things, and says yes only to whoever seems to be the host."""
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
@@ -29,7 +29,7 @@ class Person:
         return options[-1] if knows_better else options[0]
 
 
-class Bystanders:
+class SessionObservers:
     """The other parts of a session that is open."""
 
     def __init__(self, session: Session) -> None:

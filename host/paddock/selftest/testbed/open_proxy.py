@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from paddock.selftest.testbed.carrier import Carrier
+from paddock.selftest.testbed.carrier import ProxyServer
 
 _MAX_PORT: Final = 1 << 16
 _CHUNK: Final = 1 << 16
@@ -23,7 +23,7 @@ _TARGET: Final = re.compile(rb"^(?:[a-z]+://)?(?P<authority>[^/]*)", re.IGNORECA
 _BEHIND: Final = re.compile(r"[#?/\0].*", re.DOTALL)
 
 
-class OpenProxy(Carrier):
+class OpenProxy(ProxyServer):
     """Carries to `ports` only.
 
     Args:

@@ -41,7 +41,7 @@ _ELSEWHERE: Final = "/elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
-class Secrecy:
+class ForbiddenText:
     """A text that nobody is to tell a service: at all, or other than in the head of a request, below its target."""
 
     text: bytes
@@ -63,7 +63,7 @@ class Service:
         name: str,
         listener: socket.socket,
         *,
-        unwanted: Mapping[str, Secrecy] | None = None,
+        unwanted: Mapping[str, ForbiddenText] | None = None,
         is_open: bool = False,
         elsewhere: str = "",
     ) -> None:

@@ -38,7 +38,7 @@ for line in sys.stdin:
 """
 
 
-class Victim:
+class TargetProcess:
     """One such process, replaced by another when something was done to it."""
 
     def __init__(self, secret: str, file: Path) -> None:

@@ -18,10 +18,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from paddock.selftest.testbed.canaries import Canaries
-from paddock.selftest.testbed.commons import Commons
-from paddock.selftest.testbed.doors import Doors
+from paddock.selftest.testbed.commons import SharedObjects
+from paddock.selftest.testbed.doors import ForbiddenListeners
 from paddock.selftest.testbed.neighbourhood import Neighbourhood
-from paddock.selftest.testbed.target import VARIABLE, Victim
+from paddock.selftest.testbed.target import VARIABLE, TargetProcess
 from paddock_sources.cache.removal import remove
 
 ATTACKER: Final = Path(__file__).resolve().parents[1] / "modules" / "tool-attacker"
@@ -36,7 +36,7 @@ _TIMES: Final = 1000
 _LONGEST_FOLDER: Final = 60  # characters; with more, a socket in it would have too long a name
 
 
-class Stage:
+class AttackTestbed:
     """One set of everything that can be attacked."""
 
     def __enter__(self) -> Self:
@@ -73,14 +73,14 @@ class Stage:
         self.compiled = self.folder / "compiled"
         self.compiled.mkdir()
         self.lock = self.files.workspace / "lock"
-        self.doors = Doors(mark, self.files.outside, self.files.workspace)
+        self.doors = ForbiddenListeners(mark, self.files.outside, self.files.workspace)
         stack.callback(self.doors.close)
         self.network = Neighbourhood(mark, self.key)
         stack.callback(self.network.close)
-        self.commons = Commons(mark, self.secret)
+        self.commons = SharedObjects(mark, self.secret)
         stack.callback(self.commons.close)
-        self.victim = Victim(self.secret, self.files.key)
-        stack.callback(lambda: self.victim.end())
+        self.target_process = TargetProcess(self.secret, self.files.key)
+        stack.callback(lambda: self.target_process.end())
         self.descriptors = tuple(self._leave_open(stack))
 
     def _leave_open(self, stack: contextlib.ExitStack) -> Iterator[int]:
@@ -97,12 +97,12 @@ class Stage:
 
     def marks(self) -> tuple[str, ...]:
         """Return what is not as it was."""
-        return (*self.files.changes(), *self.victim.injuries(), *self.doors.knocks(), *self.network.knocks())
+        return (*self.files.changes(), *self.target_process.injuries(), *self.doors.knocks(), *self.network.knocks())
 
     def renew(self) -> None:
         """Have everything as it was at first."""
         self.files.restore()
-        self.victim.heal()
+        self.target_process.heal()
         self.doors.knocks()
         self.network.knocks()
         for path in self.scratch.iterdir():
