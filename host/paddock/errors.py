@@ -18,7 +18,7 @@ from paddock.lookalikes import marked
 from paddock.text import escape
 from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources.environment.errors import ContractVersionError
-from paddock_sources.errors import Attempt, SourceError, SourceRefusedError, UnresolvedError, without_credentials
+from paddock_sources.errors import LayerAnswer, SourceError, SourceRefusedError, UnresolvedError, without_credentials
 
 # The end of a traceback says what failed; a module may raise through any depth and with any text.
 _MAX_TRACEBACK_LINES = 60
@@ -225,7 +225,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
     """Raised when no code is found for a module; `tried` holds each place asked and its answer."""
 
     def __init__(
-        self, module_id: str, *, source: str | None = None, tried: Iterable[Attempt] = (), hints: Iterable[str] = ()
+        self, module_id: str, *, source: str | None = None, tried: Iterable[LayerAnswer] = (), hints: Iterable[str] = ()
     ) -> None:
         self.source = source
         self.tried = tuple(tried)
@@ -253,7 +253,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
                 missing.exit_code = 4
             return missing
         answer = "; ".join([error.summary, *error.detail])
-        return cls(module_id, tried=[Attempt("source", "", answer)], hints=error.hints)
+        return cls(module_id, tried=[LayerAnswer("source", "", answer)], hints=error.hints)
 
 
 class UnknownContractError(ModuleMissingError, module_sources.ModuleLoadError):

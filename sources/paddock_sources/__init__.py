@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paddock_sources.builtin import BuiltinSource
 from paddock_sources.errors import (
-    Attempt,
+    LayerAnswer,
     ManifestError,
     ModuleIdError,
     ModuleLayoutError,
@@ -22,7 +22,7 @@ from paddock_sources.resolver import Resolver, Source
 from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
 
 __all__ = [
-    "Attempt",
+    "LayerAnswer",
     "BuiltinSource",
     "BuiltinUri",
     "FileSource",

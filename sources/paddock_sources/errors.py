@@ -29,7 +29,7 @@ def _shown(text: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class LayerAnswer:
     """One place that was asked for a module, and its answer."""
 
     layer: str
@@ -123,7 +123,7 @@ class UnresolvedError(SourceError):
     """Raised when no layer of a resolver produced the module; `attempts` says what each one answered."""
 
     def __init__(
-        self, module_id: str, source: str | None, attempts: Iterable[Attempt], *, hints: Iterable[str] = ()
+        self, module_id: str, source: str | None, attempts: Iterable[LayerAnswer], *, hints: Iterable[str] = ()
     ) -> None:
         self.module_id = module_id
         self.source = source

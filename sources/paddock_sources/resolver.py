@@ -19,14 +19,14 @@ from typing import Final, Protocol
 
 from paddock_sources.application import ApplicationResolver
 from paddock_sources.builtin import BuiltinSource
-from paddock_sources.errors import Attempt, SourceError, SourceUnavailableError, UnresolvedError
+from paddock_sources.errors import LayerAnswer, SourceError, SourceUnavailableError, UnresolvedError
 from paddock_sources.file import FileSource
 from paddock_sources.layer import NoAnswer
 from paddock_sources.module_id import checked_module_id, environment_variable_of_id
 from paddock_sources.resolution import Resolution
 from paddock_sources.settings import SourceSettings
 from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, SourceUri
-from paddock_sources.workspace import Workspace
+from paddock_sources.workspace import WorkspaceFolder
 
 PLAN_LAYER: Final = "source of the plan entry"
 
@@ -60,7 +60,7 @@ class ChosenSource:
     source: str | None
     layer: str
     uri: SourceUri
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[LayerAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +116,15 @@ class Resolver:
         """
         module_id = checked_module_id(module_id)
         written = None if source is None else str(source)
-        attempts: list[Attempt] = []
+        attempts: list[LayerAnswer] = []
         for layer in self._layers(module_id, source):
             try:
                 answer = layer.ask()
             except SourceError as error:
-                raise _wrong(module_id, written, attempts, Attempt(layer.name, "", _told(error)), error) from error
+                raise _wrong(module_id, written, attempts, LayerAnswer(layer.name, "", _told(error)), error) from error
             if isinstance(answer, SourceUri):
                 return ChosenSource(module_id, written, layer.name, answer, tuple(attempts))
-            attempts.append(Attempt(layer.name, "", answer.reason))
+            attempts.append(LayerAnswer(layer.name, "", answer.reason))
         raise UnresolvedError(module_id, written, attempts, hints=self._hints(module_id))
 
     def provide(self, chosen: ChosenSource) -> Resolution:
@@ -136,7 +136,7 @@ class Resolver:
         try:
             return replace(self._provide(chosen.uri, chosen.module_id), layer=chosen.layer)
         except SourceError as error:
-            attempt = Attempt(chosen.layer, chosen.uri.text, _told(error))
+            attempt = LayerAnswer(chosen.layer, chosen.uri.text, _told(error))
             raise _wrong(chosen.module_id, chosen.source, chosen.attempts, attempt, error) from error
 
     def open(self, uri: SourceUri) -> Source:
@@ -210,7 +210,7 @@ class Resolver:
 def _of_workspace(settings: SourceSettings, module_id: str) -> SourceUri | NoAnswer:
     if settings.workspace is None:
         return NoAnswer(f"no folder is named (`workspace` in {settings.origin})")
-    return Workspace(settings.workspace).find(module_id)
+    return WorkspaceFolder(settings.workspace).find(module_id)
 
 
 def _of_settings(settings: SourceSettings, module_id: str) -> SourceUri | NoAnswer:
@@ -227,7 +227,11 @@ def _told(error: SourceError) -> str:
 
 
 def _wrong(
-    module_id: str, source: str | None, attempts: list[Attempt] | tuple[Attempt, ...], last: Attempt, error: SourceError
+    module_id: str,
+    source: str | None,
+    attempts: list[LayerAnswer] | tuple[LayerAnswer, ...],
+    last: LayerAnswer,
+    error: SourceError,
 ) -> UnresolvedError:
     return UnresolvedError(module_id, source, (*attempts, last), hints=error.hints)
 

@@ -20,7 +20,7 @@ _MAX_ENTRIES: Final = 2000  # looked at in one module's folder; its package is a
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "venv"})  # and whatever starts with a dot
 
 
-class Workspace:
+class WorkspaceFolder:
     """The modules in the folder `folder`."""
 
     def __init__(self, folder: Path) -> None:

@@ -28,7 +28,7 @@ from paddock.errors import IsolationUnavailableError
 from paddock.isolation.levels import guarantees_missing
 from paddock.module_sources.resolve import SourceOptions
 from paddock.session.session import ModuleStatus, Session
-from paddock.session.tool_call import ToolCall
+from paddock.session.tool_call import ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Fault
@@ -223,7 +223,7 @@ def write_plan(folder: Path, server: VendorServer, python: str, targets: Mapping
 
 
 async def _tests(command: str, python: str, repository: Path, isolation: IsolationLevel | None) -> Verdict:
-    outcome = await ToolCall(
+    outcome = await ToolCallSession(
         "builtin:tool-bash",
         "bash",
         {"command": command},

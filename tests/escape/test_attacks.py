@@ -12,7 +12,7 @@ from escape.conftest import Arenas, Shown
 from escape.reachable import skip_or_fail
 from paddock.errors import IsolationUnavailableError
 from paddock.rpc import router
-from paddock.selftest import CATALOGUE, LEVELS, Attack, Outcome, Verdict
+from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackOutcome, Verdict
 from paddock.selftest.attack import Sign
 from paddock.selftest.attack_session import AttackSession, perform_to_the_end
 from paddock.selftest.testbed.testbed import AttackTestbed
@@ -35,7 +35,7 @@ def _require_possible(attack: Attack, shown: Shown) -> None:
         pytest.skip("; ".join(control.excuses))
 
 
-def _require_contained(attack: Attack, level: IsolationLevel, outcome: Outcome) -> None:
+def _require_contained(attack: Attack, level: IsolationLevel, outcome: AttackOutcome) -> None:
     if outcome.verdict is Verdict.UNTRIED:
         pytest.skip(outcome.by)
     assert outcome.verdict.is_fine, f"{outcome.verdict}: {outcome.by}"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.egress.injection import InjectedKeys, Injection
+from paddock.egress.injection import InjectedKeys, KeyInjection
 from paddock.encodings import encoded_forms
 from paddock.plan.net_rule import NetRule
 from paddock.policy.secrets.values import SecretValues
@@ -93,7 +93,7 @@ def test_of_several_lines_each_is_known_that_is_long_enough_and_is_no_frame() ->
 
 @given(st.from_regex(r"[\x21-\x7e]{8,30}", fullmatch=True))
 def test_what_is_hidden_on_the_way_back_is_what_is_masked_in_output(value: str) -> None:
-    keys = InjectedKeys([Injection("KEY", "placeholder", value, NetRule.parse("api.test"))])
+    keys = InjectedKeys([KeyInjection("KEY", "placeholder", value, NetRule.parse("api.test"))])
     secrets = SecretValues({"KEY": value})
     for spelled in encoded_forms(value):
         assert keys.redactor().hide(spelled.encode()) == b"*" * len(spelled)

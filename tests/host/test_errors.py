@@ -21,7 +21,7 @@ from paddock.errors import (
     render,
 )
 from paddock_sdk.contract import boundary_errors, module_sources
-from paddock_sources import Attempt, Resolver, SourceError, SourceUri
+from paddock_sources import LayerAnswer, Resolver, SourceError, SourceUri
 from paddock_sources.environment.errors import ContractVersionError
 
 
@@ -155,7 +155,7 @@ def test_any_failure_of_a_source_becomes_a_missing_module() -> None:
     with pytest.raises(SourceError) as caught:
         SourceUri.parse("~/x")
     error = ModuleMissingError.of("tool-x", caught.value)
-    assert error.tried == (Attempt("source", "", caught.value.summary),)
+    assert error.tried == (LayerAnswer("source", "", caught.value.summary),)
     assert error.hints == caught.value.hints
     assert render(caught.value).startswith("error: `~/x` is not a module source")
 

@@ -22,7 +22,7 @@ from integration.command_line import largest_worker, nothing_outlives_its_comman
 from integration.conftest import OpenSession, WriteModule
 from integration.seen import Seen
 from modules import shipped
-from paddock.cli.chat.conversation import Conversation
+from paddock.cli.chat.conversation import ChatConversation
 from paddock.cli.chat.spending import Spending
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.render import Screen
@@ -327,7 +327,7 @@ async def test_a_loop_that_ignores_an_interruption_leaves_no_call_open(
     async with open_session(orchestrator={"module": "loop-rude", "source": source, "permissions": {}}) as session:
         screen = Screen(io.StringIO())
         approval = TerminalApproval.at(screen, sys.stdin)
-        conversation = Conversation(session, screen, approval, Spending(), None, is_verbose=False)
+        conversation = ChatConversation(session, screen, approval, Spending(), None, is_verbose=False)
         hangs = asyncio.Event()
         session.coordinator.hooks.register("user:notification", lambda event, data: hangs.set())
         turn = asyncio.ensure_future(conversation.turn("hang"))

@@ -16,7 +16,7 @@ import pytest
 
 from integration.conftest import OpenSession
 from modules import shipped
-from paddock.cli.chat.conversation import Conversation, Follower
+from paddock.cli.chat.conversation import ChatConversation, Follower
 from paddock.cli.chat.prompt_input import harmless
 from paddock.cli.chat.spending import Spending
 from paddock.cli.terminal.approval import TerminalApproval
@@ -72,7 +72,7 @@ def provider_module(tmp_path: Path) -> str:
 class Chat:
     """The conversation, and what its terminal shows without the spaces of its narrow rows."""
 
-    def __init__(self, conversation: Conversation, person: Person) -> None:
+    def __init__(self, conversation: ChatConversation, person: Person) -> None:
         self._conversation = conversation
         self._person = person
 
@@ -116,7 +116,7 @@ async def test_each_fault_of_a_vendor_is_named_and_the_chat_goes_on(
             screen.mask = session.mask
             follower = Follower(session, screen, tmp_path, is_verbose=False)
             approval = TerminalApproval.at(screen, person.keys)
-            chat = Chat(Conversation(session, screen, approval, Spending(), follower, is_verbose=False), person)
+            chat = Chat(ChatConversation(session, screen, approval, Spending(), follower, is_verbose=False), person)
 
             script.key = "sk-some"  # which the entry has none of
             await chat.fails("no key", "AuthenticationError", "the key is missing or wrong")

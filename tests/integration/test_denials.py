@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
-from paddock.session.tool_call import ToolCall, ToolCallOutcome
+from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for one call; hit only by a hang
@@ -95,7 +95,7 @@ _REACH = """
 async def reach(
     source: str, home: Path, level: IsolationLevel, how: str, target: object, **permissions: Any
 ) -> ToolCallOutcome:
-    call = ToolCall(
+    call = ToolCallSession(
         source,
         "reach",
         {how: str(target)},

@@ -12,7 +12,7 @@ import pytest
 from integration.command_line import require_level
 from integration.conftest import WriteModule
 from paddock import Session
-from paddock.authorization.consent import Answer, PlanReview
+from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock.errors import PolicyRefusedError
 
 _SECONDS = 60  # for one session; hit only by a hang
@@ -42,9 +42,9 @@ class Yes:
     def __init__(self) -> None:
         self.seen: list[PlanReview] = []
 
-    async def ask(self, review: PlanReview) -> Answer:
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
         self.seen.append(review)
-        return Answer.ACCEPT
+        return ConsentAnswer.ACCEPT
 
 
 async def test_a_given_path_that_leads_out_later_is_refused(write_module: WriteModule, home: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from integration.command_line import require_level
 from integration.community import contents, listen, until
 from paddock import Session
-from paddock.authorization.consent import Answer, PlanReview
+from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for a whole session; hit only by a hang
@@ -29,9 +29,9 @@ class Person:
         self.questions: list[str] = []
         self._answers = answers
 
-    async def ask(self, review: PlanReview) -> Answer:
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
         self.review = review
-        return Answer.ACCEPT
+        return ConsentAnswer.ACCEPT
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
         assert (options, default) == (["Allow once", "Allow always", "Deny"], "deny")

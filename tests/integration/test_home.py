@@ -14,7 +14,7 @@ import pytest
 
 from integration.command_line import require_level
 from integration.conftest import WriteModule
-from paddock.session.tool_call import ToolCall
+from paddock.session.tool_call import ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60
@@ -58,7 +58,7 @@ def home() -> Iterator[Path]:
 
 
 async def note(source: str, home: Path, level: IsolationLevel, text: str, **permissions: Any) -> dict[str, Any]:
-    call = ToolCall(
+    call = ToolCallSession(
         source,
         "diary",
         {"note": text},

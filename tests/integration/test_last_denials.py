@@ -14,7 +14,7 @@ import pytest
 
 from integration.command_line import reachable_level
 from integration.conftest import OpenSession, WriteModule
-from paddock.session.tool_call import ToolCall, ToolCallOutcome
+from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for one call; hit only by a hang
@@ -96,7 +96,7 @@ def port() -> Iterator[int]:
 async def steal(
     source: str, home: Path, port: int, level: IsolationLevel, permissions: dict[str, Any] | None = None, **how: Any
 ) -> ToolCallOutcome:
-    call = ToolCall(
+    call = ToolCallSession(
         source,
         "steal",
         {"port": port, "key": str(home / ".ssh/id_x"), "end": "", **how},

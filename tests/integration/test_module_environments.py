@@ -16,7 +16,7 @@ from host.egress.certificates import TestAuthority
 from paddock import Session
 from paddock.errors import ModuleMissingError, UnknownContractError
 from paddock.module_sources.resolve import SourceOptions
-from paddock.session.tool_call import ToolCall, ToolCallOutcome
+from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sources.locked_sources import LockUse
 from sources.git_repositories import library_files, module_files, repository
 from sources.git_server import GitServer, store_credentials
@@ -59,7 +59,9 @@ def _module(root: Path, answer: str, *requires: str, name: str = "tool-greet") -
 
 
 async def _call(source: str, tool: str = "tool_greet", folder: Path | None = None, **options: Any) -> ToolCallOutcome:
-    call = ToolCall(source, tool, {}, working_dir=folder or Path(source).parent, sources=SourceOptions(**options))
+    call = ToolCallSession(
+        source, tool, {}, working_dir=folder or Path(source).parent, sources=SourceOptions(**options)
+    )
     with anyio.fail_after(_SECONDS):
         return await call.run()
 

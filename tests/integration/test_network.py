@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from paddock.egress import stream_redactor as echo_filter
-from paddock.session.tool_call import ToolCall, ToolCallOutcome
+from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 from vendor.openai_server import OpenAIServer
 from vendored import lay_beside
@@ -47,7 +47,7 @@ def server() -> Iterator[OpenAIServer]:
 async def reach(
     module: Path, client: str, url: str, level: IsolationLevel = "ns", *, permissions: dict[str, Any], **how: Any
 ) -> ToolCallOutcome:
-    call = ToolCall(
+    call = ToolCallSession(
         str(module), "reach", {"client": client, "url": url, **how}, permissions=permissions, isolation=level
     )
     with anyio.fail_after(_SECONDS):

@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from paddock.egress import dialer
-from paddock.session.tool_call import ToolCall, ToolCallOutcome
+from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 from vendored import lay_beside
 
@@ -105,7 +105,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 async def reach(module: Path, client: str, url: str, level: IsolationLevel) -> ToolCallOutcome:
-    call = ToolCall(
+    call = ToolCallSession(
         str(module), "reach", {"client": client, "url": url}, permissions={"net": ["public"]}, isolation=level
     )
     with anyio.fail_after(_SECONDS):

@@ -22,7 +22,7 @@ from integration.command_line import nothing_outlives_its_command
 from integration.conftest import WriteModule
 from integration.policy_ground import READ, SAID_ON, SYSTEM_FILE, Ground, copy_of_a_tool, refusals
 from paddock import PaddockError, Policy, Session
-from paddock.session.tool_call import ToolCall
+from paddock.session.tool_call import ToolCallSession
 
 _POLICY = """\
 minimum_isolation = "bwrap"
@@ -261,7 +261,7 @@ import asyncio, json, sys
 from pathlib import Path
 from paddock import Session
 from paddock.errors import PolicyRefusedError
-from paddock.session.tool_call import ToolCall
+from paddock.session.tool_call import ToolCallSession
 from paddock.policy.files.policy import Policy
 from paddock.policy.owner import Owner
 from paddock.policy.files.policy_file import PolicyFile
@@ -277,7 +277,7 @@ async def main():
             said.append("opened")
     except PolicyRefusedError as error:
         said.append([(one.path, one.rule_file) for one in error.refusals])
-    call = ToolCall(
+    call = ToolCallSession(
         "tool-filesystem", "read_file", {"file_path": "file"}, policy=policy,
         permissions={"read": ["."], "net": ["example.com"]}, isolation=level,
     )
@@ -437,7 +437,7 @@ def test_a_plan_that_says_it_is_accepted_starts_nothing(ground: Ground) -> None:
     "kind",
     [
         partial(Session, {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}),
-        partial(ToolCall, "tool-x", "x", {}),
+        partial(ToolCallSession, "tool-x", "x", {}),
     ],
     ids=["session", "call"],
 )

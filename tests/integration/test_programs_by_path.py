@@ -18,7 +18,7 @@ from integration.command_line import require_level
 from integration.conftest import WriteModule
 from paddock.plan.permissions import preset_grants
 from paddock.policy.programs import Program
-from paddock.session.tool_call import ToolCall
+from paddock.session.tool_call import ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for one call; hit only by a hang
@@ -68,7 +68,7 @@ class Runner:
 
     async def __call__(self, *commands: str, copied: dict[str, str] | None = None, **permissions: Any) -> list[str]:
         """Return what each command printed, or why it did not run; `denied` are the lines that would allow more."""
-        call = ToolCall(
+        call = ToolCallSession(
             self._source,
             "runner",
             {"commands": [shlex.split(command) for command in commands], "copied": copied or {}},

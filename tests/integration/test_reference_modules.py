@@ -22,7 +22,7 @@ from integration.command_line import require_level
 from integration.community import Heard, contents, listen, messages, until
 from modules import shipped
 from paddock import Session
-from paddock.authorization.consent import Answer, PlanReview
+from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock_sandbox.profile import IsolationLevel
 from sources.index_server import IndexServer
 
@@ -52,8 +52,8 @@ class Person:
     def __init__(self) -> None:
         self.questions: list[str] = []
 
-    async def ask(self, review: PlanReview) -> Answer:
-        return Answer.ACCEPT
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
+        return ConsentAnswer.ACCEPT
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
         self.questions.append(prompt.partition(":")[0])

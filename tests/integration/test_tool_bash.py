@@ -16,8 +16,8 @@ import pytest
 from integration.command_line import require_level
 from integration.community import contents
 from paddock import Session
-from paddock.authorization.consent import Answer, PlanReview
-from paddock.session.tool_call import ToolCall
+from paddock.authorization.consent import ConsentAnswer, PlanReview
+from paddock.session.tool_call import ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for a whole session; hit only by a hang
@@ -35,9 +35,9 @@ class Yes:
     def __init__(self) -> None:
         self.review: PlanReview | None = None
 
-    async def ask(self, review: PlanReview) -> Answer:
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
         self.review = review
-        return Answer.ACCEPT
+        return ConsentAnswer.ACCEPT
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_a_program_that_was_not_granted_is_named_with_its_line(project: Pa
     (project / "build").chmod(0o755)
 
     async def bash(command: str, *programs: str) -> Any:
-        call = ToolCall(
+        call = ToolCallSession(
             str(_BASH),
             "bash",
             {"command": command},

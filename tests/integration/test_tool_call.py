@@ -9,7 +9,7 @@ import pytest
 
 from integration.conftest import WriteModule
 from paddock.errors import ToolMissingError
-from paddock.session.tool_call import ToolCall
+from paddock.session.tool_call import ToolCallSession
 
 _STAGES = """
     import asyncio, sys
@@ -48,7 +48,7 @@ async def test_a_tool_finds_a_session_around_it_and_its_life_is_that_of_a_sessio
     write_module: WriteModule, tmp_path: Path
 ) -> None:
     said: list[str] = []
-    call = ToolCall(
+    call = ToolCallSession(
         write_module("tool-stages", _STAGES),
         "stages",
         {},
@@ -63,7 +63,7 @@ async def test_a_tool_finds_a_session_around_it_and_its_life_is_that_of_a_sessio
 
 
 async def test_a_tool_that_is_not_there_is_told_with_those_that_are(write_module: WriteModule) -> None:
-    outcome = await ToolCall(write_module("tool-stages", _STAGES), "stage", {}).run()
+    outcome = await ToolCallSession(write_module("tool-stages", _STAGES), "stage", {}).run()
     assert isinstance(outcome.error, ToolMissingError)
     assert outcome.error.mounted == ("stages",)
     assert not outcome.result.success
@@ -72,7 +72,7 @@ async def test_a_tool_that_is_not_there_is_told_with_those_that_are(write_module
 @pytest.mark.parametrize("stage", ["mount", "execute"])
 async def test_a_call_that_is_cancelled_leaves_nothing(write_module: WriteModule, stage: str) -> None:
     with anyio.fail_after(60), anyio.CancelScope() as scope:
-        call = ToolCall(
+        call = ToolCallSession(
             write_module("tool-stages", _STAGES),
             "stages",
             {},
@@ -87,7 +87,7 @@ async def test_an_input_that_cannot_be_sent_fails_the_call(write_module: WriteMo
     deep: list[object] = []
     for _ in range(100):
         deep = [deep]
-    outcome = await ToolCall(write_module("tool-stages", _STAGES), "stages", {"deep": deep}).run()
+    outcome = await ToolCallSession(write_module("tool-stages", _STAGES), "stages", {"deep": deep}).run()
     assert not outcome.result.success
     assert "cannot be sent" in (outcome.result.error or {})["message"]
 
@@ -109,5 +109,5 @@ async def test_a_folders_module_is_called_as_its_entry_point_or_name_says(
     (root / "amplifier_module_tool_one" / "__init__.py").write_text("raise ValueError", encoding="utf-8")
     lines = "".join(f'{name} = "{target}"\n' for name, target in entry_points.items())
     (root / "pyproject.toml").write_text(f'[project.entry-points."amplifier.modules"]\n{lines}', encoding="utf-8")
-    outcome = await ToolCall(str(root), "x", {}).run()
+    outcome = await ToolCallSession(str(root), "x", {}).run()
     assert f"module `{module}` cannot be imported" in str(outcome.error)

@@ -22,7 +22,7 @@ from host.egress.certificates import TestAuthority
 from modules import shipped
 from paddock.egress import dialer
 from paddock.module_sources.resolve import SourceOptions
-from paddock.session.tool_call import ToolCall, ToolCallOutcome
+from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sources import builtin
 from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 from paddock_sources.locked_sources import LockUse
@@ -109,7 +109,7 @@ def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[IndexServ
 
 
 async def fetch(folder: Path, path: str = "/", *, module: str = "tool-web", **options: Any) -> ToolCallOutcome:
-    call = ToolCall(
+    call = ToolCallSession(
         f"builtin:{module}",
         "web_fetch",
         {"url": f"https://news.example.org{path}"},

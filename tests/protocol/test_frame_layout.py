@@ -22,7 +22,7 @@ from paddock_sdk.protocol.frames import (
     JOIN_BELOW_BYTES,
     MAX_DESCRIBED_BYTES,
     MAX_DESCRIPTION_BYTES,
-    Parts,
+    FrameParts,
     encode_frame,
 )
 
@@ -88,7 +88,7 @@ def test_a_kind_without_a_meaning_is_refused(kind: int) -> None:
 def test_a_large_body_is_left_uncopied_when_sent() -> None:
     body = bytearray(JOIN_BELOW_BYTES)
     frame = encode_frame(Kind.RESPONSE, id=1, body=body)
-    assert isinstance(frame, Parts)
+    assert isinstance(frame, FrameParts)
     assert frame.body is body
     assert isinstance(encode_frame(Kind.RESPONSE, id=1, body=body[:-1]), bytes)
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from paddock_sdk.protocol import Connection, Frame, HandleEntry, HandleSide, Kind, Role
-from paddock_sdk.protocol.frames import Parts, encode_frame
+from paddock_sdk.protocol.frames import FrameParts, encode_frame
 
 _BASE = settings(
     deadline=None,
@@ -29,7 +29,7 @@ stateful = settings(_BASE, max_examples=120, stateful_step_count=50)
 KINDS = [kind for kind in Kind if kind is not Kind.DISCARDED]
 
 
-def joined(frame: bytes | Parts | None) -> bytes:
+def joined(frame: bytes | FrameParts | None) -> bytes:
     """Return the bytes of a frame as they are on the wire."""
     assert frame is not None
     return frame if isinstance(frame, bytes) else frame.head + bytes(frame.body)

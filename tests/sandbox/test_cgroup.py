@@ -18,7 +18,7 @@ import pytest
 
 import paddock_sandbox
 from paddock_sandbox.cgroup import CONTROLLERS, Cgroup, CgroupHome, CgroupPlace, Controller, v1, v2
-from paddock_sandbox.cgroup.home import Owner
+from paddock_sandbox.cgroup.home import GroupOwner
 
 _PATIENCE = 60.0
 _HOST = Path(paddock_sandbox.__file__).parents[1]
@@ -430,9 +430,9 @@ def test_groups_of_dead_hosts_are_removed_and_those_of_living_ones_stay(home: Cg
     begin(dead)
     dead.wait(_PATIENCE)
     namespace = home.owner.namespace
-    leftovers = CgroupHome(home.places, owner=Owner(dead.pid, namespace)).create("left")
-    populated = CgroupHome(home.places, owner=Owner(dead.pid, namespace)).create("populated")
-    foreign = CgroupHome(home.places, owner=Owner(dead.pid, namespace + 1)).create("foreign")
+    leftovers = CgroupHome(home.places, owner=GroupOwner(dead.pid, namespace)).create("left")
+    populated = CgroupHome(home.places, owner=GroupOwner(dead.pid, namespace)).create("populated")
+    foreign = CgroupHome(home.places, owner=GroupOwner(dead.pid, namespace + 1)).create("foreign")
     own = home.create("own")
     process = program("sys.stdin.read()")
     try:

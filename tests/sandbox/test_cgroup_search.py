@@ -12,7 +12,7 @@ import pytest
 from paddock_sandbox.cgroup import CONTROLLERS, CgroupPlace, CgroupProblem, Controller, files
 from paddock_sandbox.cgroup.hierarchy import Hierarchy, hierarchies
 from paddock_sandbox.cgroup.quota import period_and_quota
-from paddock_sandbox.cgroup.search import Outcome, search
+from paddock_sandbox.cgroup.search import SearchOutcome, search
 
 ALL = frozenset(CONTROLLERS)
 PREFIX = "paddock-1-1-"
@@ -141,7 +141,7 @@ class Unified:
     def processes(self, path: str) -> set[int]:
         return set(files.processes(str(self.top / path)))
 
-    def search(self, own: str, attempt: Callable[[CgroupPlace], None] | None = None) -> Outcome:
+    def search(self, own: str, attempt: Callable[[CgroupPlace], None] | None = None) -> SearchOutcome:
         hierarchy = Hierarchy(2, ALL, str(self.top / own).rstrip("/"), str(self.top))
         return search(hierarchy, attempt or self._attempt, PREFIX)
 
@@ -178,7 +178,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unified:
     return Unified(tmp_path, monkeypatch)
 
 
-def advice_in(outcome: Outcome) -> dict[str, str]:
+def advice_in(outcome: SearchOutcome) -> dict[str, str]:
     return {problem.controller: problem.advice for problem in outcome.problems}
 
 
@@ -187,7 +187,7 @@ def test_the_nearest_group_that_passes_everything_on_is_chosen(kernel: Unified) 
     kernel.add("a", "cpu memory pids", "cpu memory pids io")
     kernel.add("a/own", "cpu memory pids", processes=(os.getpid(), STRANGER))
     outcome = kernel.search("a/own")
-    assert outcome == Outcome(kernel.place("a", *ALL), [])
+    assert outcome == SearchOutcome(kernel.place("a", *ALL), [])
 
 
 def test_a_group_beside_whose_processes_others_live_is_left_alone(kernel: Unified) -> None:
@@ -214,7 +214,7 @@ def test_a_group_that_we_have_to_ourselves_is_vacated_and_used(
     kernel.add("", "cpu memory pids")
     kernel.add("own", "cpu memory pids", processes=(os.getpid(),))
     outcome = kernel.search("own")
-    assert outcome == Outcome(kernel.place("own", *ALL), [])
+    assert outcome == SearchOutcome(kernel.place("own", *ALL), [])
     assert kernel.processes("own") == set()
     (leaf,) = (kernel.top / "own").glob(f"{PREFIX}host-*")
     assert kernel.processes(f"own/{leaf.name}") == {os.getpid()}
@@ -226,7 +226,7 @@ def test_a_group_once_vacated_is_found_again_without_moving(kernel: Unified) -> 
     kernel.search("own")
     (leaf,) = (kernel.top / "own").glob(f"{PREFIX}host-*")
     kernel.add(f"own/{leaf.name}", "cpu memory pids", processes=(os.getpid(),))
-    assert kernel.search(f"own/{leaf.name}") == Outcome(kernel.place("own", *ALL), [])
+    assert kernel.search(f"own/{leaf.name}") == SearchOutcome(kernel.place("own", *ALL), [])
     assert kernel.processes(f"own/{leaf.name}") == {os.getpid()}
 
 
@@ -239,7 +239,7 @@ def test_a_vacated_group_that_is_not_chosen_is_put_back(kernel: Unified) -> None
             raise PermissionError(errno.EACCES, "no", place.directory)
 
     outcome = kernel.search("own", only_at_the_top)
-    assert outcome == Outcome(kernel.place("", *ALL), [])
+    assert outcome == SearchOutcome(kernel.place("", *ALL), [])
     assert kernel.processes("own") == {os.getpid()}
     assert kernel.passes("own") == set()
 
@@ -248,7 +248,7 @@ def test_an_empty_group_around_ours_is_switched_on_where_it_was_delegated(kernel
     kernel.add("", "cpu memory pids")
     kernel.add("service", "cpu memory pids")
     kernel.add("service/main", processes=(os.getpid(), STRANGER))
-    assert kernel.search("service/main") == Outcome(kernel.place("service", *ALL), [])
+    assert kernel.search("service/main") == SearchOutcome(kernel.place("service", *ALL), [])
     assert kernel.passes("service") == set(ALL)
 
 
@@ -266,7 +266,7 @@ def test_root_switches_nothing_on_around_its_own_group(kernel: Unified, monkeypa
 
 def test_the_machines_topmost_group_passes_on_beside_its_processes(kernel: Unified) -> None:
     kernel.add("", "cpu memory pids", processes=(os.getpid(), STRANGER))
-    assert kernel.search("") == Outcome(kernel.place("", *ALL), [])
+    assert kernel.search("") == SearchOutcome(kernel.place("", *ALL), [])
 
 
 def test_where_no_group_has_everything_the_nearest_with_most_is_chosen(kernel: Unified) -> None:
@@ -303,7 +303,7 @@ def test_a_group_of_version_1_is_tried_as_it_is(tmp_path: Path) -> None:
 
     pids = frozenset[Controller]({"pids"})
     outcome = search(Hierarchy(1, pids, str(tmp_path / "own"), str(tmp_path)), attempt, PREFIX)
-    assert outcome == Outcome(CgroupPlace(1, str(tmp_path), pids), [])
+    assert outcome == SearchOutcome(CgroupPlace(1, str(tmp_path), pids), [])
     assert tried == [str(tmp_path / "own"), str(tmp_path)]
 
 

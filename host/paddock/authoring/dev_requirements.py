@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from paddock.authoring.provided import Needs
+from paddock.authoring.provided import TrialNeeds
 from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.environment.errors import RequirementsError
 from paddock_sources.environment.requirements import MAX_PYPROJECT_BYTES, normalised
@@ -23,7 +23,7 @@ _MAX_REQUIREMENTS: Final = 1000
 _MAX_DEPTH: Final = 50  # of groups in groups; nobody has more than two or three
 
 
-def dev_requirements(root: Path) -> Needs:
+def dev_requirements(root: Path) -> TrialNeeds:
     """Return what the tests of the project in the folder `root` need.
 
     Raises:
@@ -39,7 +39,7 @@ def dev_requirements(root: Path) -> Needs:
         raise RequirementsError(path, "`dependency-groups` is not a table")
     reading = _Groups({normalised(name): group for name, group in groups.items()}, path)
     named = [line for name in reading.groups if name in _FOR_DEVELOPERS for line in reading.lines(name)]
-    return Needs(tuple(extras), tuple(dict.fromkeys((*named, *RUNNERS))))
+    return TrialNeeds(tuple(extras), tuple(dict.fromkeys((*named, *RUNNERS))))
 
 
 def _document(root: Path, path: Path) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from anyio.from_thread import BlockingPortal
 
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
-from paddock.authoring.provided import FetchOptions, Needs, provided
+from paddock.authoring.provided import FetchOptions, TrialNeeds, provided
 from paddock.authoring.trial import TrialConditions
 from paddock.authoring.trial_context import TrialContext
 from paddock.authoring.validation import validate
@@ -120,7 +120,7 @@ class ModuleSandbox:
         root = self._folder.root
         authorizer = await Authorizer.at_work(root, environ, None)
         async with (
-            provided(self._folder, authorizer.policy, FetchOptions(environ), Needs()) as resolution,
+            provided(self._folder, authorizer.policy, FetchOptions(environ), TrialNeeds()) as resolution,
             SessionResources(working_dir=root, environ=environ) as session_resources,
         ):
             written = {"module": resolution.module_id, "source": str(root)}

@@ -32,7 +32,7 @@ from paddock_sources.uri import FolderUri
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class TrialNeeds:
     """What a trial needs besides what the module needs to run: extras of its own, and further requirements."""
 
     extras: Collection[str] = ()
@@ -53,7 +53,7 @@ class NoTestEnvironmentError(SourcesError):
     """Raised when what tests need cannot be had: `needs` are the requirements beyond the module's own."""
 
     @classmethod
-    def of_needs(cls, error: SourceError, needs: Needs) -> NoTestEnvironmentError:
+    def of_needs(cls, error: SourceError, needs: TrialNeeds) -> NoTestEnvironmentError:
         """Return the error that names what could not be had."""
         named = [*needs.more, *(f"the module's extra `{extra}`" for extra in needs.extras)]
         return cls(
@@ -91,7 +91,7 @@ class StrangersWordError(SourcesError):
 
 @asynccontextmanager
 async def provided(
-    folder: ModuleFolder, policy: Policy, fetch_options: FetchOptions, needs: Needs
+    folder: ModuleFolder, policy: Policy, fetch_options: FetchOptions, needs: TrialNeeds
 ) -> AsyncIterator[Resolution]:
     """Have the module ready to be run, with what it needs, for as long as this is open.
 
@@ -113,7 +113,12 @@ async def provided(
 
 
 async def _resolution(
-    folder: ModuleFolder, uri: FolderUri, cache: SourceCache, policy: Policy, fetch_options: FetchOptions, needs: Needs
+    folder: ModuleFolder,
+    uri: FolderUri,
+    cache: SourceCache,
+    policy: Policy,
+    fetch_options: FetchOptions,
+    needs: TrialNeeds,
 ) -> Resolution:
     async with provisioning(
         fetch_options.environ,
@@ -128,7 +133,7 @@ async def _resolution(
 
 
 def _provide(
-    folder: ModuleFolder, uri: FolderUri, provisioner: Provisioner, fetch_options: FetchOptions, needs: Needs
+    folder: ModuleFolder, uri: FolderUri, provisioner: Provisioner, fetch_options: FetchOptions, needs: TrialNeeds
 ) -> Resolution:
     last = LastChoice.of(folder.root, " ".join((*needs.extras, *needs.more)), fetch_options.environ)
     previous = last.read(uri.text) if fetch_options.offline else None

@@ -18,7 +18,7 @@ from pydantic import Field
 from paddock.authoring.dev_requirements import RUNNERS, dev_requirements
 from paddock.authoring.module_folder import ModuleFolder, ModulePathError
 from paddock.authoring.module_name import FOLDER_PREFIX, Kind
-from paddock.authoring.provided import Needs, provided
+from paddock.authoring.provided import TrialNeeds, provided
 from paddock.authoring.trial import TrialSpec, run_trial
 from paddock.authoring.trial_context import TrialContext
 from paddock.plan.problems import StrictModel
@@ -77,11 +77,11 @@ async def run_own_tests(trial_context: TrialContext, folder: ModuleFolder, args:
 
 async def run_behavior_tests(trial_context: TrialContext, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
     """Run the tests that every module of that kind has to pass; raises as `run_own_tests` does."""
-    return await _run(trial_context, folder, Needs(more=RUNNERS), (), _BASES[kind])
+    return await _run(trial_context, folder, TrialNeeds(more=RUNNERS), (), _BASES[kind])
 
 
 async def _run(
-    trial_context: TrialContext, folder: ModuleFolder, needs: Needs, args: Sequence[str], bases: Sequence[str]
+    trial_context: TrialContext, folder: ModuleFolder, needs: TrialNeeds, args: Sequence[str], bases: Sequence[str]
 ) -> SuiteOutcome:
     async with provided(folder, trial_context.authorizer.policy, trial_context.fetch_options, needs) as resolution:
         told = {**_place(folder, resolution), "args": list(args), "bases": list(bases), "columns": _columns()}

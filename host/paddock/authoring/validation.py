@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints
 
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
-from paddock.authoring.provided import Needs, provided
+from paddock.authoring.provided import TrialNeeds, provided
 from paddock.authoring.trial import TrialSpec, run_trial
 from paddock.authoring.trial_context import TrialContext
 from paddock.plan.problems import StrictModel
@@ -46,7 +46,9 @@ async def validate(trial_context: TrialContext, folder: ModuleFolder, kind: Kind
         ModuleDiedError: its process ended, or overstayed, before that was known.
         PaddockError: what it needs cannot be had, or nothing can be started.
     """
-    async with provided(folder, trial_context.authorizer.policy, trial_context.fetch_options, Needs()) as resolution:
+    async with provided(
+        folder, trial_context.authorizer.policy, trial_context.fetch_options, TrialNeeds()
+    ) as resolution:
         trial = TrialSpec(_ENTRY, _told(resolution, kind), "its validation", {}, {**_LIMITS, **trial_context.limits})
         answer = await run_trial(
             trial_context.authorizer, kind, resolution, trial, _Checks.model_validate, trial_context.conditions

@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import anyio.to_thread
 
-from paddock.authorization.consent import Answer, Consent, PlanReview
+from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
 from paddock.authorization.review import review_plan
 from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry, MountPlan
@@ -143,10 +143,10 @@ class Authorizer:
         if not moved:
             return
         review = PlanReview(str(plan.origin), plan.digest, (), is_accepted=True, moved=moved)
-        match Answer.AS_IT_IS if consent is None else await consent.ask(review):
-            case Answer.AS_IT_IS:
+        match ConsentAnswer.AS_IT_IS if consent is None else await consent.ask(review):
+            case ConsentAnswer.AS_IT_IS:
                 raise LockMovedError(review.plan, lock, moved)
-            case Answer.STOP:
+            case ConsentAnswer.STOP:
                 raise ConsentRefusedError(review.plan)
         try:
             await anyio.to_thread.run_sync(self._grants_file.accept_pins, plan.digest, moved)
@@ -227,9 +227,9 @@ class Authorizer:
             ConsentRefusedError: nothing is to be started.
         """
         match await consent.ask(review):
-            case Answer.AS_IT_IS:
+            case ConsentAnswer.AS_IT_IS:
                 return None
-            case Answer.STOP:
+            case ConsentAnswer.STOP:
                 raise ConsentRefusedError(review.plan)
         known = [pin for pin in pins.values() if pin is not None]
         accepted = await anyio.to_thread.run_sync(Acceptance.accepting, plan, self._grants_file, review.grants, known)

@@ -81,7 +81,7 @@ class PlanReview:
         )
 
 
-class Answer(Enum):
+class ConsentAnswer(Enum):
     """What the operator says to a review."""
 
     ACCEPT = "accept"
@@ -97,6 +97,6 @@ class Answer(Enum):
 class Consent(Protocol):
     """Whoever can be asked: a person at a terminal, or an application."""
 
-    async def ask(self, review: PlanReview) -> Answer:
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Show the review and return the answer; with nobody there to ask, `AS_IT_IS`."""
         ...

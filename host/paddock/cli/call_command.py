@@ -31,14 +31,14 @@ from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import Mask, plain, print_json
 from paddock.cli.terminal.log_lines import LogLines
-from paddock.cli.terminal.progress import Progress
+from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.stdin_text import read_stdin
 from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
 from paddock.module_sources.sourced_modules import USUAL_PLAN
 from paddock.plan.load import load_plan
 from paddock.session.modules import failed_result
-from paddock.session.tool_call import ToolCall, ToolCallOutcome
+from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import ToolResult
@@ -68,7 +68,7 @@ def call_tool(
     approval = TerminalApproval.at(screen, sys.stdin)
     fetching = FetchProgress(screen)
     folder = (working_dir or Path.cwd()).resolve()
-    call = ToolCall(
+    call = ToolCallSession(
         source,
         tool,
         given,
@@ -126,7 +126,7 @@ def _hints_of_the_plan(name: str, plan: Path) -> Iterator[str]:
             )
 
 
-async def _run(call: ToolCall, screen: Screen, approval: TerminalApproval) -> ToolCallOutcome | None:
+async def _run(call: ToolCallSession, screen: Screen, approval: TerminalApproval) -> ToolCallOutcome | None:
     """Return what came of the call, None when it was interrupted."""
 
     def stop() -> None:
@@ -136,7 +136,7 @@ async def _run(call: ToolCall, screen: Screen, approval: TerminalApproval) -> To
     with (
         anyio.CancelScope() as scope,
         Interruption(screen.note, lambda: False, stop),
-        Progress(screen, lambda: call.activity),
+        ActivityLine(screen, lambda: call.activity),
     ):
         return await call.run()
     return None

@@ -9,7 +9,7 @@ from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.progress import activity_of
 from paddock.cli.terminal.render import Screen
-from paddock.demo import Demonstration, Outcome
+from paddock.demo import Demonstration, DemoOutcome
 
 _FAILED = 3  # the demonstration is ours: whatever it did not show is a defect
 
@@ -37,7 +37,7 @@ def run_demo(*, as_json: bool) -> int:
     return _FAILED if outcome.problems else 0
 
 
-def _show(outcome: Outcome, screen: Screen) -> None:
+def _show(outcome: DemoOutcome, screen: Screen) -> None:
     rows = [(part.status.module, part.status.kind, part.did, part.contained) for part in outcome.parts]
     screen.table(("module", "kind", "what it did", "how it was contained"), rows)
     screen.quote("summary.md", outcome.summary.rstrip())

@@ -17,7 +17,7 @@ from paddock.cli.command_group import INTERRUPTED
 from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.log_lines import LogLines
-from paddock.cli.terminal.progress import Progress
+from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 
 _Finding = TypeVar("_Finding")
@@ -60,7 +60,7 @@ async def _interruptible(
     with (
         anyio.CancelScope() as scope,
         Interruption(screen.note, lambda: False, lambda: scope.cancel()),
-        Progress(screen, activity),
+        ActivityLine(screen, activity),
     ):
         return await search()
     return None

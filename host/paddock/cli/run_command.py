@@ -34,7 +34,7 @@ from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.log_lines import LogLines
-from paddock.cli.terminal.progress import Progress, activity_of
+from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.stdin_text import read_stdin
 from paddock.errors import PaddockError, render
@@ -184,7 +184,7 @@ class _Turn:
             Interruption(
                 self._screen.note, lambda: self._stop_gently(session), lambda: self._stop_now(session, scope)
             ) as interruption,
-            Progress(self._screen, lambda: self._activity(session)),
+            ActivityLine(self._screen, lambda: self._activity(session)),
         ):
             try:
                 await self._run_in(session, prompt)

@@ -16,7 +16,7 @@ from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
-from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackRunner, Result, Trial, Verdict
+from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackRunner, AttackTrial, Result, Verdict
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 
@@ -105,7 +105,7 @@ def _show(result: Result, screen: Screen) -> None:
     screen.text(f"{len(result.trials)} attacks as {who}: {', '.join(counts) or 'none could be tried'}")
 
 
-def _rows(trial: Trial, levels: Sequence[IsolationLevel]) -> Iterator[tuple[str, str]]:
+def _rows(trial: AttackTrial, levels: Sequence[IsolationLevel]) -> Iterator[tuple[str, str]]:
     yield "  outside  ", "works" if trial.control.proves_something else _NOWHERE
     for level in levels:
         outcome = trial.outcomes.get(level)

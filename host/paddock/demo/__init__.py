@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.demo.demonstration import Demonstration, Outcome
-from paddock.demo.story import Part
+from paddock.demo.demonstration import Demonstration, DemoOutcome
+from paddock.demo.story import ModulePart
 
-__all__ = ["Demonstration", "Outcome", "Part"]
+__all__ = ["Demonstration", "DemoOutcome", "ModulePart"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock.demo.scene import DemoWorkspace
-from paddock.demo.story import Conversation, Part
+from paddock.demo.story import ModulePart, TurnMessages
 from paddock.errors import IsolationUnavailableError
 from paddock.isolation.levels import guarantees_missing
 from paddock.session.session import ModuleStatus, Session
@@ -37,7 +37,7 @@ _KEPT_AT_MOST: Final = 64 * 1024  # the log that a module has by default
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoOutcome:
     """What the demonstration showed; `problems` are the ways in which it was not what it should have been.
 
     `weaker` says, where the usual isolation could not be had, why not and what the one it ran with does not give.
@@ -47,7 +47,7 @@ class Outcome:
     expected_total: str
     summary: str
     seconds: float
-    parts: tuple[Part, ...]
+    parts: tuple[ModulePart, ...]
     problems: tuple[str, ...]
     weaker: tuple[str, ...] = ()
 
@@ -71,7 +71,7 @@ class Demonstration:
     def __init__(self) -> None:
         self.session: Session | None = None
 
-    async def run(self) -> Outcome:
+    async def run(self) -> DemoOutcome:
         """Do the job and return what came of it.
 
         Raises:
@@ -85,7 +85,7 @@ class Demonstration:
             lacking = (f"not given at isolation landlock: {sentence}" for sentence in guarantees_missing("landlock"))
             return replace(outcome, weaker=(error.summary, *error.detail, *lacking))
 
-    async def _run(self, isolation: IsolationLevel | None = None) -> Outcome:
+    async def _run(self, isolation: IsolationLevel | None = None) -> DemoOutcome:
         began = time.monotonic()
         with DemoWorkspace() as scene:
             for file in sorted(_EXPENSES.iterdir()):
@@ -99,18 +99,18 @@ class Demonstration:
             ) as session:
                 self.session = session
                 answer = await session.execute(_PROMPT)
-                conversation = Conversation(await session.coordinator.get("context").get_messages())
+                conversation = TurnMessages(await session.coordinator.get("context").get_messages())
                 # Before the session ends, when every module gets a report, the well-behaved as well.
                 fared = session.modules
             # After it: now everything that was printed has been counted.
             printed = {status.module: status for status in session.modules}
             summary, log = _read(scene.folder / _SUMMARY), _read(scene.folder / _LOG)
             parts = tuple(
-                Part.of(status, printed[status.module], conversation, len(log.splitlines())) for status in fared
+                ModulePart.of(status, printed[status.module], conversation, len(log.splitlines())) for status in fared
             )
             expected = _total()
             problems = [*_problems(answer, expected, summary, parts), *scene.losses()]
-            return Outcome(answer, expected, summary, time.monotonic() - began, parts, tuple(problems))
+            return DemoOutcome(answer, expected, summary, time.monotonic() - began, parts, tuple(problems))
 
 
 def _read(path: Path) -> str:
@@ -125,7 +125,7 @@ def _total() -> str:
     return str(total)
 
 
-def _problems(answer: str, expected: str, summary: str, parts: Sequence[Part]) -> list[str]:
+def _problems(answer: str, expected: str, summary: str, parts: Sequence[ModulePart]) -> list[str]:
     """Return each thing that is not as it should be."""
     by_module: Mapping[str, Any] = {part.status.module: part for part in parts}
     crasher, chatterbox = by_module["tool-crasher"], by_module["tool-chatterbox"]

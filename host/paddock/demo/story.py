@@ -23,7 +23,7 @@ _TRIES: Final[Mapping[str, tuple[str, ...]]] = {
 _REFUSAL: Final = re.compile(r"\[Errno \d+\] (?P<reason>[A-Z][a-z]+(?: [a-z]+)*)")
 
 
-class Conversation:
+class TurnMessages:
     """The messages of the turn, counted."""
 
     def __init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
@@ -41,7 +41,7 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ModulePart:
     """One module's part in the demonstration."""
 
     status: ModuleStatus
@@ -52,7 +52,7 @@ class Part:
     kept_bytes: int
 
     @classmethod
-    def of(cls, status: ModuleStatus, ended: ModuleStatus, conversation: Conversation, logged: int) -> Part:
+    def of(cls, status: ModuleStatus, ended: ModuleStatus, conversation: TurnMessages, logged: int) -> ModulePart:
         """Return the part of a module: as it was when the turn was over, and `ended`, when everything was."""
         return cls(
             status,
@@ -74,7 +74,7 @@ class Part:
         }
 
 
-def _did(status: ModuleStatus, ended: ModuleStatus, conversation: Conversation, logged: int) -> str:
+def _did(status: ModuleStatus, ended: ModuleStatus, conversation: TurnMessages, logged: int) -> str:
     answered = conversation.answered
     match status.module:
         case "loop-basic":
@@ -103,7 +103,7 @@ def _did(status: ModuleStatus, ended: ModuleStatus, conversation: Conversation, 
             return "never returned from its handler of tool:post"
 
 
-def _contained(status: ModuleStatus, ended: ModuleStatus, conversation: Conversation) -> str:
+def _contained(status: ModuleStatus, ended: ModuleStatus, conversation: TurnMessages) -> str:
     facts = ends_of(status)
     if ended.printed_bytes > ended.kept_bytes:
         facts.append(
@@ -115,7 +115,7 @@ def _contained(status: ModuleStatus, ended: ModuleStatus, conversation: Conversa
     return "; ".join(facts) or BEHAVED
 
 
-def _is_refused(status: ModuleStatus, conversation: Conversation) -> bool:
+def _is_refused(status: ModuleStatus, conversation: TurnMessages) -> bool:
     tries = _TRIES.get(status.module, ())
     return bool(tries) and len(conversation.refusals(tries)) == len(tries)
 

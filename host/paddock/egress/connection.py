@@ -23,7 +23,7 @@ from paddock.egress.http.exchange import AnswerError
 from paddock.egress.http.relay import ForwardTarget, HttpRelay, plain_answer
 from paddock.egress.http.request_head import HTTP_PORT, HTTPS_PORT, BadRequestError, RequestHead, split_target
 from paddock.egress.idle_timeout import IdleError, idle_timeout
-from paddock.egress.refusal import RefusedError
+from paddock.egress.refusal import EgressRefusedError
 from paddock.egress.relay import Relay
 from paddock.egress.stream import SocketStream, Stream, receive_more, why
 from paddock.egress.tls.client_hello import ClientHelloError, read_client_hello
@@ -69,7 +69,7 @@ class ProxiedConnection:
             self._record.goes_to(self._destination, rule)
             await self._carry(received)
             self._client.close()
-        except RefusedError as refused:
+        except EgressRefusedError as refused:
             await self._close_refused(refused, self.deny(refused))
         except DialError as error:
             self._record.end("failed", error.reason)
@@ -110,7 +110,7 @@ class ProxiedConnection:
             self._record = self._record.next()
         return await self._egress_context.open(destination, self._record, encrypted=self._is_encrypted)
 
-    def deny(self, refused: RefusedError) -> Denial:
+    def deny(self, refused: EgressRefusedError) -> Denial:
         """Tell of a refusal, and record it."""
         self._record.end("refused", refused.reason)
         return self._egress_context.deny(refused)
@@ -242,16 +242,16 @@ class ProxiedConnection:
                 raise
             raise self._refused(f"the client takes longer than {seconds:g} s to say {what}", 408) from None
 
-    def _refused(self, reason: str, status: int = 403) -> RefusedError:
-        return RefusedError(self._destination.text, reason, status=status)
+    def _refused(self, reason: str, status: int = 403) -> EgressRefusedError:
+        return EgressRefusedError(self._destination.text, reason, status=status)
 
-    def _names_another(self, other: Destination) -> RefusedError:
+    def _names_another(self, other: Destination) -> EgressRefusedError:
         """Return the refusal of a connection that says it is for another host than it goes to."""
         reason = f"the connection is one to {self._destination.text}"
         is_granted = self._egress_context.rules.rule_for(other) is not None
-        return RefusedError(other.text, reason, lacks=[] if is_granted else [other.text])
+        return EgressRefusedError(other.text, reason, lacks=[] if is_granted else [other.text])
 
-    async def _close_refused(self, refused: RefusedError, denial: Denial) -> None:
+    async def _close_refused(self, refused: EgressRefusedError, denial: Denial) -> None:
         """Tell the client in the words of what it speaks, if it was not told."""
         if self._is_tunnel:
             await self._client.close_gracefully(

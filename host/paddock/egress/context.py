@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from paddock.egress.bounds import EgressLimits
 from paddock.egress.connection_record import ConnectionRecord, Recorder, Route
-from paddock.egress.dialer import Dialer, DialError, Resolver
-from paddock.egress.injection import InjectedKeys, Injection, keys_for
-from paddock.egress.neighbours import Neighbourhood
+from paddock.egress.dialer import Dialer, DialError, NameResolver
+from paddock.egress.injection import InjectedKeys, KeyInjection, keys_for
+from paddock.egress.neighbours import LocalNetworks
 from paddock.egress.public_rates import PublicRates
-from paddock.egress.refusal import RefusedError, not_granted
+from paddock.egress.refusal import EgressRefusedError, not_granted
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import SocketStream, Stream
 from paddock.egress.tls.stream import TlsStream
-from paddock.egress.token_bucket import Budget
+from paddock.egress.token_bucket import PacedTokenBucket
 from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
@@ -38,11 +38,11 @@ class EgressContext:
         self,
         module: str,
         rules: NetRules,
-        injections: Sequence[Injection],
+        injections: Sequence[KeyInjection],
         *,
         recorder: Recorder,
-        resolve: Resolver,
-        neighbours: Neighbourhood | None,
+        resolve: NameResolver,
+        neighbours: LocalNetworks | None,
         upstream_tls: ssl.SSLContext | None,
         bounds: EgressLimits,
         line: Callable[[Sequence[str]], str],
@@ -50,7 +50,7 @@ class EgressContext:
         self.module = module
         self.rules = rules
         self.bounds = bounds
-        self.requests = Budget(bounds.requests_per_second, bounds.requests_at_once)
+        self.requests = PacedTokenBucket(bounds.requests_per_second, bounds.requests_at_once)
         self.on_denial: Callable[[Denial], None] = lambda denial: None
         self.authority = _authority_for(injections)
         self._injections = tuple(injections)
@@ -83,7 +83,7 @@ class EgressContext:
             raise not_granted(destination, "it was not granted")
         raise not_granted(destination, "an address has to be granted by itself, and this one was not")
 
-    def deny(self, refused: RefusedError) -> Denial:
+    def deny(self, refused: EgressRefusedError) -> Denial:
         """Tell of a refusal, once, and return what was told."""
         if refused.denial is None:
             refused.denial = Denial(
@@ -142,7 +142,7 @@ class EgressContext:
         return context
 
 
-def _authority_for(injections: Sequence[Injection]) -> CertificateAuthority | None:
+def _authority_for(injections: Sequence[KeyInjection]) -> CertificateAuthority | None:
     if not injections:
         return None
     # What it takes to sign is loaded for modules that have a key put in, and for no others.

@@ -19,8 +19,8 @@ import anyio
 import anyio.to_thread
 
 from paddock.egress.addresses import carried_in, why_not_public
-from paddock.egress.neighbours import Neighbourhood, SystemNeighbourhood
-from paddock.egress.refusal import RefusedError
+from paddock.egress.neighbours import LocalNetworks, SystemLocalNetworks
+from paddock.egress.refusal import EgressRefusedError
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import why
 from paddock.plan.host_name import Destination
@@ -47,7 +47,7 @@ class DialError(Exception):
         self.timed_out = timed_out
 
 
-class Resolver(Protocol):
+class NameResolver(Protocol):
     """Whoever knows the addresses of names."""
 
     async def __call__(self, name: str) -> Sequence[Address]:
@@ -133,9 +133,9 @@ class Dialer:
     """Makes the connections of one module."""
 
     def __init__(
-        self, rules: NetRules, resolve: Resolver, seconds: float, neighbours: Neighbourhood | None = None
+        self, rules: NetRules, resolve: NameResolver, seconds: float, neighbours: LocalNetworks | None = None
     ) -> None:
-        self._neighbours = neighbours if neighbours is not None else SystemNeighbourhood()
+        self._neighbours = neighbours if neighbours is not None else SystemLocalNetworks()
         self._rules = rules
         self._resolve = resolve
         self._seconds = seconds
@@ -171,12 +171,12 @@ class Dialer:
         if not found:
             raise DialError(f"{destination.host} has no address")
         allowed: list[Address] = []
-        refused: list[RefusedError] = []
+        refused: list[EgressRefusedError] = []
         for address in found[:_MAX_LOOKED_AT]:
             try:
                 self._refuse_by_policy(address, destination)
                 self._refuse_inside(address, destination)
-            except RefusedError as error:
+            except EgressRefusedError as error:
                 refused.append(error)
                 continue
             allowed.append(address)
@@ -191,7 +191,7 @@ class Dialer:
         place, refused = next(((place, refused) for place, refused in by_place if refused is not None), (address, None))
         if refused is not None:
             to = "it is" if place == destination.host else f"it leads to {place}, which is"
-            raise RefusedError(destination.text, f"{to} in {refused.network}, which {refused.by} refuses")
+            raise EgressRefusedError(destination.text, f"{to} in {refused.network}, which {refused.by} refuses")
 
     def _refuse_inside(self, address: Address, destination: Destination) -> None:
         """Refuse an address that a name may not lead to."""
@@ -206,7 +206,7 @@ class Dialer:
                 return
             literal = Destination(address, destination.port).text
             reason = f"it leads to {address}, which is {what}; such an address is granted by itself"
-            raise RefusedError(
+            raise EgressRefusedError(
                 destination.text, reason, lacks=[literal] if is_by_public else [destination.text, literal]
             )
         if not is_by_public:
@@ -219,7 +219,7 @@ class Dialer:
             raise DialError(f"{destination.host}: {reason}: {why(error)}") from None
         if near is not None:
             reason = f"it leads to {place}, which is {near}; `public` does not lead there"
-            raise RefusedError(destination.text, reason, lacks=[destination.text])
+            raise EgressRefusedError(destination.text, reason, lacks=[destination.text])
 
 
 async def _connected(addresses: Sequence[Address], port: int, deadline: float) -> tuple[socket.socket, Address]:

@@ -18,14 +18,14 @@ from paddock.egress.bounds import EgressLimits
 from paddock.egress.connection import ProxiedConnection
 from paddock.egress.connection_record import Recorder
 from paddock.egress.context import EgressContext
-from paddock.egress.dialer import Resolver, SystemResolver
+from paddock.egress.dialer import NameResolver, SystemResolver
 from paddock.egress.dns.lookups import LookupSocket
 from paddock.egress.dns.name_table import NAMES, NameTable
-from paddock.egress.injection import Injection
+from paddock.egress.injection import KeyInjection
 from paddock.egress.listener import Listener
-from paddock.egress.neighbours import Neighbourhood
+from paddock.egress.neighbours import LocalNetworks
 from paddock.egress.proxy import USER, ProxyClient
-from paddock.egress.refusal import RefusedError, line_of
+from paddock.egress.refusal import EgressRefusedError, line_of
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import SocketStream, reset
 from paddock.errors import Denial
@@ -72,9 +72,9 @@ class EgressGate:
         rules: NetRules,
         *,
         audit: Recorder,
-        injections: Sequence[Injection] = (),
-        resolve: Resolver | None = None,
-        neighbours: Neighbourhood | None = None,
+        injections: Sequence[KeyInjection] = (),
+        resolve: NameResolver | None = None,
+        neighbours: LocalNetworks | None = None,
         upstream_tls: ssl.SSLContext | None = None,
         bounds: EgressLimits = EgressLimits(),  # noqa: B008 - frozen
         destination_of: Callable[[socket.socket], Where] = _own_name,
@@ -187,7 +187,7 @@ class EgressGate:
                 await ProxyClient(self._egress_context, client, None).run()
             else:
                 await ProxiedConnection(self._egress_context, client, self._destination(*where), "direct").run()
-        except RefusedError as refused:
+        except EgressRefusedError as refused:
             self._refuse(refused)
         except OSError:
             pass  # it is gone already
@@ -212,14 +212,14 @@ class EgressGate:
             return Destination(address, port)
         name = self._names.name_of(address)
         if name is None:
-            raise RefusedError(f"{host}:{port}", "no name that was looked up has this address")
+            raise EgressRefusedError(f"{host}:{port}", "no name that was looked up has this address")
         return Destination(name, port)
 
     def _reject_worker(self, accepted: socket.socket) -> None:
         try:
             where = self._destination_of(accepted)
             self._refuse_too_many(_PROXY if _is_proxy(where) else self._destination(*where).text)
-        except RefusedError as refused:
+        except EgressRefusedError as refused:
             self._refuse(refused)
         except OSError:
             pass  # it is gone already
@@ -232,9 +232,9 @@ class EgressGate:
 
     def _refuse_too_many(self, target: str) -> None:
         reason = f"{self._bounds.connections} connections of the module are open, and there may not be more"
-        self._refuse(RefusedError(target, reason))
+        self._refuse(EgressRefusedError(target, reason))
 
-    def _refuse(self, refused: RefusedError) -> None:
+    def _refuse(self, refused: EgressRefusedError) -> None:
         record = self._egress_context.record("direct")
         record.destination = refused.target
         record.end("refused", refused.reason)
@@ -250,5 +250,5 @@ class EgressGate:
     def _unknown_name(self, name: str) -> None:
         lacks = [] if self._rules.knows(name) else [f"{name}:{DEFAULT_PORT}"]
         reason = "it was not granted" if lacks else "too many names were looked up"
-        refused = RefusedError(name, reason, lacks=lacks, operation="look up")
+        refused = EgressRefusedError(name, reason, lacks=lacks, operation="look up")
         self._egress_context.deny(refused)

@@ -34,7 +34,7 @@ class InjectionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Injection:
+class KeyInjection:
     """The secret `name`: `value` takes the place of `placeholder` where `rule` leads, and nowhere else.
 
     Raises:
@@ -70,7 +70,7 @@ class Injection:
 class InjectedKeys:
     """The injections for one destination, one or more."""
 
-    def __init__(self, injections: Iterable[Injection]) -> None:
+    def __init__(self, injections: Iterable[KeyInjection]) -> None:
         self._injections = tuple(injections)
         spelled = (one for each in self._injections for one in each.spelled)
         self._spellings = tuple(dict.fromkeys(one.encode() for one in spelled))
@@ -103,7 +103,7 @@ def _has_line_end(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def keys_for(destination: Destination, injections: Iterable[Injection]) -> InjectedKeys:
+def keys_for(destination: Destination, injections: Iterable[KeyInjection]) -> InjectedKeys:
     """Return the injections for a destination."""
     return InjectedKeys(each for each in injections if each.rule.matches(destination))
 

@@ -52,7 +52,7 @@ _WAIT_SECONDS: Final = 2.0  # the kernel answers before it is read; never reache
 _FEWEST_BITS: Final = {4: 8, 6: 16}
 
 
-class Neighbourhood(Protocol):
+class LocalNetworks(Protocol):
     """Knows where this machine is."""
 
     def why_near(self, address: Address) -> str | None:
@@ -64,7 +64,7 @@ class Neighbourhood(Protocol):
         ...
 
 
-class SystemNeighbourhood:
+class SystemLocalNetworks:
     """Asks the kernel about the network that this process is in."""
 
     def why_near(self, address: Address) -> str | None:

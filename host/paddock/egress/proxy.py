@@ -28,7 +28,7 @@ from paddock.egress.http.request_head import (
     split_target,
 )
 from paddock.egress.idle_timeout import IdleError
-from paddock.egress.refusal import RefusedError
+from paddock.egress.refusal import EgressRefusedError
 from paddock.egress.stream import SocketStream
 from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
@@ -58,7 +58,7 @@ class ProxyClient:
                 await passage.run(tunnel.received)
             else:
                 self._client.close()
-        except (RefusedError, AnswerError):
+        except (EgressRefusedError, AnswerError):
             await self._client.close_gracefully()
         except (IdleError, OSError):
             pass  # each destination that it was for has a record of its own
@@ -81,18 +81,18 @@ class ProxyClient:
         asked, target = self._asked(head)
         if not self._is_ours(head):
             status = HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
-            raise RefusedError(asked.text, "the request does not carry the token of the module", status=status)
+            raise EgressRefusedError(asked.text, "the request does not carry the token of the module", status=status)
         self._egress_context.rule_for(asked)
         if target is None:
             return asked
         named = head.host(HTTP_PORT)
         if named is not None and named != asked:
             reason = f"the request is for this, and names {named.text} as its host"
-            raise RefusedError(asked.text, reason, status=HTTPStatus.BAD_REQUEST)
+            raise EgressRefusedError(asked.text, reason, status=HTTPStatus.BAD_REQUEST)
         if isinstance(asked.host, str) and asked.port == HTTPS_PORT:
-            raise RefusedError(asked.text, f"only TLS is spoken at port {HTTPS_PORT}")
+            raise EgressRefusedError(asked.text, f"only TLS is spoken at port {HTTPS_PORT}")
         if self._egress_context.keys_for(asked) and (isinstance(asked.host, str) or not asked.host.is_loopback):
-            raise RefusedError(asked.text, "a key is put in here, and would leave the machine unencrypted")
+            raise EgressRefusedError(asked.text, "a key is put in here, and would leave the machine unencrypted")
         return ForwardTarget(asked, target)
 
     async def open(self, destination: Destination) -> UpstreamConnection:
@@ -102,7 +102,7 @@ class ProxyClient:
             record.goes_to(destination, self._egress_context.rule_for(destination))
             record.protocol = "inject" if self._egress_context.keys_for(destination) else "http"
             return await self._egress_context.open(destination, record)
-        except RefusedError as refused:
+        except EgressRefusedError as refused:
             record.end("refused", refused.reason)
             self._egress_context.deny(refused)
             raise
@@ -113,7 +113,7 @@ class ProxyClient:
             record.end("cut")
             raise
 
-    def deny(self, refused: RefusedError) -> Denial:
+    def deny(self, refused: EgressRefusedError) -> Denial:
         """Tell of a refusal, and record it."""
         if refused.denial is None:
             record = self._egress_context.record("proxy")

@@ -14,7 +14,7 @@ def line_of(targets: Sequence[str]) -> str:
     return f"permissions: {{net: [{listed}]}}"
 
 
-class RefusedError(Exception):
+class EgressRefusedError(Exception):
     """Raised for a connection, lookup or request that is not to be; `lacks` are the grants that allow it, if any can.
 
     `status` is what HTTP calls it, None where nothing can be said, `denial` what was told of it, once it was.
@@ -38,6 +38,6 @@ class RefusedError(Exception):
         self.denial: Denial | None = None
 
 
-def not_granted(destination: Destination, reason: str) -> RefusedError:
+def not_granted(destination: Destination, reason: str) -> EgressRefusedError:
     """Return the refusal of a destination that a rule of its own would allow."""
-    return RefusedError(destination.text, reason, lacks=[destination.text])
+    return EgressRefusedError(destination.text, reason, lacks=[destination.text])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Budget:
+class PacedTokenBucket:
     """A bucket that holds `at_once` tokens and gains `per_second`; it begins full."""
 
     __slots__ = ("_at_once", "_per_second", "_since", "_tokens")

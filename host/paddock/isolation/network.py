@@ -27,7 +27,7 @@ from paddock_sandbox.profile import IsolationLevel
 
 if TYPE_CHECKING:
     from paddock.egress.gate import EgressGate
-    from paddock.egress.injection import Injection
+    from paddock.egress.injection import KeyInjection
 
 _log = logging.getLogger(__name__)
 
@@ -103,13 +103,13 @@ def _line(granted: Permissions, destinations: Sequence[str]) -> str:
     return redacted_permissions_line(granted.model_copy(update={"net": tuple(dict.fromkeys((*known, *destinations)))}))
 
 
-def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[Injection]:
+def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[KeyInjection]:
     """Yield what is put into requests on their way.
 
     Raises:
         GrantError: a secret's value cannot be.
     """
-    from paddock.egress.injection import Injection, InjectionError
+    from paddock.egress.injection import InjectionError, KeyInjection
 
     granted = grants_of(entry.permissions)
     for number, secret in enumerate(granted.secrets):
@@ -117,7 +117,7 @@ def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[Injection
             continue
         rule = granted.place_of_injection(secret)
         try:
-            yield Injection(secret.name, secrets.placeholder(secret.name), secrets[secret.name], rule)
+            yield KeyInjection(secret.name, secrets.placeholder(secret.name), secrets[secret.name], rule)
         except InjectionError as error:
             place = path_text(entry.path, "permissions", "secrets", number)
             hint = f"put the whole key, and nothing else, where `{secret.name}` is kept"

@@ -28,7 +28,7 @@ from paddock.policy.owner import Owner
 from paddock.policy.rules.caps import judge_caps
 from paddock.policy.rules.limits import judge_limits, with_lowered
 from paddock.policy.rules.networks import judge_networks
-from paddock.policy.rules.paths import PathRule, PathRules
+from paddock.policy.rules.paths import GrantPathRule, PathRules
 from paddock.policy.rules.sources import judge_source
 from paddock.policy.source_name import SourceName
 from paddock.policy.trust_rules import judge_trust
@@ -179,7 +179,7 @@ def _floor(
 def _judge_paths(
     entry: ModuleEntry,
     grants: Sequence[RequestedGrant],
-    rules: Sequence[PathRule],
+    rules: Sequence[GrantPathRule],
     context: EvaluationContext,
     findings: Findings,
 ) -> None:

@@ -10,7 +10,7 @@ from paddock.policy.decision import GrantRequest, Trust
 from paddock.policy.findings import Findings
 from paddock.policy.floor import Floor
 from paddock.policy.rule import BUILT_IN, Rule
-from paddock.policy.rules.paths import PathRule
+from paddock.policy.rules.paths import GrantPathRule
 from paddock.policy.source_name import SourceName
 
 _UNACCEPTED: Final = Rule(
@@ -30,7 +30,7 @@ _TAKES_TRUST: Final = "takes a plan that you accepted"
 
 def judge_trust(
     request: GrantRequest, trust: Trust, working_dir: Path, floor: Floor, findings: Findings, folder: Path | None = None
-) -> tuple[PathRule, ...]:
+) -> tuple[GrantPathRule, ...]:
     """Note what an entry asks for that takes an accepted plan, and return the rules about paths that follow.
 
     `folder` is that of the plan, if it is in any.
@@ -40,7 +40,7 @@ def judge_trust(
     if trust.accepted:
         if trust.rule is not None:
             findings.consult(rule, "the plan is accepted")
-        return (PathRule(families, (working_dir,), trust.rule or _GIVEN, _LEADS_OUT, _STATE, binds="given"),)
+        return (GrantPathRule(families, (working_dir,), trust.rule or _GIVEN, _LEADS_OUT, _STATE, binds="given"),)
     findings.consult(rule, "the plan is not accepted")
     for grant in request.grants():
         is_of_the_operators = grant.family in ("net", "secrets", "mount") or grant.passes_on
@@ -61,8 +61,10 @@ def judge_trust(
     said = f"lies outside the working directory `{working_dir}`, which {_TAKES_TRUST}"
     opens = f"is what your own programs run by themselves, which {_TAKES_TRUST}"
     return (
-        PathRule(families, (working_dir,), rule, said, _ACCEPT, binds="stated"),
-        PathRule(frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds="stated", keeps_guarded=True),
+        GrantPathRule(families, (working_dir,), rule, said, _ACCEPT, binds="stated"),
+        GrantPathRule(
+            frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds="stated", keeps_guarded=True
+        ),
     )
 
 

@@ -24,7 +24,7 @@ _VALUES_EACH: Final = 16  # that a message counts for besides those in it
 _TEXT_BYTES: Final = 1024  # that take as long as a value
 
 
-class Admission:
+class AdmissionControl:
     """The requests of one worker, and what it owes; `give_up` is called with what admitting one of them raises."""
 
     __slots__ = ("_give_up", "_loop", "_owes_until", "_put_off", "_work", "is_behind")

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
-from paddock_sdk.protocol.frames import Buffer, Parts
+from paddock_sdk.protocol.frames import Buffer, FrameParts
 
-Make = Callable[[], bytes | Parts | None]
+Make = Callable[[], bytes | FrameParts | None]
 """Writes an entry down as a frame, None if there is nothing to say any more."""
 
 
@@ -21,7 +21,7 @@ class _Kept(NamedTuple):
     is_new: bool
 
 
-class Backlog:
+class SendBacklog:
     """Frames and entries in the order in which they are to be sent."""
 
     __slots__ = ("_items", "_number", "frame_bytes")
@@ -73,6 +73,6 @@ class Backlog:
         self.frame_bytes = 0
 
 
-def pieces_of(frame: bytes | Parts) -> Sequence[Buffer]:
+def pieces_of(frame: bytes | FrameParts) -> Sequence[Buffer]:
     """Return a frame as what is to be written, one after the other."""
     return (frame,) if isinstance(frame, bytes) else frame

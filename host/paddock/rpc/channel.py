@@ -18,10 +18,10 @@ import socket
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
-from paddock.rpc.backlog import Backlog, Make
+from paddock.rpc.backlog import Make, SendBacklog
 from paddock.rpc.reading import ReadingWatch
 from paddock_sdk.protocol import Connection, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.frames import Buffer, Parts, discarded
+from paddock_sdk.protocol.frames import Buffer, FrameParts, discarded
 
 _TICK: Final = 0.05  # seconds between looks at the deadlines, which are tens of seconds long, and at what is due
 _STRETCH: Final = 0.005  # seconds for which one worker is heard until everything else has its turn
@@ -153,7 +153,7 @@ class Channel(asyncio.BufferedProtocol):
         self.wants_room = False  # whether the receiver waits for calls to end
         self._given_up: dict[int, OpenCall] = {}  # those that have a deadline, until they are seen to have ended
         self._is_full = False  # whether what is sent now has to wait until the worker has read more
-        self._backlog = Backlog()
+        self._backlog = SendBacklog()
         self._unread_seconds = unread_seconds
         self._reading: ReadingWatch | None = None
         self._due: dict[Hashable, bytes] = {}  # frames that go along with the next one
@@ -283,7 +283,7 @@ class Channel(asyncio.BufferedProtocol):
         if self.is_open and not self.connection.said_goodbye:
             self.write(self.connection.send_goodbye())
 
-    def write(self, frame: bytes | Parts) -> None:
+    def write(self, frame: bytes | FrameParts) -> None:
         """Hand one frame to the transport, after what is due; atomic, as the loop runs one callback at a time."""
         transport = self._transport
         if transport is None:

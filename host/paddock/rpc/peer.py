@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from paddock.rpc.admission import Admission, values_in
+from paddock.rpc.admission import AdmissionControl, values_in
 from paddock.rpc.borrowed import BorrowedRef, Pending, Right
 from paddock.rpc.call_queue import CallQueue, Queued
 from paddock.rpc.handed_out import HandedOut
@@ -33,7 +33,7 @@ from paddock_sdk.protocol import (
 )
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.description import Description, check_description, decode_description, without_data
-from paddock_sdk.protocol.frames import Buffer, Parts
+from paddock_sdk.protocol.frames import Buffer, FrameParts
 from paddock_sdk.protocol.methods import MirrorSection
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Peer:
         self.hello: asyncio.Future[Frame | None] = self._loop.create_future()
         self.runtime_max = runtime_max
         self.calls_max = calls_max
-        self.admission = Admission(work, lambda exc: self.channel.give_up(exc))
+        self.admission = AdmissionControl(work, lambda exc: self.channel.give_up(exc))
         self.answers = answers
         self.channel: Channel
         self.computes = False  # whether something that it mounted has properties
@@ -522,7 +522,7 @@ class Peer:
                 self.take_back(entries)
                 raise
 
-    def mirrored(self, section: int, change: Encoded, *, may_call: bool) -> bytes | Parts | None:
+    def mirrored(self, section: int, change: Encoded, *, may_call: bool) -> bytes | FrameParts | None:
         """Return the frame that tells the worker of a change, late and ahead of what was said meanwhile.
 
         None if it is too large to be sent.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paddock.selftest.attack import Attack
 from paddock.selftest.attacks import CATALOGUE
-from paddock.selftest.outcome import Outcome, Verdict
-from paddock.selftest.runner import LEVELS, AttackRunner, Result, Trial
+from paddock.selftest.outcome import AttackOutcome, Verdict
+from paddock.selftest.runner import LEVELS, AttackRunner, AttackTrial, Result
 
-__all__ = ["CATALOGUE", "LEVELS", "Attack", "AttackRunner", "Outcome", "Result", "Trial", "Verdict"]
+__all__ = ["CATALOGUE", "LEVELS", "Attack", "AttackRunner", "AttackOutcome", "Result", "AttackTrial", "Verdict"]

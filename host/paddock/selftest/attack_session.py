@@ -19,7 +19,7 @@ import anyio
 
 from paddock.errors import PaddockError, PlanError
 from paddock.selftest.attack import Attack
-from paddock.selftest.outcome import Evidence, Outcome, Verdict, judge
+from paddock.selftest.outcome import AttackOutcome, Evidence, Verdict, judge
 from paddock.selftest.testbed.observers import SessionObservers, SimulatedUser
 from paddock.selftest.testbed.responsiveness import Responsiveness
 from paddock.selftest.testbed.testbed import CONFIDENCE, KEY, AttackTestbed
@@ -79,14 +79,14 @@ class AttackSession:
         await self._stack.aclose()
         self._testbed.renew()
 
-    async def perform(self, attack: Attack) -> Outcome:
+    async def perform(self, attack: Attack) -> AttackOutcome:
         """Have the attack performed inside and return what became of it; the stage is as before afterwards."""
         if attack.name in self._refused:
-            return Outcome(Verdict.UNTRIED, self._refused[attack.name])
+            return AttackOutcome(Verdict.UNTRIED, self._refused[attack.name])
         index = next(index for index, entry in enumerate(self._entries) if attack in entry.attacks)
         before = self._status(index)
         if before.problem is not None:
-            return Outcome(Verdict.UNCLEAR, before.problem.summary)
+            return AttackOutcome(Verdict.UNCLEAR, before.problem.summary)
         around = self._observers.look()
         if attack.saves is not None:
             await self._save(attack.saves(self._testbed))
@@ -223,7 +223,7 @@ class AttackSession:
         return None, str((result.error or {}).get("message", "the call failed"))
 
 
-async def perform_to_the_end(attack: Attack, level: IsolationLevel, testbed: AttackTestbed) -> Outcome:
+async def perform_to_the_end(attack: Attack, level: IsolationLevel, testbed: AttackTestbed) -> AttackOutcome:
     """Have an attack performed in a session of its own, and see what is left of it when that has ended.
 
     Raises:

@@ -34,7 +34,7 @@ _CHUNK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class OutsideAttempt:
     """What came of one way of an attack: it `worked`, was `refused` by `word`, or is `broken`."""
 
     way: str
@@ -43,7 +43,7 @@ class Attempt:
     how: str
 
     @classmethod
-    def all_of(cls, answer: Mapping[str, Any]) -> tuple[Attempt, ...]:
+    def all_of(cls, answer: Mapping[str, Any]) -> tuple[OutsideAttempt, ...]:
         """Return those that an attacker told of; it is one of our own, outside, and nobody's inside.
 
         Raises:
@@ -104,7 +104,7 @@ def _answer(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
 
 def _judged(attack: Attack, said: str) -> OutsideResult:
     try:
-        attempts = Attempt.all_of(json.loads(said))
+        attempts = OutsideAttempt.all_of(json.loads(said))
     except ValueError as error:
         return OutsideResult("", problem=f"its answer is none: {error}")
     worked = [attempt for attempt in attempts if attempt.outcome == "worked"]

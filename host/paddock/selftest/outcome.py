@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from paddock.selftest.attack import Attack, Sign
-from paddock.selftest.control import Attempt
+from paddock.selftest.control import OutsideAttempt
 from paddock.workers.exit_report import ExitReport
 from paddock_sandbox.profile import IsolationLevel
 
@@ -55,7 +55,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttackOutcome:
     """What became of an attack, and by what it was refused, ended or let through."""
 
     verdict: Verdict
@@ -73,26 +73,26 @@ class Outcome:
         }
 
 
-def judge(attack: Attack, level: IsolationLevel, evidence: Evidence) -> Outcome:
+def judge(attack: Attack, level: IsolationLevel, evidence: Evidence) -> AttackOutcome:
     """Return what became of the attack."""
     outcome = _judged(attack, evidence)
     if outcome.verdict is Verdict.SUCCEEDED and level in attack.known:
-        return Outcome(Verdict.LEAKS, attack.known[level], evidence)
+        return AttackOutcome(Verdict.LEAKS, attack.known[level], evidence)
     return outcome
 
 
-def _judged(attack: Attack, evidence: Evidence) -> Outcome:
+def _judged(attack: Attack, evidence: Evidence) -> AttackOutcome:
     harm = _harm(attack, evidence)
     if harm:
-        return Outcome(Verdict.SUCCEEDED, "; ".join(harm), evidence)
+        return AttackOutcome(Verdict.SUCCEEDED, "; ".join(harm), evidence)
     if evidence.report is not None:
         return _ended(attack, evidence, evidence.report)
     if evidence.error:
-        return Outcome(Verdict.UNCLEAR, evidence.error, evidence)
+        return AttackOutcome(Verdict.UNCLEAR, evidence.error, evidence)
     try:
         attempts = _attempts(evidence.answer)
     except ValueError as error:
-        return Outcome(Verdict.UNCLEAR, str(error), evidence)
+        return AttackOutcome(Verdict.UNCLEAR, str(error), evidence)
     return _answered(attack, evidence, attempts)
 
 
@@ -107,46 +107,46 @@ def _harm(attack: Attack, evidence: Evidence) -> list[str]:
     return harm
 
 
-def _ended(attack: Attack, evidence: Evidence, report: ExitReport) -> Outcome:
+def _ended(attack: Attack, evidence: Evidence, report: ExitReport) -> AttackOutcome:
     by = report.reason.value
     if report.limit is not None:
         by = f"{report.limit.name} {report.limit.configured} ({report.limit.mechanism})"
     elif report.signal_name is not None:
         by += f", {report.signal_name}"
     if report.reason in attack.ends:
-        return Outcome(Verdict.CONTAINED, f"ended: {by}", evidence)
-    return Outcome(Verdict.UNCLEAR, f"the attacker ended for another reason: {report.describe()}", evidence)
+        return AttackOutcome(Verdict.CONTAINED, f"ended: {by}", evidence)
+    return AttackOutcome(Verdict.UNCLEAR, f"the attacker ended for another reason: {report.describe()}", evidence)
 
 
-def _answered(attack: Attack, evidence: Evidence, attempts: Sequence[Attempt]) -> Outcome:
+def _answered(attack: Attack, evidence: Evidence, attempts: Sequence[OutsideAttempt]) -> AttackOutcome:
     broken = [f"{attempt.way}: {attempt.how}" for attempt in attempts if attempt.outcome == "broken"]
     if broken:
-        return Outcome(Verdict.UNCLEAR, f"failed, and not by being refused: {'; '.join(broken)}", evidence)
+        return AttackOutcome(Verdict.UNCLEAR, f"failed, and not by being refused: {'; '.join(broken)}", evidence)
     match attack.sign:
         case Sign.MARKS:
-            return Outcome(Verdict.REFUSED, "nothing was reached", evidence)
+            return AttackOutcome(Verdict.REFUSED, "nothing was reached", evidence)
         case Sign.LAG:
-            return Outcome(
+            return AttackOutcome(
                 Verdict.CONTAINED, f"the host went on, and paused for {evidence.lag * 1000:.0f} ms", evidence
             )
         case Sign.LIFE:
-            return Outcome(Verdict.CONTAINED, "nothing of it is left", evidence)
+            return AttackOutcome(Verdict.CONTAINED, "nothing of it is left", evidence)
         case Sign.KEPT:
             kept, printed = evidence.kept_bytes >> 10, evidence.printed_bytes >> 20
-            return Outcome(Verdict.CONTAINED, f"{kept} KiB kept of {printed} MiB", evidence)
+            return AttackOutcome(Verdict.CONTAINED, f"{kept} KiB kept of {printed} MiB", evidence)
     worked = [attempt for attempt in attempts if attempt.outcome == "worked"]
     if worked:
         told = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in worked)
-        return Outcome(Verdict.SUCCEEDED, told, evidence)
+        return AttackOutcome(Verdict.SUCCEEDED, told, evidence)
     odd = [attempt for attempt in attempts if attempt.outcome != "refused" or attempt.word not in attack.refusals]
     if odd or not attempts:
         told = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in odd) or "it has no ways"
-        return Outcome(Verdict.UNCLEAR, f"failed, and not by being refused: {told}", evidence)
-    return Outcome(Verdict.REFUSED, ", ".join(sorted({attempt.word for attempt in attempts})), evidence)
+        return AttackOutcome(Verdict.UNCLEAR, f"failed, and not by being refused: {told}", evidence)
+    return AttackOutcome(Verdict.REFUSED, ", ".join(sorted({attempt.word for attempt in attempts})), evidence)
 
 
-def _attempts(answer: object) -> tuple[Attempt, ...]:
+def _attempts(answer: object) -> tuple[OutsideAttempt, ...]:
     if not isinstance(answer, Mapping):
         raise ValueError(f"no answer of an attack: {answer!r:.200}")
     told: Mapping[str, Any] = answer
-    return Attempt.all_of(told)
+    return OutsideAttempt.all_of(told)

@@ -14,7 +14,7 @@ from paddock.selftest.attack import Attack, Sign
 from paddock.selftest.attack_session import AttackSession, perform_to_the_end
 from paddock.selftest.attacks import CATALOGUE
 from paddock.selftest.control import OutsideResult, perform_outside
-from paddock.selftest.outcome import Outcome, Verdict
+from paddock.selftest.outcome import AttackOutcome, Verdict
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.profile import IsolationLevel
 
@@ -26,12 +26,12 @@ Told = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class AttackTrial:
     """One attack: what it came to outside, and at each level."""
 
     attack: Attack
     control: OutsideResult
-    outcomes: Mapping[IsolationLevel, Outcome]
+    outcomes: Mapping[IsolationLevel, AttackOutcome]
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data for JSON."""
@@ -52,7 +52,7 @@ class Trial:
 class Result:
     """What a campaign showed; `unreachable` are the levels that were not to be had, each with why."""
 
-    trials: tuple[Trial, ...]
+    trials: tuple[AttackTrial, ...]
     levels: tuple[IsolationLevel, ...]
     unreachable: Mapping[IsolationLevel, IsolationUnavailableError] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class AttackRunner:
         with ExitStack() as stack:
             testbed = stack.enter_context(AttackTestbed())
             controls = {attack.name: await self._outside(attack, testbed) for attack in self._attacks}
-            outcomes: dict[IsolationLevel, dict[str, Outcome]] = {}
+            outcomes: dict[IsolationLevel, dict[str, AttackOutcome]] = {}
             unreachable: dict[IsolationLevel, IsolationUnavailableError] = {}
             for level in self._levels:
                 try:
@@ -109,7 +109,7 @@ class AttackRunner:
                 except IsolationUnavailableError as error:
                     unreachable[level] = error
         trials = tuple(
-            Trial(
+            AttackTrial(
                 attack,
                 controls[attack.name],
                 {level: found[attack.name] for level, found in outcomes.items() if attack.name in found},
@@ -125,7 +125,7 @@ class AttackRunner:
 
     async def _inside(
         self, level: IsolationLevel, testbed: AttackTestbed, controls: Mapping[str, OutsideResult]
-    ) -> dict[str, Outcome]:
+    ) -> dict[str, AttackOutcome]:
         """Return what became of each attack at one level.
 
         Raises:
@@ -134,7 +134,7 @@ class AttackRunner:
         self._told(f"{level}: starting")
         meant = [attack for attack in self._attacks if level in attack.only_at]
         together = [attack for attack in meant if attack.sign is not Sign.LIFE]
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[str, AttackOutcome] = {}
         async with AttackSession(level, testbed, together) as attack_session:
             for attack in together:
                 self._told(f"{level}: {attack.name}")
@@ -146,9 +146,9 @@ class AttackRunner:
         return {name: _given(controls[name], outcome) for name, outcome in outcomes.items()}
 
 
-def _given(control: OutsideResult, outcome: Outcome) -> Outcome:
+def _given(control: OutsideResult, outcome: AttackOutcome) -> AttackOutcome:
     """Return the outcome, or that it says nothing where the act is not possible outside either."""
     if outcome.verdict is Verdict.SUCCEEDED or control.proves_something:
         return outcome
     why = control.problem or "; ".join(control.excuses)
-    return Outcome(Verdict.UNTRIED, f"it cannot be shown outside: {why}", outcome.evidence)
+    return AttackOutcome(Verdict.UNTRIED, f"it cannot be shown outside: {why}", outcome.evidence)

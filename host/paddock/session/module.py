@@ -21,7 +21,7 @@ import anyio
 
 from paddock.audit import AuditLog
 from paddock.errors import Denial, ModuleDiedError, ModuleLoadError, PlanProblem
-from paddock.isolation.denials.attempt import Attempt, Explainer
+from paddock.isolation.denials.attempt import AccessAttempt, Explainer
 from paddock.isolation.denials.attempts import AttemptReview
 from paddock.isolation.denials.log import DenialLog
 from paddock.plan.model import ModuleEntry
@@ -444,7 +444,7 @@ class HostedModule:
         if life is not None and not life.report.done():
             call = life.peer.channel.latest_call
             report = self._during(self._router.method_name(call) if isinstance(call, RoutedCall) else None, report)
-            left = [Attempt(kind, target) for kind, target in life.process.last_attempts]
+            left = [AccessAttempt(kind, target) for kind, target in life.process.last_attempts]
             self.attempts.weigh(left, has_failed=False, now=self._router.now())
             life.report.set_result(report)
             if life.peer.channel.is_held:  # no caller waits for its notifications

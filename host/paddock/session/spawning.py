@@ -30,7 +30,7 @@ from paddock.session.proxies.hook import HookProxy
 from paddock.session.runtime import SessionRuntime
 from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.sub_sessions.agent_plan import plan_of
-from paddock.session.sub_sessions.conversation import Conversation
+from paddock.session.sub_sessions.conversation import SubSessionState
 from paddock.session.sub_sessions.session_tree import SessionTree
 from paddock.session.sub_sessions.spawn_payload import SpawnPayload
 from paddock.session.sub_sessions.spawn_request import SpawnRequest, text
@@ -127,7 +127,7 @@ class SubSessions:
         agent = self._session_tree.agent(request.agent)
         self._session_tree.check_depth(self._depth + 1)
         parent_id = self._parent.session_id
-        conversation = Conversation(
+        conversation = SubSessionState(
             id=self._session_tree.new_id(parent_id, request.agent, request.id),
             parent_id=parent_id,
             agent=request.agent,
@@ -188,7 +188,7 @@ class SubSessions:
         if session is not None and named != self._parent.session_id:
             raise ValueError("parent_session is the session that asks, `coordinator.session`, and no other")
 
-    async def _run(self, conversation: Conversation, instruction: str) -> dict[str, Any]:
+    async def _run(self, conversation: SubSessionState, instruction: str) -> dict[str, Any]:
         """Run a turn in a task of its own, which is cancelled once and then left to put everything in order."""
         if self._is_over:
             raise RuntimeError("the session is over")
@@ -211,7 +211,7 @@ class SubSessions:
             raise outcome
         return outcome
 
-    async def _turn(self, conversation: Conversation, instruction: str) -> dict[str, Any] | Exception:
+    async def _turn(self, conversation: SubSessionState, instruction: str) -> dict[str, Any] | Exception:
         audit = self._audit.of_sub_session(conversation.id)
         audit.record("sub_session.started", parent=conversation.parent_id, agent=conversation.agent)
         try:
@@ -222,7 +222,7 @@ class SubSessions:
         finally:
             audit.record("sub_session.ended")
 
-    async def _live(self, conversation: Conversation, instruction: str, audit: AuditLog) -> dict[str, Any]:
+    async def _live(self, conversation: SubSessionState, instruction: str, audit: AuditLog) -> dict[str, Any]:
         session_runtime = SessionRuntime(self._session_tree.session_resources, audit=audit, name=conversation.agent)
         async with AsyncExitStack() as stack:
             stack.callback(self._living.pop, conversation.id, None)  # until its last process has ended
@@ -258,7 +258,7 @@ class SubSessions:
             "metadata": report.metadata,
         }
 
-    def _prepared(self, conversation: Conversation, session_runtime: SessionRuntime) -> HostedSession:
+    def _prepared(self, conversation: SubSessionState, session_runtime: SessionRuntime) -> HostedSession:
         """Return the session, with what its parent's application provides."""
         parent = self._parent.hosted
         session = HostedSession(
@@ -281,7 +281,7 @@ class SubSessions:
         session.admit(self._session_tree.authorized)
         return session
 
-    def _keep(self, conversation: Conversation, session_runtime: SessionRuntime, said: object) -> None:
+    def _keep(self, conversation: SubSessionState, session_runtime: SessionRuntime, said: object) -> None:
         messages = tables(said)
         try:  # as data alone: an object in it would keep the session that ends, and be of no use to the next
             transcript, _ = session_runtime.marshaller.codec.encode(
@@ -294,7 +294,7 @@ class SubSessions:
         self._session_tree.keep(conversation)
 
 
-async def _remind(session: HostedSession, session_runtime: SessionRuntime, conversation: Conversation) -> None:
+async def _remind(session: HostedSession, session_runtime: SessionRuntime, conversation: SubSessionState) -> None:
     """Have a session's context hold what was said so far, or what is to be known from the start."""
     context = session.coordinator.get("context")
     if conversation.transcript is not None:

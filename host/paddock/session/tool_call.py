@@ -80,7 +80,7 @@ class ToolCallOutcome:
     denials_left_out: int = 0
 
 
-class ToolCall:
+class ToolCallSession:
     """One call of the tool `tool` of the module at `source`.
 
     Args:

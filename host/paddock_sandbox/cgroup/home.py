@@ -15,7 +15,7 @@ from paddock_sandbox.cgroup.group import Cgroup
 from paddock_sandbox.cgroup.hierarchy import hierarchies
 from paddock_sandbox.cgroup.place import CONTROLLERS, CgroupPlace, CgroupProblem, Controller
 from paddock_sandbox.cgroup.search import search
-from paddock_sandbox.cgroup.trial import Trial
+from paddock_sandbox.cgroup.trial import GroupTrial
 
 # Whose group it is: a process number, and the namespace in which it is one.
 _OURS = re.compile(r"paddock-(?P<pid>[1-9][0-9]*)-(?P<namespace>[0-9]+)-")
@@ -23,14 +23,14 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class GroupOwner:
     """The host that groups are made for: its number, and the namespace of processes in which it has that."""
 
     pid: int
     namespace: int
 
     @classmethod
-    def here(cls) -> Owner:
+    def here(cls) -> GroupOwner:
         """Return the calling process."""
         return cls(os.getpid(), _pid_namespace())
 
@@ -49,7 +49,7 @@ class CgroupHome:
 
     places: tuple[CgroupPlace, ...] = ()
     problems: tuple[CgroupProblem, ...] = ()
-    owner: Owner = field(default_factory=Owner.here)
+    owner: GroupOwner = field(default_factory=GroupOwner.here)
     branch: str = ""
 
     @classmethod
@@ -60,11 +60,11 @@ class CgroupHome:
         a process that is alone with its children in a group of version 2 moves them and itself into a group below,
         because that is the only way to have limits there. Takes some 30 ms.
         """
-        owner = Owner.here()
+        owner = GroupOwner.here()
         wanted = frozenset(CONTROLLERS)
         found, problems = hierarchies(wanted)
         places: list[CgroupPlace] = []
-        with Trial(owner.prefix) as trial:
+        with GroupTrial(owner.prefix) as trial:
             for hierarchy in found:
                 outcome = search(hierarchy, trial, owner.prefix)
                 places += [outcome.place] if outcome.place is not None else []
@@ -133,7 +133,7 @@ class CgroupHome:
         return cls(
             tuple(map(CgroupPlace.from_list, data["places"])),
             tuple(CgroupProblem(*problem) for problem in data["problems"]),
-            Owner(*data["owner"]),
+            GroupOwner(*data["owner"]),
             data["branch"],
         )
 

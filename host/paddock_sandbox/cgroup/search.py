@@ -14,14 +14,14 @@ Attempt = Callable[[CgroupPlace], None]
 
 
 @dataclass(slots=True)
-class Outcome:
+class SearchOutcome:
     """The best place found, if any, and a problem for each controller that cannot be had there."""
 
     place: CgroupPlace | None = None
     problems: list[CgroupProblem] = field(default_factory=list)
 
 
-def search(hierarchy: Hierarchy, attempt: Attempt, prefix: str) -> Outcome:
+def search(hierarchy: Hierarchy, attempt: Attempt, prefix: str) -> SearchOutcome:
     """Return the nearest place that has all controllers, or else the nearest of those that have most.
 
     What had to be switched on in a group (see `Subtree`) stays on only in the one that is chosen.
@@ -42,7 +42,7 @@ def search(hierarchy: Hierarchy, attempt: Attempt, prefix: str) -> Outcome:
         if place.controllers == hierarchy.controllers:
             break
     had = place.controllers if place is not None else frozenset()
-    return Outcome(place, [problem for name, problem in sorted(met.items()) if name not in had])
+    return SearchOutcome(place, [problem for name, problem in sorted(met.items()) if name not in had])
 
 
 def _try(

@@ -16,7 +16,7 @@ _SHARE = 0.5
 _IDLE = "import sys; sys.stdin.buffer.read()"  # until the pipe closes, as it does however this process ends
 
 
-class Trial:
+class GroupTrial:
     """Tries places with one idle process, started when first needed; as a context, leaves neither it nor a group."""
 
     def __init__(self, prefix: str) -> None:
@@ -24,7 +24,7 @@ class Trial:
         self._groups: list[Cgroup] = []
         self._idle: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Trial:
+    def __enter__(self) -> GroupTrial:
         """Return itself."""
         return self
 

@@ -23,7 +23,7 @@ from amplifier_core.models import HookResult
 from .audit import AuditFile
 from .rules import Decision
 from .settings import Settings
-from .tool_call import ToolCall
+from .tool_call import CheckedToolCall
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class ApprovalGate:
 
     async def on_tool_pre(self, event: str, data: Any) -> HookResult:
         """Continue, deny with a reason that says what to do, or have the session ask."""
-        call = ToolCall.of(data)
+        call = CheckedToolCall.of(data)
         try:
             return await self._decide(call)
         except asyncio.CancelledError:
@@ -80,7 +80,7 @@ class ApprovalGate:
             logger.warning("hooks-approval: a call of %s could not be decided on", call.tool, exc_info=True)
             return _denied(f"hooks-approval could not decide on `{call.tool}`, so it did not run: {error}. {_INSTEAD}")
 
-    async def _decide(self, call: ToolCall) -> HookResult:
+    async def _decide(self, call: CheckedToolCall) -> HookResult:
         decision, reason = self._verdict(call)
         if decision == "allow":
             return HookResult(action="continue")
@@ -112,7 +112,7 @@ class ApprovalGate:
             )
         return await self._ask(self._provider, call, shape)
 
-    def _verdict(self, call: ToolCall) -> tuple[Decision, str]:
+    def _verdict(self, call: CheckedToolCall) -> tuple[Decision, str]:
         """Return what is to be done with a call, and why."""
         is_required = self._is_required(call)
         for number, rule in enumerate(self._settings.rules):
@@ -124,13 +124,13 @@ class ApprovalGate:
             return "allow", ""
         return self._settings.default, "no rule of hooks-approval allows it"
 
-    def _is_required(self, call: ToolCall) -> bool:
+    def _is_required(self, call: CheckedToolCall) -> bool:
         """Whether the application wants this tool asked about, also where a rule allows it."""
         state: Any = getattr(self._coordinator, "session_state", None)
         required = state.get(_REQUIRED_BY_THE_APPLICATION) if hasattr(state, "get") else None
         return isinstance(required, set | frozenset | list | tuple) and call.tool in required
 
-    async def _refuse_unasked(self, call: ToolCall) -> HookResult:
+    async def _refuse_unasked(self, call: CheckedToolCall) -> HookResult:
         """Refuse a call in a session where no person can be asked."""
         self._record(call, "denied", "unattended")
         await self._emit(events.APPROVAL_DENIED, call, reason="no person can be asked")
@@ -139,7 +139,7 @@ class ApprovalGate:
             f"{_INSTEAD} What is to run unasked takes a rule of hooks-approval that allows it."
         )
 
-    async def _ask(self, provider: Any, call: ToolCall, shape: str) -> HookResult:
+    async def _ask(self, provider: Any, call: CheckedToolCall, shape: str) -> HookResult:
         """Ask the application's provider, and act on what the person says."""
         timeout = self._settings.timeout
         # A person reads one question at a time, so each that waits already may take as long.
@@ -166,7 +166,7 @@ class ApprovalGate:
         await self._emit(events.APPROVAL_GRANTED, call, remember=remember)
         return HookResult(action="continue")
 
-    def _request(self, call: ToolCall) -> ApprovalRequest:
+    def _request(self, call: CheckedToolCall) -> ApprovalRequest:
         without = [name for name in self._content_arguments(call) if name in call.arguments]
         same = f"same arguments, with any {' and '.join(without)}" if without else "same arguments"
         always = f'"Allow always" is for the {same}, in this session'
@@ -183,10 +183,10 @@ class ApprovalGate:
             return ""
         return f" in the sub-session {str(self._coordinator.session_id)!r}"
 
-    def _content_arguments(self, call: ToolCall) -> tuple[str, ...]:
+    def _content_arguments(self, call: CheckedToolCall) -> tuple[str, ...]:
         return self._settings.content_arguments.get(call.tool, ())
 
-    def _record(self, call: ToolCall, decision: str, by: str, **more: Any) -> None:
+    def _record(self, call: CheckedToolCall, decision: str, by: str, **more: Any) -> None:
         """Add a line to the audit file, if there is one.
 
         Raises:
@@ -206,7 +206,7 @@ class ApprovalGate:
             }
         )
 
-    async def _emit(self, event: str, call: ToolCall, **more: Any) -> None:
+    async def _emit(self, event: str, call: CheckedToolCall, **more: Any) -> None:
         about = {"tool_name": call.tool, "tool_call_id": call.id, "action": f"run {call.tool}", "risk_level": _RISK}
         try:
             await self._coordinator.hooks.emit(event, {**about, **more})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
-from .tool_call import ToolCall
+from .tool_call import CheckedToolCall
 
 Decision = Literal["allow", "ask", "deny"]
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
@@ -20,7 +20,7 @@ _NOT_BY_A_WILDCARD = (*";&|<>$`(){}\\\n\r\0", "..")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ApprovalRule:
     """One rule; it fits a call of one of its tools whose arguments all fit its patterns."""
 
     tools: tuple[str, ...]
@@ -29,7 +29,7 @@ class Rule:
     reason: str = ""
 
     @classmethod
-    def of(cls, written: Any, place: str) -> Rule:
+    def of(cls, written: Any, place: str) -> ApprovalRule:
         """Return the rule that a configuration describes.
 
         Raises:
@@ -53,7 +53,7 @@ class Rule:
             reason,
         )
 
-    def fits(self, call: ToolCall) -> bool:
+    def fits(self, call: CheckedToolCall) -> bool:
         """Whether the rule decides on a call."""
         if not any(fnmatchcase(call.tool, tool) for tool in self.tools):
             return False

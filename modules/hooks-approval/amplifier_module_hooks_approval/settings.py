@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from .rules import Decision, Rule, decision, names
+from .rules import ApprovalRule, Decision, decision, names
 
 _FREE_TOOLS = ("read_file", "list_directory", "glob", "grep", "todo")
 _CONTENT = {"write_file": ("content",), "edit_file": ("old_string", "new_string", "replace_all")}
@@ -22,7 +22,7 @@ class Settings:
     `priority` is late, so that the call that is shown is the one that other hooks made of it.
     """
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ApprovalRule, ...] = ()
     free_tools: tuple[str, ...] = _FREE_TOOLS
     default: Decision = "ask"
     timeout: float = 300.0
@@ -44,10 +44,10 @@ class Settings:
         return cls(**{key: _READERS[key](value) for key, value in config.items()})
 
 
-def _rules(value: Any) -> tuple[Rule, ...]:
+def _rules(value: Any) -> tuple[ApprovalRule, ...]:
     if not isinstance(value, list | tuple):
         raise ValueError(f"hooks-approval: `rules` must be a list of rules, not {value!r}")
-    return tuple(Rule.of(rule, f"rules[{number}]") for number, rule in enumerate(value))
+    return tuple(ApprovalRule.of(rule, f"rules[{number}]") for number, rule in enumerate(value))
 
 
 def _timeout(value: Any) -> float:

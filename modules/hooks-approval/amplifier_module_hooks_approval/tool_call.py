@@ -23,7 +23,7 @@ _UNSEEN = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class CheckedToolCall:
     """One call; `id` is empty where the orchestrator gives none."""
 
     tool: str
@@ -31,7 +31,7 @@ class ToolCall:
     id: str = ""
 
     @classmethod
-    def of(cls, data: Any) -> ToolCall:
+    def of(cls, data: Any) -> CheckedToolCall:
         """Return the call of an event; what is no call is one of an unknown tool."""
         fields = data if isinstance(data, dict) else {}
         given = fields.get("tool_input")

@@ -36,7 +36,7 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class MessageList:
     """`system` and `messages` as they are sent, and what had to be repaired."""
 
     system: list[Block]
@@ -44,7 +44,7 @@ class Conversation:
     repairs: list[Repair]
 
     @classmethod
-    def of(cls, messages: Iterable[Message], unusable: Collection[str] = ()) -> Conversation:
+    def of(cls, messages: Iterable[Message], unusable: Collection[str] = ()) -> MessageList:
         """Return the conversation; thinking whose signature or data is among the `unusable` is left out."""
         system: list[Block] = []
         turns = _Turns()

@@ -14,7 +14,7 @@ from amplifier_core.llm_errors import LLMError
 from amplifier_core.message_models import ChatResponse
 
 from .conversation import Repair
-from .reply import Piece
+from .reply import ReplyPiece
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Observers:
         }
         await self._emit(events.PROVIDER_RETRY, about)
 
-    async def shown(self, piece: Piece) -> None:
+    async def shown(self, piece: ReplyPiece) -> None:
         """Announce a piece of an answer."""
         about = {"block_type": piece.kind, "block_index": piece.index, "delta": piece.text}
         await self._emit(events.CONTENT_BLOCK_DELTA, about)

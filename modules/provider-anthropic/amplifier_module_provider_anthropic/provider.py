@@ -34,11 +34,11 @@ from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
 
 from . import failures
 from .backoff import Backoff
-from .conversation import Conversation
+from .conversation import MessageList
 from .failures import Asked
 from .observers import Observers
 from .prices import Catalogue
-from .reply import Piece, Reply, Spent
+from .reply import Reply, ReplyPiece, Spent
 from .settings import DEFAULT_MODEL, Settings
 from .wire_request import Parameters, Sending, parameters
 
@@ -181,11 +181,11 @@ class AnthropicProvider:
 
     async def _answer(
         self, request: ChatRequest, model: str, observers: Observers, *, may_repeat: bool
-    ) -> AsyncGenerator[Piece | ChatResponse, None]:
+    ) -> AsyncGenerator[ReplyPiece | ChatResponse, None]:
         """Yield the pieces of an answer, of all requests that it takes, and then the answer."""
         asked = self._asked(model)
         started = time.monotonic()
-        conversation = Conversation.of(request.messages, self._unusable)
+        conversation = MessageList.of(request.messages, self._unusable)
         if not conversation.messages:
             raise failures.nothing_said(asked)
         await self._tell_repairs(conversation, observers)
@@ -217,7 +217,7 @@ class AnthropicProvider:
         asked: Asked,
         observers: Observers,
         may_repeat: bool,
-    ) -> AsyncGenerator[Piece | Reply, None]:
+    ) -> AsyncGenerator[ReplyPiece | Reply, None]:
         """Yield the pieces of one reply and then the reply, with as many tries as it takes and settings allow.
 
         Thinking that the vendor refuses is left out of `sending` from then on, and of later requests.
@@ -249,7 +249,7 @@ class AnthropicProvider:
             reply = Reply(reply.first_index)
             was_shown = False
 
-    async def _pieces(self, sent: Parameters, reply: Reply, asked: Asked) -> AsyncGenerator[Piece, None]:
+    async def _pieces(self, sent: Parameters, reply: Reply, asked: Asked) -> AsyncGenerator[ReplyPiece, None]:
         """Make one request, and yield the pieces of what comes; the connection is closed when this is."""
         stream = await self._client(asked).messages.create(**sent, stream=True)
         async with stream:
@@ -264,7 +264,7 @@ class AnthropicProvider:
             raise failures.ended_early(asked)
         reply.content()  # raises for a call that cannot be carried out, so that the answer is asked for again
 
-    async def _tell_repairs(self, conversation: Conversation, observers: Observers) -> None:
+    async def _tell_repairs(self, conversation: MessageList, observers: Observers) -> None:
         new = [one for one in conversation.repairs if one.tool_call_id not in self._announced]
         if new:
             if len(self._announced) < _REMEMBERED_REPAIRS:

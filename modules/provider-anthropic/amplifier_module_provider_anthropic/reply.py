@@ -24,7 +24,7 @@ _SHOWN_CHARACTERS = 200  # of arguments that are no JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ReplyPiece:
     """A part of what the model says or thinks; `index` counts the blocks of the whole answer."""
 
     kind: Kind
@@ -113,7 +113,7 @@ class Reply:
     def next_index(self) -> int:
         return self.first_index + len(self._blocks)
 
-    def take(self, event: Any) -> Piece | None:
+    def take(self, event: Any) -> ReplyPiece | None:
         """Take an event, and return what is to be shown of it.
 
         Raises:
@@ -124,7 +124,7 @@ class Reply:
         except (AttributeError, IndexError, TypeError, KeyError) as error:
             raise StreamError(f"the event {getattr(event, 'type', None)!r} makes no sense: {error}") from error
 
-    def _take(self, event: Any) -> Piece | None:
+    def _take(self, event: Any) -> ReplyPiece | None:
         match event.type:
             case "content_block_delta":
                 return self._delta(event.index, event.delta)
@@ -141,7 +141,7 @@ class Reply:
                 self.spent.take(event.usage)
         return None
 
-    def _start(self, index: int, content: Any) -> Piece | None:
+    def _start(self, index: int, content: Any) -> ReplyPiece | None:
         if index != len(self._blocks) or (self._blocks and not self._blocks[-1].is_over):
             raise IndexError(f"block {index} begins after {len(self._blocks)} blocks")
         block = _Open(_KINDS.get(content.type))
@@ -158,7 +158,7 @@ class Reply:
                 block.id, block.name = str(content.id), str(content.name)
         return self._said(block, index, text)
 
-    def _delta(self, index: int, delta: Any) -> Piece | None:
+    def _delta(self, index: int, delta: Any) -> ReplyPiece | None:
         block = self._blocks[index]
         match delta.type:
             case "text_delta":
@@ -176,11 +176,11 @@ class Reply:
             raise IndexError(f"block {index} goes on after its end")
         return self._said(block, index, text)
 
-    def _said(self, block: _Open, index: int, text: str) -> Piece | None:
+    def _said(self, block: _Open, index: int, text: str) -> ReplyPiece | None:
         if not text:
             return None
         block.texts.append(text)
-        return Piece(block.kind, self.first_index + index, text) if block.kind in _SHOWN else None
+        return ReplyPiece(block.kind, self.first_index + index, text) if block.kind in _SHOWN else None
 
     def wire_blocks(self) -> list[dict[str, Any]]:
         """Return what can be sent back of an answer that was cut off, to have it go on."""

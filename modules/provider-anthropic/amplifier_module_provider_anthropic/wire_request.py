@@ -11,7 +11,7 @@ from typing import Any
 
 from amplifier_core.message_models import ChatRequest
 
-from .conversation import Conversation
+from .conversation import MessageList
 from .prices import Known
 from .settings import EFFORTS, Settings
 
@@ -27,7 +27,7 @@ _CHOICES = {"auto": "auto", "required": "any", "any": "any", "none": "none"}
 
 
 def parameters(
-    request: ChatRequest, model: str, known: Known, settings: Settings, conversation: Conversation
+    request: ChatRequest, model: str, known: Known, settings: Settings, conversation: MessageList
 ) -> Parameters:
     """Return the keyword arguments for the SDK, without those that are empty."""
     made: Parameters = {

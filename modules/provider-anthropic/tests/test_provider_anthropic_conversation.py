@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from amplifier_core.message_models import Message
-from amplifier_module_provider_anthropic.conversation import Conversation
+from amplifier_module_provider_anthropic.conversation import MessageList
 
 _SIGNED = {"type": "thinking", "thinking": "hm", "signature": "s1"}
 _CALL = {"type": "tool_call", "id": "c1", "name": "look", "input": {"a": 1}}
@@ -22,8 +22,8 @@ def _result(call_id: str, content: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": content}
 
 
-def _of(*messages: dict[str, Any], unusable: tuple[str, ...] = ()) -> Conversation:
-    return Conversation.of([Message.model_validate(one) for one in messages], unusable)
+def _of(*messages: dict[str, Any], unusable: tuple[str, ...] = ()) -> MessageList:
+    return MessageList.of([Message.model_validate(one) for one in messages], unusable)
 
 
 def _user(content: Any) -> dict[str, Any]:

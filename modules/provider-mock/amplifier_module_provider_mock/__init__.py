@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from .provider import MockProvider
-from .script import Reply, Script, ScriptedCall, ScriptedError
+from .script import Script, ScriptedCall, ScriptedError, ScriptedReply
 from .settings import Settings
 
-__all__ = ["MockProvider", "Reply", "Script", "ScriptedCall", "ScriptedError", "Settings", "mount"]
+__all__ = ["MockProvider", "ScriptedReply", "Script", "ScriptedCall", "ScriptedError", "Settings", "mount"]
 __amplifier_module_type__ = "provider"
 
 

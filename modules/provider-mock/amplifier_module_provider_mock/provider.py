@@ -27,7 +27,7 @@ from amplifier_core.message_models import (
 )
 from amplifier_core.models import ModelInfo, Pricing, ProviderInfo
 
-from .script import Reply, Script
+from .script import Script, ScriptedReply
 from .settings import Settings
 
 _PLACEHOLDER = re.compile(r"\{(prompt|last_tool_result)\}")
@@ -131,7 +131,7 @@ class MockProvider:
             return None
         return Pricing(input_per_million=float(prices.input), output_per_million=float(prices.output))
 
-    def _response(self, reply: Reply, request: ChatRequest, number: int, model: str) -> ChatResponse:
+    def _response(self, reply: ScriptedReply, request: ChatRequest, number: int, model: str) -> ChatResponse:
         content: list[Any] = []
         if reply.thinking is not None:
             content.append(ThinkingBlock(thinking=reply.thinking, signature=f"{self.name}-signature-{number}"))
@@ -165,9 +165,9 @@ def _words(response: ChatResponse) -> Iterator[tuple[int, str, str]]:
             yield from ((index, block.type, word) for word in _WORD.findall(text))
 
 
-def _script_is_over(replies: int) -> Reply:
+def _script_is_over(replies: int) -> ScriptedReply:
     played = f"all {replies} scripted replies were used" if replies else "it has no scripted replies"
-    return Reply(text=f"The mock provider's script is over: {played}. Add to `responses`, or set `fallback`.")
+    return ScriptedReply(text=f"The mock provider's script is over: {played}. Add to `responses`, or set `fallback`.")
 
 
 def _filled(template: str, request: ChatRequest) -> str:

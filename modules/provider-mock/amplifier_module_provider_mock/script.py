@@ -44,7 +44,7 @@ class ScriptedError:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ScriptedReply:
     """One scripted answer: text, thinking and tool calls, or an error; after a delay in seconds."""
 
     text: str | None = None
@@ -54,7 +54,7 @@ class Reply:
     delay: float = 0.0
 
     @classmethod
-    def of(cls, item: Any, place: str) -> Reply:
+    def of(cls, item: Any, place: str) -> ScriptedReply:
         """Return the reply an item of the configuration describes.
 
         Raises:
@@ -81,12 +81,12 @@ class Reply:
 class Script:
     """Replies in order, then the fallback without end."""
 
-    def __init__(self, replies: tuple[Reply, ...], fallback: Reply) -> None:
+    def __init__(self, replies: tuple[ScriptedReply, ...], fallback: ScriptedReply) -> None:
         self._replies = replies
         self._fallback = fallback
         self.used = 0  # calls answered so far, the fallback's included
 
-    def next(self) -> Reply:
+    def next(self) -> ScriptedReply:
         """Return the reply for the next call."""
         position, self.used = self.used, self.used + 1
         return self._replies[position] if position < len(self._replies) else self._fallback

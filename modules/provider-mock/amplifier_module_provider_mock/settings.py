@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from . import fields
-from .script import Reply
+from .script import ScriptedReply
 
 _KEYS = (
     "responses",
@@ -40,7 +40,7 @@ _PLACE = "config"
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class MockPrices:
     """What a million tokens are said to cost, in US dollars."""
 
     input: Decimal
@@ -55,15 +55,15 @@ class Settings:
     nothing.
     """
 
-    replies: tuple[Reply, ...] = ()
-    fallback: Reply | None = None
+    replies: tuple[ScriptedReply, ...] = ()
+    fallback: ScriptedReply | None = None
     name: str = "mock"
     default_model: str = "mock-model"
     context_window: int = 128_000
     max_output_tokens: int = 8_192
     priority: int = 100
     deltas: bool = False
-    prices: Prices | None = None
+    prices: MockPrices | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Settings:
@@ -77,8 +77,8 @@ class Settings:
         items = fields.sequence(config.get("responses"), "responses")
         fallback = config.get("fallback")
         settings = cls(
-            replies=tuple(Reply.of(item, f"responses[{index}]") for index, item in enumerate(items)),
-            fallback=Reply.of(fallback, "fallback") if fallback is not None else None,
+            replies=tuple(ScriptedReply.of(item, f"responses[{index}]") for index, item in enumerate(items)),
+            fallback=ScriptedReply.of(fallback, "fallback") if fallback is not None else None,
             name=fields.name(config, "name", _PLACE, "mock"),
             default_model=fields.name(config, "default_model", _PLACE, "mock-model"),
             context_window=fields.count(config, "context_window", _PLACE, 128_000),
@@ -92,7 +92,7 @@ class Settings:
         return settings
 
 
-def _prices(value: Any) -> Prices:
+def _prices(value: Any) -> MockPrices:
     prices = fields.mapping(value, "prices")
     fields.only(prices, _PRICES, "prices")
-    return Prices(*(fields.amount(prices, key, "prices") for key in _PRICES))
+    return MockPrices(*(fields.amount(prices, key, "prices") for key in _PRICES))

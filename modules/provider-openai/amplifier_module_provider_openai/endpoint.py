@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import openai
 from amplifier_core.llm_errors import LLMError
 
-from .failures import Place, broken_off, failure_of, no_answer, no_key
+from .failures import ErrorPlace, broken_off, failure_of, no_answer, no_key
 from .settings import Settings
 
 _CONNECT_SECONDS = 15.0
@@ -30,7 +30,7 @@ class Endpoint:
         address = urlsplit(settings.base_url)
         port = address.port or (443 if address.scheme == "https" else 80)
         key_place = settings.key_place if settings.api_key else ""
-        self._place = Place(
+        self._place = ErrorPlace(
             settings.name, settings.base_url, f"{address.hostname}:{port}", settings.is_openai, key_place
         )
         self.has_key = bool(settings.api_key) or not settings.is_openai  # or needs none

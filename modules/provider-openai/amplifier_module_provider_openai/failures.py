@@ -22,7 +22,7 @@ _FILTERED = ("content_filter", "content filter", "content_policy", "content mana
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ErrorPlace:
     """The server that a request went to, as errors name it."""
 
     provider: str
@@ -32,14 +32,14 @@ class Place:
     key_place: str = ""  # where the key is from; empty where there is none
 
 
-def no_key(place: Place, model: str) -> LLMError:
+def no_key(place: ErrorPlace, model: str) -> LLMError:
     """Return the error of a request that needs a key where there is none."""
     return llm_errors.AuthenticationError(
         f"There is no key for {place.host}. {_give_a_key(place)}", provider=place.provider, model=model
     )
 
 
-def failure_of(error: Exception, place: Place, model: str, *, has_begun: bool) -> LLMError:
+def failure_of(error: Exception, place: ErrorPlace, model: str, *, has_begun: bool) -> LLMError:
     """Return the contract's error for one of the SDK's; `has_begun`: part of an answer had come."""
     about: dict[str, Any] = {"provider": place.provider, "model": model}
     if isinstance(error, openai.APITimeoutError):
@@ -64,14 +64,14 @@ def failure_of(error: Exception, place: Place, model: str, *, has_begun: bool) -
     )
 
 
-def broken_off(place: Place, model: str, why: str) -> LLMError:
+def broken_off(place: ErrorPlace, model: str, why: str) -> LLMError:
     """Return the error of an answer that ended before its end."""
     return llm_errors.StreamError(
         f"The answer of {place.host} broke off: {why}. Try again.", provider=place.provider, model=model
     )
 
 
-def no_answer(place: Place, model: str, what: str) -> LLMError:
+def no_answer(place: ErrorPlace, model: str, what: str) -> LLMError:
     """Return the error of something else where an answer belongs, such as a page."""
     return llm_errors.ProviderUnavailableError(
         f"{place.host} answered with {what} where an answer of a model belongs. Check that `base_url` "
@@ -96,7 +96,7 @@ def given_up(error: LLMError, tries: int) -> LLMError:
     )
 
 
-def _of_status(error: openai.APIStatusError, place: Place, about: dict[str, Any]) -> LLMError:
+def _of_status(error: openai.APIStatusError, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
     status, said, code = error.status_code, _said(error), _code(error)
     about |= {"status_code": status, "retry_after": _retry_after(error.response.headers)}
     known = _of_code(said, code, place, about)
@@ -137,7 +137,7 @@ def _of_status(error: openai.APIStatusError, place: Place, about: dict[str, Any]
     )
 
 
-def _of_code(said: str, code: str, place: Place, about: dict[str, Any]) -> LLMError | None:
+def _of_code(said: str, code: str, place: ErrorPlace, about: dict[str, Any]) -> LLMError | None:
     """Return the error that a server's code or message names, for any status; None if they name none."""
     status = about.get("status_code")
     may_be_words = status in (None, 400, 413, 422, 500)
@@ -165,7 +165,7 @@ def _of_code(said: str, code: str, place: Place, about: dict[str, Any]) -> LLMEr
     return None
 
 
-def _give_a_key(place: Place) -> str:
+def _give_a_key(place: ErrorPlace) -> str:
     variable = "OPENAI_API_KEY" if place.is_openai else "NAME"
     return (
         f"Set a variable to it, and `api_key` to ${{{variable}}}; in a sandbox, grant it as well: "
@@ -173,7 +173,7 @@ def _give_a_key(place: Place) -> str:
     )
 
 
-def _limited(said: str, place: Place, about: dict[str, Any]) -> LLMError:
+def _limited(said: str, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
     wish = about.get("retry_after")
     wait = f"Wait {wish:g} seconds" if wish else "Wait a while"
     return llm_errors.RateLimitError(
@@ -181,7 +181,7 @@ def _limited(said: str, place: Place, about: dict[str, Any]) -> LLMError:
     )
 
 
-def _too_long(said: str, place: Place, about: dict[str, Any]) -> LLMError:
+def _too_long(said: str, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
     return llm_errors.ContextLengthError(
         f"The conversation is longer than `{about['model']}` takes: {said} Shorten it (give the context a smaller "
         "limit, or begin a new conversation), or choose a model with a larger window.",
@@ -189,7 +189,7 @@ def _too_long(said: str, place: Place, about: dict[str, Any]) -> LLMError:
     )
 
 
-def _unreachable(error: openai.APIConnectionError, place: Place, about: dict[str, Any]) -> LLMError:
+def _unreachable(error: openai.APIConnectionError, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
     cause = error.__cause__ or error
     said = str(cause) or type(cause).__name__
     if "403" in said and "Proxy" in type(cause).__name__:

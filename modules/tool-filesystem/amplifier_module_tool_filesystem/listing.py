@@ -12,7 +12,7 @@ from .pattern import PathPattern
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedEntry:
     """Something in a folder: its path from there, what it is, and the size of a file in bytes."""
 
     path: str
@@ -31,7 +31,7 @@ class Entry:
 class Listing:
     """The entries found, and why there may be more: `limit`, `visited`, or nothing."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ListedEntry, ...]
     cut_by: str = ""
 
 
@@ -41,7 +41,7 @@ def listing(folder: Path, pattern: PathPattern, *, hidden: bool, limit: int, max
     Raises:
         OSError: the folder itself cannot be read; those below it that cannot are passed over.
     """
-    found: list[Entry] = []
+    found: list[ListedEntry] = []
     visited = 0
     for entry in _below(folder, pattern, hidden):
         visited += 1
@@ -85,16 +85,16 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _described(path: str, entry: os.DirEntry[str]) -> Entry:
+def _described(path: str, entry: os.DirEntry[str]) -> ListedEntry:
     shown = os.fsencode(path).decode("utf-8", "backslashreplace")
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:
-        return Entry(shown, "other")
+        return ListedEntry(shown, "other")
     if stat.S_ISLNK(status.st_mode):
-        return Entry(shown, "link")
+        return ListedEntry(shown, "link")
     if stat.S_ISDIR(status.st_mode):
-        return Entry(shown, "folder")
+        return ListedEntry(shown, "folder")
     if stat.S_ISREG(status.st_mode):
-        return Entry(shown, "file", status.st_size)
-    return Entry(shown, "other")
+        return ListedEntry(shown, "file", status.st_size)
+    return ListedEntry(shown, "other")

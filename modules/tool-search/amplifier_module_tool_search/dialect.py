@@ -26,14 +26,14 @@ _POSIX = re.compile(r"\[:\^?[a-z]+:\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class LinePattern:
     """A pattern for both engines: compiled, and as text for ripgrep."""
 
     compiled: Any
     for_ripgrep: str
 
 
-def compile_pattern(text: str, *, literal: bool, case_insensitive: bool, multiline: bool) -> Pattern:
+def compile_pattern(text: str, *, literal: bool, case_insensitive: bool, multiline: bool) -> LinePattern:
     """Return the pattern for both engines.
 
     Raises:
@@ -63,7 +63,7 @@ def compile_pattern(text: str, *, literal: bool, case_insensitive: bool, multili
         raise Failure("invalid_pattern", "`pattern` is too large: search for something simpler.") from error
     if compiled.programsize > _MAX_PROGRAM:
         raise Failure("invalid_pattern", "`pattern` repeats too much: search for something simpler.")
-    return Pattern(compiled, for_ripgrep)
+    return LinePattern(compiled, for_ripgrep)
 
 
 _HINT = "There is no look-around and no backreference; set literal to search for the text as it is."

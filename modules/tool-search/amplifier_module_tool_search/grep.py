@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from .content import Content, text_of
 from .deadline import Deadline
-from .dialect import Pattern, compile_pattern
+from .dialect import LinePattern, compile_pattern
 from .file_types import FILE_TYPES
 from .path_pattern import PathPatterns
 from .ripgrep import Ripgrep
@@ -118,7 +118,7 @@ class Grep(SearchTool):
         return output
 
     def _candidates(
-        self, place: Path, pattern: Pattern, chosen: _Chosen, arguments: dict[str, Any], deadline: Deadline
+        self, place: Path, pattern: LinePattern, chosen: _Chosen, arguments: dict[str, Any], deadline: Deadline
     ) -> Iterator[Names]:
         """Yield the files to look into, by their names from the place, in order."""
         if not place.is_dir():
@@ -134,7 +134,7 @@ class Grep(SearchTool):
         yield from filter(chosen.fits, below)
 
     def _named_by_ripgrep(
-        self, place: Path, pattern: Pattern, chosen: _Chosen, arguments: dict[str, Any], deadline: Deadline
+        self, place: Path, pattern: LinePattern, chosen: _Chosen, arguments: dict[str, Any], deadline: Deadline
     ) -> list[Names] | None:
         ripgrep = Ripgrep.find() if self._settings.ripgrep else None
         if ripgrep is None:
@@ -182,7 +182,7 @@ class _Chosen:
 class _Search:
     """Looks into files, and counts those that are passed over: binary ones with a match, and unreadable ones."""
 
-    pattern: Pattern
+    pattern: LinePattern
     multiline: bool
     max_bytes: int
     binary: int = 0

@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from .path_pattern import PathPattern
+from .path_pattern import GlobPattern
 
 _MAX_BYTES = 1024 * 1024
 _MAX_RULES = 5_000  # of one file; the largest that people write have some hundreds
@@ -25,7 +25,7 @@ _REPOSITORY = (".git", ".jj")
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    pattern: PathPattern
+    pattern: GlobPattern
     is_exception: bool
     is_for_folders: bool
 
@@ -102,7 +102,7 @@ def _rule(line: str) -> _Rule | None:
     parts = tuple(_as_name_pattern(part) for part in text.removeprefix("/").split("/"))
     if not all(parts):
         return None
-    return _Rule(PathPattern(parts if is_anchored else ("**", *parts)), is_exception, is_for_folders)
+    return _Rule(GlobPattern(parts if is_anchored else ("**", *parts)), is_exception, is_for_folders)
 
 
 def _as_name_pattern(part: str) -> str:

@@ -12,7 +12,7 @@ _MAX_PARTS = 32
 _MAX_ALTERNATIVES = 64
 
 
-class PathPattern:
+class GlobPattern:
     """A pattern over paths from one folder, as tuples of names.
 
     No pattern is slow: within a name the standard library goes back by one star at most, and here by none.
@@ -74,7 +74,7 @@ class PathPatterns:
                     "invalid_input",
                     f"`{argument}` must be relative to the folder, as in `*.py` or `src/**/*.py`, not {text!a}.",
                 )
-            self._patterns.append(PathPattern(("**", *parts) if anywhere and len(parts) == 1 else parts))
+            self._patterns.append(GlobPattern(("**", *parts) if anywhere and len(parts) == 1 else parts))
 
     def fits(self, names: tuple[str, ...]) -> bool:
         """Whether a path fits one of them."""

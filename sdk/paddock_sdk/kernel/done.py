@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Final, NoReturn
 
-__all__ = ["DONE", "Done"]
+__all__ = ["DONE", "CompletedAwaitable"]
 
 
-class Done(Coroutine[Any, Any, tuple[()]]):
+class CompletedAwaitable(Coroutine[Any, Any, tuple[()]]):
     """Comes to an empty tuple, at once."""
 
     __slots__ = ()
 
-    def __await__(self) -> Done:
+    def __await__(self) -> CompletedAwaitable:
         return self
 
-    def __iter__(self) -> Done:
+    def __iter__(self) -> CompletedAwaitable:
         return self
 
     def __next__(self) -> NoReturn:
@@ -36,4 +36,4 @@ class Done(Coroutine[Any, Any, tuple[()]]):
         return
 
 
-DONE: Final = Done()
+DONE: Final = CompletedAwaitable()

@@ -20,9 +20,9 @@ from paddock_sdk.protocol.frames import (
     Buffer,
     Flag,
     Frame,
+    FrameParts,
     HandleEntry,
     Kind,
-    Parts,
     discarded,
     encode_frame,
 )
@@ -273,7 +273,7 @@ class Connection:
 
     # -- sending ---------------------------------------------------------------------------
 
-    def send_hello(self, body: Buffer) -> bytes | Parts:
+    def send_hello(self, body: Buffer) -> bytes | FrameParts:
         """Greet as a worker."""
         if self._role is not Role.WORKER or self._phase is not _Phase.GREETING or self.said_goodbye:
             raise LocalProtocolError("only a worker says hello, and only once")
@@ -281,7 +281,7 @@ class Connection:
         self._phase = _Phase.GREETED
         return frame
 
-    def send_welcome(self, body: Buffer) -> bytes | Parts:
+    def send_welcome(self, body: Buffer) -> bytes | FrameParts:
         """Answer a worker's hello; from here on the connection is open."""
         if self._role is not Role.HOST or self._phase is not _Phase.GREETED or self.said_goodbye:
             raise LocalProtocolError("only a host says welcome, once, to a worker that said hello")
@@ -299,7 +299,7 @@ class Connection:
         flags: int = 0,
         parent: int = 0,
         deadline_ms: int = 0,
-    ) -> tuple[int, bytes | Parts]:
+    ) -> tuple[int, bytes | FrameParts]:
         """Start a call; return its id and its bytes."""
         if self._phase is not _OPEN or self.said_goodbye:
             raise LocalProtocolError("a request on a connection that is not open, or after a goodbye")
@@ -323,22 +323,24 @@ class Connection:
         outgoing[id] = _Call(is_stream=True) if flags & _STREAM else _PLAIN
         return id, frame
 
-    def send_response(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> bytes | Parts:
+    def send_response(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> bytes | FrameParts:
         """End call `id` well."""
         return self._end(_RESPONSE, id, body, handles)
 
-    def send_failure(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> bytes | Parts:
+    def send_failure(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> bytes | FrameParts:
         """End call `id` badly; the body is an encoded exception."""
         return self._end(_FAILURE, id, body, handles)
 
-    def _end(self, kind: int, id: int, body: Buffer, handles: Sequence[HandleEntry]) -> bytes | Parts:
+    def _end(self, kind: int, id: int, body: Buffer, handles: Sequence[HandleEntry]) -> bytes | FrameParts:
         if id not in self._incoming:
             raise LocalProtocolError(f"call {id} is not open, or has ended already")
         frame = encode_frame(kind, id=id, handles=handles, body=body, max_frame_bytes=self.send_limit)
         del self._incoming[id]
         return frame
 
-    def send_notify(self, target: int, method: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> bytes | Parts:
+    def send_notify(
+        self, target: int, method: int, body: Buffer, handles: Sequence[HandleEntry] = ()
+    ) -> bytes | FrameParts:
         """Say something nobody waits for."""
         self._require_open("a notification")
         if self.said_goodbye:
@@ -349,7 +351,7 @@ class Connection:
 
     def send_mirror(
         self, section: int, body: Buffer, handles: Sequence[HandleEntry] = (), *, target: int = 0
-    ) -> bytes | Parts:
+    ) -> bytes | FrameParts:
         """Tell the worker of a change of shared state, or of the object `target` that it holds."""
         self._require_open("a mirror change")
         if self._role is not Role.HOST:
@@ -358,7 +360,7 @@ class Connection:
             _MIRROR, method=section, target=target, handles=handles, body=body, max_frame_bytes=self.send_limit
         )
 
-    def send_cancel(self, id: int) -> bytes | Parts | None:
+    def send_cancel(self, id: int) -> bytes | FrameParts | None:
         """Give up call `id`: its end, when it comes, is swallowed. None if it has ended or was given up."""
         call = self._outgoing.get(id)
         if call is None or call.cancelled or self._phase is not _OPEN:
@@ -369,7 +371,7 @@ class Connection:
             self._outgoing[id] = _PLAIN_CANCELLED
         return encode_frame(_CANCEL, id=id)
 
-    def send_item(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> bytes | Parts:
+    def send_item(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> bytes | FrameParts:
         """Send one item of the stream that answers call `id`; `credit(id)` must be positive."""
         call = self._incoming.get(id)
         if call is None or not call.is_stream:
@@ -385,7 +387,7 @@ class Connection:
         call = self._incoming.get(id)
         return call.credit if call is not None else 0
 
-    def send_credit(self, id: int, items: int) -> bytes | Parts | None:
+    def send_credit(self, id: int, items: int) -> bytes | FrameParts | None:
         """Allow `items` more items on the stream of call `id`; None if there is no such stream any more."""
         call = self._outgoing.get(id)
         if call is None or not call.is_stream or call.cancelled or self._phase is not _OPEN:
@@ -395,7 +397,7 @@ class Connection:
         call.credit += items
         return encode_frame(_CREDIT, id=id, target=items)
 
-    def send_release(self, id: int, times: int) -> bytes | Parts:
+    def send_release(self, id: int, times: int) -> bytes | FrameParts:
         """Tell the owner of object `id` that this side let go of it, having been handed it `times` times.
 
         With 0 times it is the owner who speaks: it has taken note, and will describe the object anew.
@@ -403,7 +405,7 @@ class Connection:
         self._require_open("a release")
         return encode_frame(_RELEASE, id=id, target=times)
 
-    def send_goodbye(self, body: Buffer = b"") -> bytes | Parts:
+    def send_goodbye(self, body: Buffer = b"") -> bytes | FrameParts:
         """Announce that nothing new will be started here."""
         if self._phase is _CLOSED or self.said_goodbye:
             raise LocalProtocolError("goodbye was said, or nobody is left to hear it")

@@ -196,7 +196,7 @@ HEADER_BYTES: Final = _HEADER.size
 _MIN_LENGTH: Final = HEADER_BYTES - LENGTH.size
 
 
-class Parts(NamedTuple):
+class FrameParts(NamedTuple):
     """A large frame as two writes, to spare a copy of its body."""
 
     head: bytes
@@ -215,7 +215,7 @@ def encode_frame(
     handles: Sequence[HandleEntry] = (),
     body: Buffer = b"",
     max_frame_bytes: int = MAX_FRAME_BYTES,
-) -> bytes | Parts:
+) -> bytes | FrameParts:
     """Return the bytes of one frame; a large body is left uncopied in `Parts`.
 
     Raises:
@@ -231,7 +231,7 @@ def encode_frame(
         raise LocalProtocolError(f"a header with a number out of range: {exc}") from exc
     if len(body) < JOIN_BELOW_BYTES:
         return b"".join((head, table, body))
-    return Parts(head + table, body)
+    return FrameParts(head + table, body)
 
 
 def decode_frame(buffer: memoryview, start: int, end: int) -> Frame:

@@ -61,7 +61,7 @@ def frame(kind: FrameKind, payload: bytes | memoryview = b"") -> bytes:
     return b"".join((_HEAD.pack(kind, len(payload)), payload))
 
 
-class FrameDecoder:
+class CommandFrameDecoder:
     """Finds the frames in a stream; `accepted` are the kinds there may be and the most bytes of each."""
 
     def __init__(self, accepted: Mapping[int, int]) -> None:

@@ -19,7 +19,15 @@ from typing import Any, Final
 
 import msgpack
 
-from paddock_sdk.worker.command_frames import CODE, COUNT, MAX_TEXT_BYTES, TO_WORKER, FrameDecoder, FrameKind, frame
+from paddock_sdk.worker.command_frames import (
+    CODE,
+    COUNT,
+    MAX_TEXT_BYTES,
+    TO_WORKER,
+    CommandFrameDecoder,
+    FrameKind,
+    frame,
+)
 
 _READ_BYTES: Final = 128 << 10
 _PIPE_BYTES: Final = 1 << 20  # fewer, larger pieces; the system may grant less
@@ -39,7 +47,7 @@ class CommandServer:
 
     def __init__(self, rpc: socket.socket) -> None:
         self._rpc = rpc
-        self._decoder = FrameDecoder(TO_WORKER)
+        self._decoder = CommandFrameDecoder(TO_WORKER)
         self._unsent: deque[memoryview] = deque()
         self._unsent_bytes = 0
         self._command: _Command | None = None

@@ -34,8 +34,8 @@ from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.handles import Handles
 from paddock_sdk.worker.mailbox import Mailbox
 from paddock_sdk.worker.outbox import Outbox
-from paddock_sdk.worker.outcome import Finish, Outcome, settle
-from paddock_sdk.worker.receiver import Receiver
+from paddock_sdk.worker.outcome import CallOutcome, Finish, settle
+from paddock_sdk.worker.receiver import FrameReceiver
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
 _ERROR_TEXT: Final = 2000  # characters about an error that could not itself be sent
@@ -63,7 +63,7 @@ class Driver:
         self.codec = codec
         self.connection = connection
         self.objects: Handles
-        self.receiver: Receiver
+        self.receiver: FrameReceiver
         self.before_send: Callable[[], None] = lambda: None  # says what changed in shared state since the last frame
         self.circumstances: Callable[[], Sequence[Any]] = tuple  # what goes along with the call of a tool
         self._sock = sock
@@ -145,7 +145,7 @@ class Driver:
         flags = _IN_PLACE if in_place else 0
         if not self.in_loop_thread:
             return (await self._from_loop(target, method, value, flags)).take()
-        future: asyncio.Future[Outcome] = self._loop.create_future()
+        future: asyncio.Future[CallOutcome] = self._loop.create_future()
         id = self._request(target, method, value, flags, functools.partial(settle, future))
         try:
             outcome = await future
@@ -171,7 +171,7 @@ class Driver:
         flags = _IN_PLACE if in_place else 0
         if not self.in_loop_thread:
             return self._from_thread(target, method, value, flags, head, what=what).result().take()
-        answer: list[Outcome] = []
+        answer: list[CallOutcome] = []
         self._request(target, method, value, flags | _BLOCKED, answer.append, head, what)
         self._blocked += 1
         try:
@@ -228,7 +228,7 @@ class Driver:
             ModuleGoneError: the host is gone.
             Exception: what the generator raised, rebuilt.
         """
-        arrived: asyncio.Queue[Outcome] = asyncio.Queue()
+        arrived: asyncio.Queue[CallOutcome] = asyncio.Queue()
         started: list[int] = []  # the id, on the loop
         deliver: Finish = arrived.put_nowait
         run = _at_once
@@ -241,7 +241,7 @@ class Driver:
             try:
                 started.append(context.run(self._start_stream, target, method, value, deliver))
             except BaseException as exc:  # belongs to the reader, whatever it is
-                deliver(Outcome(None, exc))
+                deliver(CallOutcome(None, exc))
 
         def grant(items: int) -> None:
             for id in started:
@@ -306,7 +306,7 @@ class Driver:
         context = self._contexts.get(id)
         return contextvars.copy_context() if context is None else context.copy()
 
-    async def _from_loop(self, target: int, method: int, value: object, flags: int) -> Outcome:
+    async def _from_loop(self, target: int, method: int, value: object, flags: int) -> CallOutcome:
         """Make a call for code on another thread's loop."""
         started: list[int] = []
         future = self._from_thread(target, method, value, flags, started=started)
@@ -326,8 +326,8 @@ class Driver:
         head: str | None = None,
         started: list[int] | None = None,
         what: str = "",
-    ) -> concurrent.futures.Future[Outcome]:
-        future: concurrent.futures.Future[Outcome] = concurrent.futures.Future()
+    ) -> concurrent.futures.Future[CallOutcome]:
+        future: concurrent.futures.Future[CallOutcome] = concurrent.futures.Future()
         context = contextvars.copy_context()
         ids = started if started is not None else []
 
@@ -352,17 +352,17 @@ class Driver:
                 if frame is not None:
                     self.write(frame)
 
-    def _outcome(self, frame: Frame) -> Outcome:
+    def _outcome(self, frame: Frame) -> CallOutcome:
         """Decode an answer or item: here and now, as what follows may refer to the objects that it brings."""
         try:
             value = self.decode(frame)
         except Exception as exc:  # the caller's, like anything else that comes of the call
-            return Outcome(None, exc, frame.kind == _ITEM)
+            return CallOutcome(None, exc, frame.kind == _ITEM)
         if frame.kind != _FAILURE:
-            return Outcome(value, None, frame.kind == _ITEM)
+            return CallOutcome(value, None, frame.kind == _ITEM)
         if not isinstance(value, BaseException):
             value = RuntimeError(f"a failure of no known form: {value!r}"[:_ERROR_TEXT])
-        return Outcome(None, value)
+        return CallOutcome(None, value)
 
     # -- replies ---------------------------------------------------------------------------
 
@@ -567,7 +567,7 @@ class Driver:
         self._items.clear()
         self._contexts.clear()
         for finish in pending.values():
-            finish(Outcome(None, ModuleGoneError(_GONE)))
+            finish(CallOutcome(None, ModuleGoneError(_GONE)))
         for task in list(self._tasks.values()):
             task.cancel()
 
@@ -583,6 +583,6 @@ def _at_once(action: Callable[[], object]) -> None:
     action()
 
 
-def _deliver(reader: asyncio.AbstractEventLoop, arrived: asyncio.Queue[Outcome], outcome: Outcome) -> None:
+def _deliver(reader: asyncio.AbstractEventLoop, arrived: asyncio.Queue[CallOutcome], outcome: CallOutcome) -> None:
     with contextlib.suppress(RuntimeError):  # the reader's loop is closed: nobody is left to read
         reader.call_soon_threadsafe(arrived.put_nowait, outcome)

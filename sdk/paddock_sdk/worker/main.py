@@ -19,7 +19,7 @@ from paddock_sdk.protocol import PROTOCOL_VERSION, Connection, Frame, Role
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import HostMethod, WorkerMethod
 from paddock_sdk.worker.attempts import attempt_log
-from paddock_sdk.worker.attempts.noticing import Attempts
+from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.calls.dispatcher import Dispatcher
 from paddock_sdk.worker.calls.objects import ObjectTable
@@ -27,7 +27,7 @@ from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.module_code import Mounted, SessionReady, mount_module
 from paddock_sdk.worker.polling import new_event_loop
 from paddock_sdk.worker.session.coordinator import RemoteCoordinator
-from paddock_sdk.worker.session.mirror import Mirror
+from paddock_sdk.worker.session.mirror import SessionMirror
 from paddock_sdk.worker.session.reporter import Reporter
 
 
@@ -60,8 +60,8 @@ class Worker:
         self._coordinator = RemoteCoordinator(self._driver)
         reporter = Reporter(self._driver, self._objects, self._coordinator.mount_points)
         self._coordinator.observer = reporter
-        self._mirror = Mirror(self._coordinator, self._driver, self._objects, reporter)
-        self._attempts = Attempts(attempt_log.shared())
+        self._mirror = SessionMirror(self._coordinator, self._driver, self._objects, reporter)
+        self._attempts = AttemptRecorder(attempt_log.shared())
         contexts = DispatchContexts(self._coordinator, vocabulary)
         self._driver.circumstances = contexts.going_out
         self._dispatcher = Dispatcher(

@@ -11,7 +11,7 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 
-from paddock_sdk.protocol.frames import Buffer, Parts
+from paddock_sdk.protocol.frames import Buffer, FrameParts
 
 
 class Outbox:
@@ -32,7 +32,7 @@ class Outbox:
         """Have the loop watch the socket, whenever something waits for it."""
         self._loop = loop
 
-    def write(self, frame: bytes | Parts) -> None:
+    def write(self, frame: bytes | FrameParts) -> None:
         """Send now what the socket takes, and the rest when it takes more; what was to go along first."""
         pieces: Sequence[Buffer] = (frame,) if isinstance(frame, bytes) else frame
         if self._along:
@@ -52,7 +52,7 @@ class Outbox:
                 self._left.append(memoryview(piece)[sent:])
                 self._loop.add_writer(self._fd, self.on_writable)
 
-    def write_along(self, frame: bytes | Parts) -> None:
+    def write_along(self, frame: bytes | FrameParts) -> None:
         """Send a frame with the next one, or when the loop gets to it."""
         if not self._along:
             self._loop.call_soon(self._flush)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """What a call came to, or one item of it."""
 
     value: Any
@@ -21,10 +21,10 @@ class Outcome(NamedTuple):
         return self.value
 
 
-Finish = Callable[[Outcome], None]
+Finish = Callable[[CallOutcome], None]
 
 
-def settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+def settle(future: asyncio.Future[CallOutcome], outcome: CallOutcome) -> None:
     """Give an outcome to whoever awaits it, unless nobody does any more."""
     if not future.done():  # its caller may have been cancelled, and have had no time yet to say so
         future.set_result(outcome)

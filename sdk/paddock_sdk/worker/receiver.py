@@ -7,7 +7,7 @@ from typing import Protocol
 from paddock_sdk.protocol import Frame
 
 
-class Receiver(Protocol):
+class FrameReceiver(Protocol):
     """What the driver hands incoming frames to; no method may block. What one raises ends that frame alone."""
 
     def on_request(self, request: Frame) -> None: ...

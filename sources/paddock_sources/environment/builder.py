@@ -22,7 +22,7 @@ from paddock_sources.environment.errors import (
     UnsolvableError,
 )
 from paddock_sources.environment.index import Index
-from paddock_sources.environment.installer import Installer, Task, Wanted, opened
+from paddock_sources.environment.installer import Installer, ResolutionRequest, Task, opened
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import SITE, LockedDistribution, environment_digest, installed
 from paddock_sources.environment.requirements import PROVIDED, Requirements
@@ -65,7 +65,7 @@ def resolve(
     subject = requirements.name or "the module"
     left_out = {**dict.fromkeys(PROVIDED, ""), **(provided or {})}
     kept = {name: version for name, version in (constraints or {}).items() if name not in left_out}
-    wanted = Wanted(requirements.index, kept, left_out)
+    wanted = ResolutionRequest(requirements.index, kept, left_out)
     with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
         try:
             return installer.resolve(wanted, task)
@@ -76,7 +76,7 @@ def resolve(
     # Whether it is the constraints can only be known by trying; and whoever asked needs the answer next.
     with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
         try:
-            locked = installer.resolve(Wanted(requirements.index, {}, left_out), task)
+            locked = installer.resolve(ResolutionRequest(requirements.index, {}, left_out), task)
         except (UnsolvableError, NoWheelError) as error:
             raise error from failed
     raise ConstrainedError(failed, locked) from failed

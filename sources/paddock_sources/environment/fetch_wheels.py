@@ -43,7 +43,7 @@ _ENCRYPTED = 0x1
 _UNIX = 3
 
 
-class NoWheelError(Exception):
+class UnreadableWheelError(Exception):
     """Raised for what is not to be read as a wheel; says why."""
 
 
@@ -119,8 +119,8 @@ def _contents(path: Path, max_members: int, max_bytes: int) -> dict[str, Any]:
                         "utf-8", "replace"
                     )
         if len(report["entry_points"]) > _MAX_ENTRY_POINTS_BYTES:
-            raise NoWheelError("announces more entry points than are read")
-    except NoWheelError as error:
+            raise UnreadableWheelError("announces more entry points than are read")
+    except UnreadableWheelError as error:
         report["problem"] = str(error)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
         report["problem"] = f"cannot be read as an archive: {error}"
@@ -135,13 +135,13 @@ def _check_directory(path: Path, max_members: int) -> None:
         tail = file.read()
     at = tail.rfind(_END)
     if at < 0 or len(tail) - at < _END_BYTES:
-        raise NoWheelError("is no archive")
+        raise UnreadableWheelError("is no archive")
     count = int.from_bytes(tail[at + 10 : at + 12], "little")
     length = int.from_bytes(tail[at + 12 : at + 16], "little")
     if count == 0xFFFF or length == 0xFFFFFFFF:
-        raise NoWheelError("is an archive of the kind for very many members")
+        raise UnreadableWheelError("is an archive of the kind for very many members")
     if count > max_members or length > max_members * _MAX_MEMBER_RECORD:
-        raise NoWheelError(f"has more than {max_members} members")
+        raise UnreadableWheelError(f"has more than {max_members} members")
 
 
 def _check_layout(members: list[zipfile.ZipInfo], size: int) -> None:
@@ -149,14 +149,16 @@ def _check_layout(members: list[zipfile.ZipInfo], size: int) -> None:
     end = 0
     for member in sorted(members, key=lambda member: member.header_offset):
         if member.header_offset < end or (end == 0 and member.header_offset > 0):
-            raise NoWheelError(f"has a member that is not where it should be: `{member.orig_filename[:200]}`")
+            raise UnreadableWheelError(f"has a member that is not where it should be: `{member.orig_filename[:200]}`")
         if member.flag_bits & _ENCRYPTED:
-            raise NoWheelError(f"has an encrypted member: `{member.orig_filename[:200]}`")
+            raise UnreadableWheelError(f"has an encrypted member: `{member.orig_filename[:200]}`")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise NoWheelError(f"has a member that is compressed in another way: `{member.orig_filename[:200]}`")
+            raise UnreadableWheelError(
+                f"has a member that is compressed in another way: `{member.orig_filename[:200]}`"
+            )
         end = member.header_offset + _LOCAL_HEADER + member.compress_size
     if end > size:
-        raise NoWheelError("is shorter than what is in it")
+        raise UnreadableWheelError("is shorter than what is in it")
 
 
 def _real_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> int:
@@ -167,10 +169,12 @@ def _real_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> 
         while chunk := file.read(_CHUNK):
             size += len(chunk)
             if size > left:
-                raise NoWheelError(f"is too large when it is unpacked: `{member.orig_filename[:200]}`")
+                raise UnreadableWheelError(f"is too large when it is unpacked: `{member.orig_filename[:200]}`")
     member.file_size = claimed
     if size != claimed:
-        raise NoWheelError(f"says that a member has {claimed} bytes, which has {size}: `{member.orig_filename[:200]}`")
+        raise UnreadableWheelError(
+            f"says that a member has {claimed} bytes, which has {size}: `{member.orig_filename[:200]}`"
+        )
     return size
 
 

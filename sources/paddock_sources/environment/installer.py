@@ -40,7 +40,7 @@ _HASHES = re.compile(r"hash mismatch|do not match the hashes|hash-checking mode|
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ResolutionRequest:
     """What to choose versions for: lines of requirements, versions to keep to, and what nobody needs to install."""
 
     requirements: tuple[str, ...]
@@ -163,7 +163,7 @@ class Installer(Protocol):
         """Return the variables that it is to see."""
         ...
 
-    def resolve(self, wanted: Wanted, task: Task) -> tuple[LockedDistribution, ...]:
+    def resolve(self, wanted: ResolutionRequest, task: Task) -> tuple[LockedDistribution, ...]:
         """Return the versions that satisfy what is wanted, with the hashes of all files that the index has of them.
 
         Raises:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from paddock_sources.environment.errors import InstallerError, NoWheelError, UnsolvableError
 from paddock_sources.environment.index import Index
-from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
+from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, ResolutionRequest, Task, pins
 from paddock_sources.environment.listing import IndexFile, files_of
 from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.environment.requirements import parsed_requirement
@@ -69,7 +69,7 @@ class Pip:
         # The machine's configuration is read even in isolation, unless there is none.
         return {"PIP_CONFIG_FILE": "/dev/null"}
 
-    def resolve(self, wanted: Wanted, task: Task) -> tuple[LockedDistribution, ...]:
+    def resolve(self, wanted: ResolutionRequest, task: Task) -> tuple[LockedDistribution, ...]:
         stubs = dict(_stubs(wanted.provided, task.folder / "stubs"))
         lines = [
             f"--index-url {task.index.url}",

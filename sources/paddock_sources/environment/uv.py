@@ -11,7 +11,7 @@ from pathlib import Path
 
 from paddock_sources.environment.errors import InstallerError, ModesRefusedError, NoWheelError, UnsolvableError
 from paddock_sources.environment.index import Index
-from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
+from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, ResolutionRequest, Task, pins
 from paddock_sources.environment.locked import LockedDistribution
 
 _NEVER = "python_version < '0'"
@@ -57,7 +57,7 @@ class Uv:
         }
         return {**told, "SSL_CERT_FILE": str(index.ca_file)} if index.ca_file else told
 
-    def resolve(self, wanted: Wanted, task: Task) -> tuple[LockedDistribution, ...]:
+    def resolve(self, wanted: ResolutionRequest, task: Task) -> tuple[LockedDistribution, ...]:
         constraints: tuple[str, ...] = ()
         if wanted.constraints:  # an empty file is warned of
             constraints = ("--constraints", str(task.write("constraints.txt", pins(wanted.constraints))))

@@ -16,7 +16,7 @@ from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
 from paddock.egress.bounds import EgressLimits
 from paddock.egress.gate import EgressGate
-from paddock.egress.injection import Injection
+from paddock.egress.injection import KeyInjection
 from paddock.egress.rules import NetRules
 from paddock.plan.net_rule import NetRule
 
@@ -50,7 +50,7 @@ async def _gate(ports: dict[str, int], certificate: str) -> AsyncIterator[tuple[
         "bench",
         NetRules([NetRule.parse(f"{_HOST}:{port}") for port in ports.values()]),
         audit=_Unrecorded(),
-        injections=[Injection("KEY", "placeholder-of-a-key", "sk-0123456789abcdef", rule) for rule in in_tls],
+        injections=[KeyInjection("KEY", "placeholder-of-a-key", "sk-0123456789abcdef", rule) for rule in in_tls],
         # What is measured is how long one takes, not how many there may be.
         bounds=EgressLimits(accepts_per_second=100_000, requests_per_second=100_000),
         upstream_tls=ssl.create_default_context(cadata=certificate),

@@ -29,9 +29,9 @@ _REPEATS: Final = 2000  # of what takes microseconds, in one round
 
 _OPEN: Final = """
 import sys, time
-from paddock_sdk.worker.attempts.noticing import Attempts
+from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 if sys.argv[1:]:
-    Attempts().install()
+    AttemptRecorder().install()
 taken = []
 for _ in range(20):
     before = time.perf_counter_ns()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.authorization.consent import Answer
+from paddock.authorization.consent import ConsentAnswer
 from paddock.errors import PolicyRefusedError
 from paddock.module_sources.sourced_modules import SourcedModules
 from paddock.plan.edit import PlanNotEditedError, with_entry, without_entry
@@ -45,7 +45,7 @@ async def test_what_only_an_agent_asks_for_takes_an_accepted_plan(scene: Scene) 
 
 
 async def test_whoever_is_asked_is_shown_whose_modules_they_are_and_accepts_them_with_the_plan(scene: Scene) -> None:
-    plan, person = scene.plan(_AGENTS), Person(Answer.ACCEPT)
+    plan, person = scene.plan(_AGENTS), Person(ConsentAnswer.ACCEPT)
     authorization = await scene.clear(plan, consent=person)
     (review,) = person.seen
     assert [module.name for module in review.modules][2:] == [

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from paddock.authorization.authorizer import Authorization, Authorizer
-from paddock.authorization.consent import Answer, PlanReview
+from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock.errors import ConsentRefusedError, PlanError, PolicyFileError, PolicyRefusedError, Refusal
 from paddock.plan.load import load_plan
 from paddock.plan.model import EntryPlace, ModuleEntry, MountPlan
@@ -35,10 +35,10 @@ _SILENT = "- {module: tool-filesystem}"
 class Person:
     """Somebody who always gives the same answer; keeps what was shown."""
 
-    answer: Answer
+    answer: ConsentAnswer
     seen: list[PlanReview] = field(default_factory=list)
 
-    async def ask(self, review: PlanReview) -> Answer:
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
         self.seen.append(review)
         return self.answer
 
@@ -160,7 +160,7 @@ async def test_a_flag_accepts_a_plan_this_once_and_with_it_a_weaker_level(scene:
 
 
 async def test_whoever_is_asked_and_accepts_is_asked_once(scene: Scene) -> None:
-    person = Person(Answer.ACCEPT)
+    person = Person(ConsentAnswer.ACCEPT)
     authorized = await scene.clear(scene.plan(_ASKING), consent=person)
     assert _tool(authorized).net == ("example.org",)
     assert authorized.accepts_weaker and authorized.trust.rule is not None
@@ -176,7 +176,7 @@ async def test_whoever_is_asked_and_accepts_is_asked_once(scene: Scene) -> None:
 async def test_what_fits_is_given_to_whoever_accepts_it_and_remembered(scene: Scene) -> None:
     plan = scene.plan(_SILENT)
     assert _tool(await scene.clear(plan)) == Permissions()
-    person = Person(Answer.ACCEPT)
+    person = Person(ConsentAnswer.ACCEPT)
     for _ in range(2):
         given = _tool(await scene.clear(plan, consent=person))
         assert given.read and given.read == given.write
@@ -186,7 +186,7 @@ async def test_what_fits_is_given_to_whoever_accepts_it_and_remembered(scene: Sc
 
 
 async def test_a_plan_that_asks_for_nothing_more_and_lacks_nothing_is_no_question(scene: Scene) -> None:
-    person = Person(Answer.STOP)
+    person = Person(ConsentAnswer.STOP)
     await scene.clear(scene.plan("- {module: tool-x, permissions: {read: [.]}}"), consent=person)
     assert not person.seen
 
@@ -194,12 +194,12 @@ async def test_a_plan_that_asks_for_nothing_more_and_lacks_nothing_is_no_questio
 @pytest.mark.parametrize("tools", [_ASKING, _SILENT])
 async def test_whoever_wants_nothing_started_has_nothing_cleared_or_remembered(scene: Scene, tools: str) -> None:
     with pytest.raises(ConsentRefusedError):
-        await scene.clear(scene.plan(tools), consent=Person(Answer.STOP))
+        await scene.clear(scene.plan(tools), consent=Person(ConsentAnswer.STOP))
     assert scene.accepted() == ()
 
 
 async def test_a_plan_that_is_taken_as_it_is_gets_what_it_may_have_and_nothing_more(scene: Scene) -> None:
-    person = Person(Answer.AS_IT_IS)
+    person = Person(ConsentAnswer.AS_IT_IS)
     authorized = await scene.clear(scene.plan(_SILENT), consent=person)
     assert _tool(authorized) == Permissions() and not authorized.accepts_weaker
     await _refused(scene, _ASKING, consent=person)
@@ -207,7 +207,7 @@ async def test_a_plan_that_is_taken_as_it_is_gets_what_it_may_have_and_nothing_m
 
 
 async def test_an_accepted_plan_that_was_edited_is_asked_about_again(scene: Scene) -> None:
-    person = Person(Answer.ACCEPT)
+    person = Person(ConsentAnswer.ACCEPT)
     await scene.clear(scene.plan(_ASKING), consent=person)
     edited = _ASKING.replace("example.org", "example.com")
     refusal = await _refused(scene, edited)
@@ -218,7 +218,7 @@ async def test_an_accepted_plan_that_was_edited_is_asked_about_again(scene: Scen
 
 
 async def test_what_was_given_to_a_module_is_not_given_to_code_from_elsewhere(scene: Scene) -> None:
-    plan, person = scene.plan(_SILENT), Person(Answer.ACCEPT)
+    plan, person = scene.plan(_SILENT), Person(ConsentAnswer.ACCEPT)
     given = _tool(await scene.clear(plan, consent=person))
     scene.sources["tool-filesystem"] = str(scene.root / "other")
     assert _tool(await scene.clear(plan)) == Permissions()
@@ -227,7 +227,7 @@ async def test_what_was_given_to_a_module_is_not_given_to_code_from_elsewhere(sc
 
 
 async def test_whoever_is_asked_is_told_of_the_weaker_level_that_comes_with_it(scene: Scene) -> None:
-    scene.weaker, person = "landlock", Person(Answer.ACCEPT)
+    scene.weaker, person = "landlock", Person(ConsentAnswer.ACCEPT)
     await scene.clear(scene.plan(_ASKING), consent=person)
     assert person.seen[0].weaker_level == "landlock"
 
@@ -236,7 +236,7 @@ async def test_an_acceptance_that_cannot_be_kept_is_for_this_time_and_said_to_be
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     (scene.config / "grants.toml.lock").mkdir()
-    authorized = await scene.clear(scene.plan(_ASKING), consent=Person(Answer.ACCEPT))
+    authorized = await scene.clear(scene.plan(_ASKING), consent=Person(ConsentAnswer.ACCEPT))
     assert authorized.trust.accepted and _tool(authorized).net == ("example.org",)
     assert "accepted for this time only: " in caplog.text and "grants.toml" in caplog.text
     assert scene.accepted() == ()
@@ -285,7 +285,12 @@ async def test_the_flags_of_a_call_are_accepted_and_no_weaker_level_with_them(sc
 
 async def test_no_acceptance_and_no_flag_lifts_what_a_policy_of_the_user_refuses(scene: Scene) -> None:
     policy = scene.write("policy.toml", '[[module]]\nmatch = "*"\ngrants = {net = ["example.com"], write = []}\n')
-    hows: list[dict[str, Any]] = [{}, {"trust_plan": True}, {"consent": Person(Answer.ACCEPT)}, {"named": "none"}]
+    hows: list[dict[str, Any]] = [
+        {},
+        {"trust_plan": True},
+        {"consent": Person(ConsentAnswer.ACCEPT)},
+        {"named": "none"},
+    ]
     for how in hows:
         with pytest.raises(PolicyRefusedError) as refused:
             await scene.clear(scene.plan(_ASKING), **how)
@@ -299,7 +304,7 @@ async def test_no_acceptance_and_no_flag_lifts_what_a_policy_of_the_user_refuses
 
 async def test_what_was_given_when_a_plan_was_accepted_is_held_to_a_policy_that_came_later(scene: Scene) -> None:
     plan = scene.plan(_SILENT)
-    await scene.clear(plan, consent=Person(Answer.ACCEPT))
+    await scene.clear(plan, consent=Person(ConsentAnswer.ACCEPT))
     policy = scene.write("policy.toml", '[[module]]\nmatch = "*"\ngrants = {write = []}\n')
     with pytest.raises(PolicyRefusedError) as refused:
         await scene.clear(plan)
@@ -308,7 +313,7 @@ async def test_what_was_given_when_a_plan_was_accepted_is_held_to_a_policy_that_
 
 async def test_nothing_is_proposed_that_a_policy_would_refuse(scene: Scene) -> None:
     scene.write("policy.toml", '[[module]]\nmatch = "*"\ngrants = "isolated"\n')
-    person = Person(Answer.ACCEPT)
+    person = Person(ConsentAnswer.ACCEPT)
     assert _tool(await scene.clear(scene.plan(_SILENT), consent=person)) == Permissions()
 
 
@@ -401,7 +406,7 @@ async def test_a_command_for_a_secret_is_run_once_all_else_is_decided(scene: Sce
             scene.plan(f"{_USING}\n- {{module: tool-y, permissions: {{env: [A=b, A=c]}}}}"), trust_plan=True
         )
     with pytest.raises(ConsentRefusedError):
-        await scene.clear(scene.plan(_USING), consent=Person(Answer.STOP))
+        await scene.clear(scene.plan(_USING), consent=Person(ConsentAnswer.STOP))
     assert not ran.exists()
     authorized = await scene.clear(scene.plan(f"{_USING}\n{_USING}"), trust_plan=True)
     assert dict(authorized.secrets) == {"KEY": "the-key"}
@@ -450,7 +455,7 @@ async def test_a_link_that_leads_elsewhere_makes_another_plan_of_the_one_that_wa
     link = scene.work / "link"
     link.symlink_to(scene.root / "one")
     asking = "- {module: tool-filesystem, permissions: {write: [./link]}}"
-    await scene.clear(scene.plan(asking), consent=Person(Answer.ACCEPT))
+    await scene.clear(scene.plan(asking), consent=Person(ConsentAnswer.ACCEPT))
     await scene.clear(scene.plan(asking))
     link.unlink()
     link.symlink_to(scene.root / "other")
@@ -466,7 +471,7 @@ _WEB = "- {module: tool-web, permissions: {net: [public]}}"
 
 async def test_one_asked_about_the_whole_web_is_told_what_else_the_plan_reads(scene: Scene) -> None:
     scene.environ["KEY"] = "a value of some length"
-    person = Person(Answer.ACCEPT)
+    person = Person(ConsentAnswer.ACCEPT)
     plan = scene.plan(
         f"""\
         {_WEB}
@@ -491,6 +496,6 @@ async def test_one_asked_about_the_whole_web_is_told_what_else_the_plan_reads(sc
 
 
 async def test_a_plan_whose_hosts_are_named_has_no_such_warning(scene: Scene) -> None:
-    person = Person(Answer.ACCEPT)
+    person = Person(ConsentAnswer.ACCEPT)
     await scene.clear(scene.plan(f"{_ASKING}\n{_SILENT}"), consent=person)
     assert person.seen[0].warnings == ()

@@ -9,7 +9,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from paddock.authorization.consent import Answer, ModuleReview, PlanReview
+from paddock.authorization.consent import ConsentAnswer, ModuleReview, PlanReview
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.keyboard import Keyboard
@@ -56,8 +56,8 @@ def _consent(person: Person) -> TerminalConsent:
     return TerminalConsent(Dialogue(Screen(person.output), keyboard))
 
 
-async def _answered(person: Person, review: PlanReview, *typed: str) -> Answer:
-    answers: list[Answer] = []
+async def _answered(person: Person, review: PlanReview, *typed: str) -> ConsentAnswer:
+    answers: list[ConsentAnswer] = []
 
     async def ask() -> None:
         answers.append(await _consent(person).ask(review))
@@ -107,15 +107,15 @@ async def test_each_module_is_shown_with_what_it_has_lacks_and_would_get_and_the
 @pytest.mark.parametrize(
     ("typed", "answer"),
     [
-        ("yes\n", Answer.ACCEPT),
-        (" Yes \n", Answer.ACCEPT),
-        ("no\n", Answer.AS_IT_IS),
-        ("stop\n", Answer.STOP),
-        ("\x04", Answer.STOP),
+        ("yes\n", ConsentAnswer.ACCEPT),
+        (" Yes \n", ConsentAnswer.ACCEPT),
+        ("no\n", ConsentAnswer.AS_IT_IS),
+        ("stop\n", ConsentAnswer.STOP),
+        ("\x04", ConsentAnswer.STOP),
     ],
 )
 async def test_a_word_is_the_answer_and_the_end_of_the_input_starts_nothing(
-    person: Person, typed: str, answer: Answer
+    person: Person, typed: str, answer: ConsentAnswer
 ) -> None:
     assert await _answered(person, _REVIEW, typed) is answer
 
@@ -123,21 +123,21 @@ async def test_a_word_is_the_answer_and_the_end_of_the_input_starts_nothing(
 @pytest.mark.parametrize("typed", ["1\n", "y\n", "\n", "allow\n", "yes please\n", "y\x04es\x04"])
 async def test_nothing_but_the_word_accepts_a_plan(person: Person, typed: str) -> None:
     if typed.endswith("\n"):
-        assert await _answered(person, _REVIEW, typed, "no\n") is Answer.AS_IT_IS
+        assert await _answered(person, _REVIEW, typed, "no\n") is ConsentAnswer.AS_IT_IS
     else:
-        assert await _answered(person, _REVIEW, typed + "\x04") is Answer.STOP
+        assert await _answered(person, _REVIEW, typed + "\x04") is ConsentAnswer.STOP
 
 
 @pytest.mark.parametrize("early", ["yes\n", "yes\nyes\n", "yes"])
 async def test_what_was_typed_before_accepts_nothing(person: Person, early: str) -> None:
     person.type(early)
-    assert await _answered(person, _REVIEW, "\n", "stop\n") is Answer.STOP
+    assert await _answered(person, _REVIEW, "\n", "stop\n") is ConsentAnswer.STOP
 
 
 async def test_a_plan_of_any_size_leaves_the_question_in_view(person: Person) -> None:
     hostile = "\x1b[2J╚══\n" * 3 + "x" * 300
     module = ModuleReview(hostile, hostile, hostile, (hostile,), (hostile,), (hostile,), None, (hostile,), (hostile,))
-    answers: list[Answer] = []
+    answers: list[ConsentAnswer] = []
 
     async def ask() -> None:
         answers.append(await _consent(person).ask(PlanReview(hostile, f"sha256:{'ab' * 32}", (module,))))
@@ -158,14 +158,14 @@ async def test_a_plan_of_any_size_leaves_the_question_in_view(person: Person) ->
 
 
 async def test_a_plan_that_takes_no_trust_and_gets_nothing_more_is_not_asked_about(person: Person) -> None:
-    assert await _answered(person, PlanReview("plan.yaml", "sha256:00", (_LOOP,))) is Answer.AS_IT_IS
+    assert await _answered(person, PlanReview("plan.yaml", "sha256:00", (_LOOP,))) is ConsentAnswer.AS_IT_IS
     assert not any("Paddock asks" in row for row in person.all_rows())
 
 
 async def test_off_a_terminal_the_same_is_shown_in_plain_lines_and_nobody_is_asked(person: Person) -> None:
     stream = io.StringIO()
     consent = TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys)))
-    assert await consent.ask(_REVIEW) is Answer.AS_IT_IS
+    assert await consent.ask(_REVIEW) is ConsentAnswer.AS_IT_IS
     lines = stream.getvalue().splitlines()
     assert "- provider-openai (provider) from git+https://example.com/provider" in lines
     assert "    would be given  net api.openai.com:443" in lines
@@ -185,7 +185,7 @@ async def test_off_a_terminal_only_what_is_so_is_said_to_be_refused(
     person: Person, review: PlanReview, told: list[str]
 ) -> None:
     stream = io.StringIO()
-    assert await TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys))).ask(review) is Answer.AS_IT_IS
+    assert await TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys))).ask(review) is ConsentAnswer.AS_IT_IS
     lines = [line for line in stream.getvalue().splitlines() if line.startswith("nobody")]
     assert len(lines) == len(told) and all(line.startswith(start) for line, start in zip(lines, told, strict=True))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from paddock.cli.init.catalogue import Catalogue, ModuleNotUsableError
+from paddock.cli.init.catalogue import ModuleCatalogue, ModuleNotUsableError
 from paddock.cli.init.local_servers import LocalServer
 from paddock.cli.init.provider_choice import NoVariableError, ProviderChoice, ServiceOptions
 from paddock.cli.terminal import line_input
@@ -88,7 +88,7 @@ def choose(
     person: bool = False,
     **options: Any,
 ) -> PlannedModule:
-    catalogue = Catalogue(Path.cwd(), {})
+    catalogue = ModuleCatalogue(Path.cwd(), {})
     screen = Screen(sys.stderr) if person else None
     find = machine or Machine({})
     return ProviderChoice(catalogue, ServiceOptions(**options), frozenset(secrets), screen, find).choose(written)

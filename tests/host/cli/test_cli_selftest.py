@@ -6,9 +6,9 @@ import pytest
 
 from paddock.cli import selftest_command
 from paddock.cli.selftest_command import run_selftest
-from paddock.selftest import CATALOGUE, AttackRunner, Result, Trial
+from paddock.selftest import CATALOGUE, AttackRunner, AttackTrial, Result
 from paddock.selftest.control import OutsideResult
-from paddock.selftest.outcome import Outcome, Verdict
+from paddock.selftest.outcome import AttackOutcome, Verdict
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         trials = []
         for attack in CATALOGUE:
             limit = attack.known.get("landlock")
-            outcome = Outcome(Verdict.LEAKS, limit) if limit else Outcome(Verdict.REFUSED, "EACCES")
-            trials.append(Trial(attack, OutsideResult("worked"), {"landlock": outcome}))
+            outcome = AttackOutcome(Verdict.LEAKS, limit) if limit else AttackOutcome(Verdict.REFUSED, "EACCES")
+            trials.append(AttackTrial(attack, OutsideResult("worked"), {"landlock": outcome}))
         return Result(tuple(trials), ("landlock",))
 
     monkeypatch.setenv("COLUMNS", "80")

@@ -23,7 +23,7 @@ from host.egress.certificates import TestAuthority
 from host.egress.ground import LOOPBACK, Ledger, Names, redirect_ports
 from host.egress.inside import CLIENTS
 from paddock.egress.gate import EgressGate
-from paddock.egress.injection import Injection
+from paddock.egress.injection import KeyInjection
 from paddock.egress.rules import NetRules
 from paddock.plan.net_rule import NetRule
 
@@ -169,7 +169,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 @asynccontextmanager
 async def gate_to(
-    port: int, authority: TestAuthority, *injections: Injection
+    port: int, authority: TestAuthority, *injections: KeyInjection
 ) -> AsyncIterator[tuple[EgressGate, Ledger]]:
     """Have a gate to the names `api.test` at the ports of the web, which are the server's port here."""
     ledger = Ledger()
@@ -209,7 +209,7 @@ async def test_what_was_granted_is_reached_by_every_client(way: Way, scheme: str
 
 
 async def test_the_key_is_put_in_for_every_client(way: Way, authority: TestAuthority, tmp_path: Path) -> None:
-    injection = Injection("KEY", PLACEHOLDER, KEY, NetRule.parse("api.test"))
+    injection = KeyInjection("KEY", PLACEHOLDER, KEY, NetRule.parse("api.test"))
     async with (
         site(authority.server("api.test")) as (port, keys),
         gate_to(port, authority, injection) as (gate, ledger),

@@ -10,7 +10,7 @@ import pytest
 
 from host.egress.ground import PATIENCE
 from paddock.egress.dialer import Dialer, DialError
-from paddock.egress.refusal import RefusedError
+from paddock.egress.refusal import EgressRefusedError
 from paddock.egress.rules import NetRules
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
@@ -29,7 +29,7 @@ def _dialer(address: str, *, names_lead_inside: bool) -> Dialer:
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 async def test_a_name_leads_inside_only_where_whoever_runs_the_host_named_it(address: str) -> None:
     with anyio.fail_after(PATIENCE):
-        with pytest.raises(RefusedError):
+        with pytest.raises(EgressRefusedError):
             await _dialer(address, names_lead_inside=False).dial(_DESTINATION)
         with pytest.raises(DialError):  # let through, to where nobody listens
             await _dialer(address, names_lead_inside=True).dial(_DESTINATION)
@@ -48,5 +48,5 @@ _CARRYING = [
 
 @pytest.mark.parametrize("address", [*_OF_CLOUDS, *_CARRYING, "224.0.0.1"])
 async def test_no_name_leads_to_where_clouds_keep_credentials_whoever_named_it(address: str) -> None:
-    with anyio.fail_after(PATIENCE), pytest.raises(RefusedError):
+    with anyio.fail_after(PATIENCE), pytest.raises(EgressRefusedError):
         await _dialer(address, names_lead_inside=True).dial(_DESTINATION)

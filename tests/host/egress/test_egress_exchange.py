@@ -14,7 +14,7 @@ from host.egress.ground import PATIENCE, Ledger
 from paddock.egress.connection_record import ConnectionRecord
 from paddock.egress.http.exchange import AnswerError, HttpExchange
 from paddock.egress.http.request_head import take_head
-from paddock.egress.injection import InjectedKeys, Injection
+from paddock.egress.injection import InjectedKeys, KeyInjection
 from paddock.egress.stream import SocketStream
 from paddock.egress.upstream import UpstreamConnection
 from paddock.plan.host_name import Destination
@@ -24,7 +24,7 @@ HEAD = b"POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 10\r\n\r\n"
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 WEBSOCKET = b"GET / HTTP/1.1\r\nHost: api.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
-KEY = Injection("KEY", "placeholder", "value-of-the-key", NetRule.parse("api.test"))
+KEY = KeyInjection("KEY", "placeholder", "value-of-the-key", NetRule.parse("api.test"))
 
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class Stage:
         self.client = End()
         self.upstream = End()
 
-    def exchange(self, said: bytes, *injections: Injection) -> HttpExchange:
+    def exchange(self, said: bytes, *injections: KeyInjection) -> HttpExchange:
         record = ConnectionRecord(Ledger(), "tool-x", "direct")
         record.requests = 1
         link = UpstreamConnection(

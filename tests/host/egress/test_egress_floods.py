@@ -14,7 +14,7 @@ from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, brief, gate_for
 from host.egress.origin import origin
 from host.egress.test_egress_gate import shout
 from host.egress.test_egress_http import get
-from paddock.egress.token_bucket import Budget
+from paddock.egress.token_bucket import PacedTokenBucket
 
 
 async def served(line: Line) -> bool:
@@ -171,7 +171,7 @@ async def _one_request(ground: Ground, port: int) -> bool:
 
 
 def test_a_budget_is_spent_and_fills_up_again() -> None:
-    budget = Budget(per_second=8, at_once=3)
+    budget = PacedTokenBucket(per_second=8, at_once=3)
     for _ in range(3):
         assert budget.wait(100.0) == 0.0
         budget.take()

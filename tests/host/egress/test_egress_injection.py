@@ -27,7 +27,7 @@ from host.egress.certificates import TestAuthority
 from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, Names, gate_for, redirect_ports
 from host.egress.origin import Asked, Origin, Respond, answer, origin, say_ok
 from paddock.egress import stream_redactor as echo_filter
-from paddock.egress.injection import Injection, InjectionError, keys_for
+from paddock.egress.injection import InjectionError, KeyInjection, keys_for
 from paddock.egress.stream_redactor import HOLD_SECONDS, WINDOW_BYTES, StreamRedactor
 from paddock.egress.tls.certificate_authority import CertificateAuthority
 from paddock.plan.host_name import Destination
@@ -39,8 +39,10 @@ STARS = "*" * len(VALUE)
 WINDOW_BYTES_OF_PLAIN = WINDOW_BYTES * 3 // 4  # of which base64 makes as much as is held back
 
 
-def injection(rule: str = "api.test", value: str = VALUE, name: str = "API_KEY") -> Injection:
-    return Injection(name, PLACEHOLDER if name == "API_KEY" else f"placeholder-of-{name}", value, NetRule.parse(rule))
+def injection(rule: str = "api.test", value: str = VALUE, name: str = "API_KEY") -> KeyInjection:
+    return KeyInjection(
+        name, PLACEHOLDER if name == "API_KEY" else f"placeholder-of-{name}", value, NetRule.parse(rule)
+    )
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from ipaddress import ip_address
 
 import pytest
 
-from paddock.egress.neighbours import SystemNeighbourhood
+from paddock.egress.neighbours import SystemLocalNetworks
 
 # Run in a process of its own, which moves into a new network; prints one line for each question.
 _INSIDE = """
 import ctypes, socket, struct, sys
 from ipaddress import ip_address
-from paddock.egress.neighbours import SystemNeighbourhood
+from paddock.egress.neighbours import SystemLocalNetworks
 
 if ctypes.CDLL(None, use_errno=True).unshare(0x10000000 | 0x40000000):  # CLONE_NEWUSER, CLONE_NEWNET
     print("refused", ctypes.get_errno())
@@ -45,7 +45,7 @@ def lead(network, bits, gateway=None):
 
 def say(*addresses):
     for address in addresses:
-        print(address, SystemNeighbourhood().why_near(ip_address(address)), sep="|")
+        print(address, SystemLocalNetworks().why_near(ip_address(address)), sep="|")
 
 ask(16, 0, struct.pack("=BxHiII", 0, 0, loopback, 1, 1))
 say("93.184.216.34")
@@ -85,4 +85,4 @@ def test_own_addresses_and_neighbours_are_told_by_address_and_by_route() -> None
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_this_machines_own_loopback_is_ours(address: str) -> None:
-    assert SystemNeighbourhood().why_near(ip_address(address)) == _OURS
+    assert SystemLocalNetworks().why_near(ip_address(address)) == _OURS

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from paddock.errors import Denial
-from paddock.isolation.denials.attempt import Attempt, AttemptJudge, AttemptKind
+from paddock.isolation.denials.attempt import AccessAttempt, AttemptJudge, AttemptKind
 from paddock.isolation.denials.explain import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.plan.permissions import Permissions, permissions_line
@@ -104,10 +104,10 @@ def test_what_exists_and_was_not_granted_is_told_with_the_line_that_grants_it(
 ) -> None:
     judge, target = scene.judge(level), str(scene.root / path)
     expected = (operation, target, "files", whole(grant.replace("ROOT", str(scene.root))))
-    denial = judge.judge(Attempt(kind, target))
+    denial = judge.judge(AccessAttempt(kind, target))
     assert facts(denial) == expected
     assert denial is not None and denial.reason and denial.reason != "not granted"
-    assert facts(judge.tell(Attempt(kind, target))) == expected
+    assert facts(judge.tell(AccessAttempt(kind, target))) == expected
 
 
 @_BOTH
@@ -118,7 +118,7 @@ def test_what_exists_and_was_not_granted_is_told_with_the_line_that_grants_it(
 def test_what_was_granted_is_no_denial_whether_it_exists_or_not(
     scene: Scene, level: IsolationLevel, kind: AttemptKind, path: str
 ) -> None:
-    judge, attempt = scene.judge(level), Attempt(kind, str(scene.root / path))
+    judge, attempt = scene.judge(level), AccessAttempt(kind, str(scene.root / path))
     assert judge.judge(attempt) is None
     assert judge.tell(attempt) is None
 
@@ -129,27 +129,27 @@ def test_what_was_granted_is_no_denial_whether_it_exists_or_not(
 def test_a_path_outside_the_grants_is_reported_as_it_was_named(
     scene: Scene, level: IsolationLevel, kind: AttemptKind, path: str
 ) -> None:
-    denial = scene.judge(level).judge(Attempt(kind, str(scene.root / path)))
+    denial = scene.judge(level).judge(AccessAttempt(kind, str(scene.root / path)))
     assert denial is not None and denial.target == str(scene.root / path)
     assert "whether it is there was not looked at" in denial.reason
 
 
 def test_a_new_file_in_a_read_only_folder_is_a_denial(scene: Scene) -> None:
-    denial = scene.judge().judge(Attempt("write", str(scene.work / "src/new.txt")))
+    denial = scene.judge().judge(AccessAttempt("write", str(scene.work / "src/new.txt")))
     assert facts(denial) == (
         "write to",
         str(scene.work / "src/new.txt"),
         "files",
         whole('permissions: {write: ["./src"]}'),
     )
-    assert scene.judge().judge(Attempt("write", str(scene.work / "src/nowhere/new.txt"))) is None
+    assert scene.judge().judge(AccessAttempt("write", str(scene.work / "src/nowhere/new.txt"))) is None
 
 
 _TRAPPED = """
 import sys
 from pathlib import Path
 from tests.host.isolation.test_attempt import Scene
-from paddock.isolation.denials.attempt import Attempt
+from paddock.isolation.denials.attempt import AccessAttempt
 from paddock.isolation.denials.attempted_path import open_within
 
 scene = Scene(Path(sys.argv[1]))
@@ -163,7 +163,7 @@ for level in ("ns", "landlock"):
     judge = scene.judge(level, run=["sh"])
     for path in paths:
         for kind in ("read", "write", "run"):
-            denial = judge.judge(Attempt(kind, path))
+            denial = judge.judge(AccessAttempt(kind, path))
             assert denial is not None, (level, kind, path)
             assert "trap" in denial.target or kind == "run", denial
 assert not any(open_within(scene.work, path) for path in [*paths, "out/link/x", "out/../../trap"])
@@ -218,7 +218,7 @@ def test_what_a_module_is_told_does_not_depend_on_what_exists(
     """The same words for the same name, before and after there is something of that name."""
     judge = scene.judge(level)
     names = ["work/x", "other/x", "other/x/y", "work/out/link/x"]
-    attempts = [Attempt(kind, str(scene.root / name)) for name in names]
+    attempts = [AccessAttempt(kind, str(scene.root / name)) for name in names]
     before = [judge.tell(attempt) for attempt in attempts]
     (scene.work / "x").write_text("")
     (scene.root / "other/x").mkdir()
@@ -233,7 +233,7 @@ def test_a_link_of_the_modules_own_is_called_by_what_it_leads_to(scene: Scene) -
     (scene.work / "out/round").symlink_to(scene.work / "out/data")
     (scene.work / "out/up").symlink_to("../../other")
     for name, real in (("data", "home/.ssh/id_x"), ("round", "home/.ssh/id_x"), ("up/c.txt", "other/c.txt")):
-        denial = scene.judge().judge(Attempt("read", str(scene.work / "out" / name)))
+        denial = scene.judge().judge(AccessAttempt("read", str(scene.work / "out" / name)))
         assert denial is not None
         assert denial.target == str(scene.root / real)
         assert str(scene.root / real) in denial.grant
@@ -243,7 +243,7 @@ def test_a_link_of_the_modules_own_is_called_by_what_it_leads_to(scene: Scene) -
 def test_a_link_to_nowhere_that_can_be_granted_is_no_denial(scene: Scene, leads: str) -> None:
     (scene.work / "out/loop").symlink_to("loop")
     (scene.work / "out/link").symlink_to(leads)
-    assert scene.judge().judge(Attempt("read", str(scene.work / "out/link"))) is None
+    assert scene.judge().judge(AccessAttempt("read", str(scene.work / "out/link"))) is None
 
 
 @pytest.mark.parametrize(
@@ -251,15 +251,15 @@ def test_a_link_to_nowhere_that_can_be_granted_is_no_denial(scene: Scene, leads:
 )
 def test_what_is_the_kernels_or_the_modules_own_is_no_denial(scene: Scene, target: str) -> None:
     for kind in ("read", "write"):
-        assert scene.judge().judge(Attempt(kind, target)) is None
-        assert scene.judge().tell(Attempt(kind, target)) is None
+        assert scene.judge().judge(AccessAttempt(kind, target)) is None
+        assert scene.judge().tell(AccessAttempt(kind, target)) is None
 
 
 @_BOTH
 def test_a_program_meant_in_the_working_directory_is_named_there(scene: Scene, level: IsolationLevel) -> None:
     (scene.work / "gradlew").touch(0o755)
     scratch = "/scratch" if level == "ns" else str(scene.root / "scratch")
-    denial = scene.judge(level).judge(Attempt("run", f"{scratch}/gradlew"))
+    denial = scene.judge(level).judge(AccessAttempt("run", f"{scratch}/gradlew"))
     line = whole('permissions: {run: ["./gradlew"]}')
     assert facts(denial) == ("run", str(scene.work / "gradlew"), "programs", line)
     assert denial is not None and "private folder" in denial.reason
@@ -268,7 +268,7 @@ def test_a_program_meant_in_the_working_directory_is_named_there(scene: Scene, l
 @_BOTH
 def test_no_grant_is_named_for_a_program_in_the_private_folder(scene: Scene, level: IsolationLevel) -> None:
     scratch = "/scratch" if level == "ns" else str(scene.root / "scratch")
-    attempt = Attempt("run", f"{scratch}/made")
+    attempt = AccessAttempt("run", f"{scratch}/made")
     for denial in (scene.judge(level).judge(attempt), scene.judge(level).tell(attempt)):
         assert facts(denial) == ("run", f"{scratch}/made", "programs", "")
         assert denial is not None and denial.reason == "no file in a module's private folder can be run"
@@ -276,7 +276,7 @@ def test_no_grant_is_named_for_a_program_in_the_private_folder(scene: Scene, lev
 
 def test_a_file_of_the_persons_home_is_recognised_below_the_modules_own(scene: Scene) -> None:
     home = scene.root / "home"
-    denial = scene.judge().judge(Attempt("read", "/scratch/.ssh/id_x"))
+    denial = scene.judge().judge(AccessAttempt("read", "/scratch/.ssh/id_x"))
     assert facts(denial) == (
         "read",
         f"{home}/.ssh/id_x",
@@ -284,8 +284,8 @@ def test_a_file_of_the_persons_home_is_recognised_below_the_modules_own(scene: S
         whole(f'permissions: {{read: ["{home}/.ssh/id_x"]}}'),
     )
     assert denial is not None and f'env: ["HOME={home}"]' in denial.reason
-    assert scene.judge().tell(Attempt("read", "/scratch/.ssh/id_x")) is None
-    assert scene.judge().judge(Attempt("read", "/scratch/.nowhere/missing")) is None
+    assert scene.judge().tell(AccessAttempt("read", "/scratch/.ssh/id_x")) is None
+    assert scene.judge().judge(AccessAttempt("read", "/scratch/.nowhere/missing")) is None
 
 
 @pytest.mark.parametrize(
@@ -302,34 +302,34 @@ def test_a_program_is_told_with_its_name(
 ) -> None:
     judge = scene.judge(**permissions)
     if permissions == {"run": ["*"]}:
-        assert judge.tell(Attempt("run", target)) is None
+        assert judge.tell(AccessAttempt("run", target)) is None
         return
-    for denial in (judge.tell(Attempt("run", target)), judge.judge(Attempt("run", target))):
+    for denial in (judge.tell(AccessAttempt("run", target)), judge.judge(AccessAttempt("run", target))):
         assert (None if denial is None else denial.grant) == (grant and whole(grant))
         assert denial is None or (denial.operation, denial.layer) == ("run", "programs")
 
 
 def test_a_program_that_is_nowhere_is_no_denial_for_people(scene: Scene) -> None:
-    assert scene.judge().judge(Attempt("run", "no-such-program-anywhere")) is None
-    assert scene.judge().tell(Attempt("run", "no-such-program-anywhere")) is not None
+    assert scene.judge().judge(AccessAttempt("run", "no-such-program-anywhere")) is None
+    assert scene.judge().tell(AccessAttempt("run", "no-such-program-anywhere")) is not None
 
 
 def test_a_program_in_a_granted_folder_is_told_with_its_path(scene: Scene) -> None:
     script = scene.work / "src/script"
     script.touch()
     line = whole('permissions: {run: ["./src/script"]}')
-    attempt = Attempt("run", str(script))
+    attempt = AccessAttempt("run", str(script))
     assert scene.judge().judge(attempt) is None  # nobody could execute it
     script.chmod(0o755)
     assert facts(scene.judge().judge(attempt)) == ("run", str(script), "programs", line)
     assert facts(scene.judge().tell(attempt)) == ("run", str(script), "programs", line)
-    assert scene.judge().judge(Attempt("run", str(scene.work / "src/missing"))) is None
+    assert scene.judge().judge(AccessAttempt("run", str(scene.work / "src/missing"))) is None
     for granted in ("./src/script", "src/"):
         assert scene.judge(run=[granted]).judge(attempt) is scene.judge(run=[granted]).tell(attempt) is None
 
 
 def test_a_program_outside_the_grants_is_told_and_not_looked_at(scene: Scene) -> None:
-    denial = scene.judge().judge(Attempt("run", "/nowhere/bin/tool"))
+    denial = scene.judge().judge(AccessAttempt("run", "/nowhere/bin/tool"))
     assert facts(denial) == ("run", "/nowhere/bin/tool", "programs", whole('permissions: {run: ["/nowhere/bin/tool"]}'))
     assert denial is not None and "not looked at" in denial.reason
 
@@ -357,21 +357,25 @@ def test_a_host_is_told_as_the_rules_have_it(
 ) -> None:
     judge = scene.judge(net=net)
     expected = told and (*told[:2], whole(told[2], net=net))
-    for denial in (judge.tell(Attempt("net", target)), judge.judge(Attempt("net", target))):
+    for denial in (judge.tell(AccessAttempt("net", target)), judge.judge(AccessAttempt("net", target))):
         assert (None if denial is None else (denial.target, denial.layer, denial.grant)) == expected
 
 
 def test_the_hosts_proxy_is_no_destination_of_the_modules(scene: Scene) -> None:
     judge = scene.judge("landlock", net=["api.example"])
-    assert judge.tell(Attempt("net", "127.0.0.1:4000")) is not None
+    assert judge.tell(AccessAttempt("net", "127.0.0.1:4000")) is not None
     judge._profile = replace(judge._profile, network=NetworkAccess((4000,)))
-    assert judge.tell(Attempt("net", "127.0.0.1:4000")) is None
-    assert judge.tell(Attempt("net", "127.0.0.1:4001")) is not None
+    assert judge.tell(AccessAttempt("net", "127.0.0.1:4000")) is None
+    assert judge.tell(AccessAttempt("net", "127.0.0.1:4001")) is not None
 
 
 def test_nothing_is_refused_without_isolation(scene: Scene) -> None:
     judge = scene.judge("none")
-    for attempt in (Attempt("read", "/etc/hosts"), Attempt("run", "sh"), Attempt("net", "api.example")):
+    for attempt in (
+        AccessAttempt("read", "/etc/hosts"),
+        AccessAttempt("run", "sh"),
+        AccessAttempt("net", "api.example"),
+    ):
         assert judge.tell(attempt) is None
         assert judge.judge(attempt) is None
 
@@ -383,13 +387,13 @@ def test_nothing_is_refused_without_isolation(scene: Scene) -> None:
 def test_no_target_makes_it_fail(scene: Scene, kind: AttemptKind, target: str) -> None:
     for level in ("ns", "landlock"):
         judge = scene.judge(level)  # type: ignore[arg-type]
-        for denial in (judge.tell(Attempt(kind, target)), judge.judge(Attempt(kind, target))):
+        for denial in (judge.tell(AccessAttempt(kind, target)), judge.judge(AccessAttempt(kind, target))):
             assert denial is None or denial.target.isprintable()
 
 
 def test_a_line_keeps_what_the_module_has_and_shows_no_value_of_a_variable(scene: Scene) -> None:
     judge = scene.judge(env=["TOKEN=hidden", "TERM"])
-    for denial in (judge.tell(Attempt("run", "sh")), judge.judge(Attempt("run", "sh"))):
+    for denial in (judge.tell(AccessAttempt("run", "sh")), judge.judge(AccessAttempt("run", "sh"))):
         assert denial is not None
         line = 'permissions: {read: ["./src"], write: ["./out"], env: ["TOKEN=…", "TERM"], run: ["sh"]}'
         assert denial.grant == line
@@ -405,6 +409,6 @@ def test_a_line_for_a_preset_says_all_of_it(scene: Scene) -> None:
         rights=Authority(one),
         fixed=FixedPaths.of(scene.code, [], [], []),
     )
-    told = AttemptJudge(subject).tell(Attempt("read", "/elsewhere"))
+    told = AttemptJudge(subject).tell(AccessAttempt("read", "/elsewhere"))
     assert told is not None
     assert told.grant == 'permissions: {read: [".", "/elsewhere"]}'

@@ -24,7 +24,7 @@ from paddock_sdk.protocol import (
 )
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.description import Description, Flavour, Member, decode_description, encode_description
-from paddock_sdk.protocol.frames import Parts
+from paddock_sdk.protocol.frames import FrameParts
 from paddock_sdk.protocol.methods import HostMethod
 
 _SECONDS = 60  # for a frame to arrive; hit only by a hang
@@ -88,7 +88,7 @@ class ScriptedWorker:
 
     # -- saying ----------------------------------------------------------------------------
 
-    def write(self, *frames: bytes | Parts | None) -> None:
+    def write(self, *frames: bytes | FrameParts | None) -> None:
         """Send frames in one go, or as the host takes them."""
         for frame in frames:
             assert frame is not None, "the connection has nothing to say"
@@ -122,7 +122,7 @@ class ScriptedWorker:
         flags: int = Flag.NONE,
         parent: int = 0,
         head: str | None = None,
-    ) -> tuple[int, bytes | Parts]:
+    ) -> tuple[int, bytes | FrameParts]:
         """Return a new request and its id, unsent."""
         body, handles = self.body(value, head)
         return self.connection.send_request(target, method, body, handles, flags=flags, parent=parent)

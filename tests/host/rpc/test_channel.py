@@ -10,7 +10,7 @@ import pytest
 from paddock.rpc import channel
 from paddock.rpc.peer import Encoded, Peer
 from paddock_sdk.protocol import Kind, LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.frames import Parts, encode_frame
+from paddock_sdk.protocol.frames import FrameParts, encode_frame
 
 from .conftest import Network
 from .scripted_worker import ASYNC, until
@@ -194,7 +194,7 @@ async def test_a_goodbye_is_said_once(network: Network) -> None:
     assert not worker.heard(Kind.GOODBYE)
 
 
-def _joined(frame: bytes | Parts) -> bytes:
+def _joined(frame: bytes | FrameParts) -> bytes:
     return frame if isinstance(frame, bytes) else b"".join(frame)
 
 

@@ -13,7 +13,7 @@ from paddock.session.dangling_calls import closing_messages
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.agent_plan import plan_of
 from paddock.session.sub_sessions.inheritance import InheritedModules
-from paddock.session.sub_sessions.provider_preference import ProviderPreference
+from paddock.session.sub_sessions.provider_preference import ProviderWish
 from paddock.session.sub_sessions.spawn_payload import MAX_BYTES, SpawnPayload
 from paddock.session.sub_sessions.spawn_request import SpawnRequest
 
@@ -201,8 +201,8 @@ def test_an_instance_of_a_provider_is_preferred_by_its_name() -> None:
     entry = ModuleEntry.read(
         {"module": "provider-a", "instance_id": "fast"}, EntryPlace("provider", "providers[0]", _HERE)
     )
-    assert ProviderPreference("fast", "", {}).is_of(entry)
-    assert not ProviderPreference("slow", "", {}).is_of(entry)
+    assert ProviderWish("fast", "", {}).is_of(entry)
+    assert not ProviderWish("slow", "", {}).is_of(entry)
 
 
 @pytest.mark.parametrize("written", ["a", {"model": "m"}, {"provider": 1}, {"provider": "a", "config": []}, object()])

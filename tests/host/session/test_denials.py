@@ -15,7 +15,7 @@ import pytest
 
 from paddock.audit import AuditLog
 from paddock.errors import Denial
-from paddock.isolation.denials.attempt import Attempt
+from paddock.isolation.denials.attempt import AccessAttempt
 from paddock.isolation.denials.log import Denials
 from paddock_sdk.protocol.methods import HostMethod
 
@@ -30,19 +30,19 @@ class Judging:
     def __init__(self, *exist: str, wait: Callable[[], object] = lambda: None) -> None:
         self.exist = exist
         self.wait = wait
-        self.judged: list[Attempt] = []
+        self.judged: list[AccessAttempt] = []
 
-    def tell(self, attempt: Attempt) -> Denial | None:
+    def tell(self, attempt: AccessAttempt) -> Denial | None:
         return self._denial(attempt, "not granted")
 
-    def judge(self, attempt: Attempt) -> Denial | None:
+    def judge(self, attempt: AccessAttempt) -> Denial | None:
         self.wait()
         self.judged.append(attempt)
         if attempt.target == "/defect":
             raise ZeroDivisionError
         return self._denial(attempt, _EXISTS) if attempt.target in self.exist else None
 
-    def _denial(self, attempt: Attempt, reason: str) -> Denial:
+    def _denial(self, attempt: AccessAttempt, reason: str) -> Denial:
         return Denial(attempt.kind, attempt.target, "tool-x", "files", f"line for {attempt.target}", reason)
 
 
@@ -139,7 +139,7 @@ async def test_a_worker_is_told_what_was_not_granted_and_people_what_exists(host
     ]
     await module.attempts.settled()
     assert [(denial.target, denial.reason) for denial in module.denials] == [("/there", _EXISTS)]
-    assert judging.judged == [Attempt("read", "/there"), Attempt("read", "/missing")]
+    assert judging.judged == [AccessAttempt("read", "/there"), AccessAttempt("read", "/missing")]
 
 
 async def test_what_was_found_out_by_looking_is_never_told_to_the_worker(hosted: Hosted) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from paddock.plan.load import load_plan
 from paddock.session.session_plan import SessionPlan
-from paddock.session.sub_sessions.conversation import Conversation
+from paddock.session.sub_sessions.conversation import SubSessionState
 from paddock.session.sub_sessions.session_tree import SessionTree
 
 _PLAN = load_plan(
@@ -27,9 +27,9 @@ def _family(**bounds: int) -> SessionTree:
     return SessionTree("first", session_resources, {}, _PLAN.agents, **bounds)
 
 
-def _conversation(id: str, parent: str = "first", *, bytes: int = 10, told: int = 0) -> Conversation:
+def _conversation(id: str, parent: str = "first", *, bytes: int = 10, told: int = 0) -> SubSessionState:
     plan = replace(SessionPlan.of(_PLAN), told={"session.orchestrator": {"x": "y" * told}})
-    return Conversation(id, parent, "researcher", plan, 0, "", (), b"x" * bytes)
+    return SubSessionState(id, parent, "researcher", plan, 0, "", (), b"x" * bytes)
 
 
 def test_an_agent_is_found_by_its_name_and_self_is_none() -> None:

@@ -13,7 +13,7 @@ from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, HandleSide, Kind, Role
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.description import Description, Flavour, Member, decode_description, encode_description
-from paddock_sdk.protocol.frames import Parts
+from paddock_sdk.protocol.frames import FrameParts
 from paddock_sdk.protocol.methods import HostMethod
 
 SECONDS = 60  # for anything one end waits for; hit only by a hang
@@ -71,7 +71,7 @@ class ScriptedHost:
 
     # -- saying ----------------------------------------------------------------------------
 
-    def write(self, *frames: bytes | Parts | None) -> None:
+    def write(self, *frames: bytes | FrameParts | None) -> None:
         """Send frames in one go."""
         data = bytearray()
         for frame in frames:
@@ -94,7 +94,7 @@ class ScriptedHost:
 
     def request_frame(
         self, target: int, method: int, *args: Any, flags: int = Flag.NONE, raw: object = None
-    ) -> tuple[int, bytes | Parts]:
+    ) -> tuple[int, bytes | FrameParts]:
         """Return a new request and its id, unsent; `raw` stands in place of arguments."""
         body, handles = self.body([list(args), {}] if raw is None else raw)
         return self.connection.send_request(target, method, body, handles, flags=flags)

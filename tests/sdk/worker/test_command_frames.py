@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock_sdk.worker.command_frames import TO_HOST, TO_WORKER, FrameDecoder, FrameError, FrameKind, frame
+from paddock_sdk.worker.command_frames import TO_HOST, TO_WORKER, CommandFrameDecoder, FrameError, FrameKind, frame
 
 _FRAMES = st.lists(
     st.sampled_from([FrameKind.STDOUT, FrameKind.STDERR]).flatmap(
@@ -19,7 +19,7 @@ _FRAMES = st.lists(
 @given(sent=_FRAMES, cuts=st.lists(st.integers(1, 40), min_size=1, max_size=8))
 def test_frames_are_found_however_the_stream_is_cut(sent: list[tuple[FrameKind, bytes]], cuts: list[int]) -> None:
     stream = b"".join(frame(kind, payload) for kind, payload in sent)
-    decoder = FrameDecoder(TO_HOST)
+    decoder = CommandFrameDecoder(TO_HOST)
     found = []
     at = turn = 0
     while at < len(stream):
@@ -32,7 +32,7 @@ def test_frames_are_found_however_the_stream_is_cut(sent: list[tuple[FrameKind, 
 @given(data=st.binary(max_size=200))
 def test_anything_at_all_is_frames_or_refused(data: bytes) -> None:
     try:
-        for kind, payload in FrameDecoder(TO_HOST).feed(data):
+        for kind, payload in CommandFrameDecoder(TO_HOST).feed(data):
             assert len(payload) <= TO_HOST[kind]
     except FrameError:
         pass
@@ -44,8 +44,8 @@ def test_each_kind_is_bounded_and_for_one_side_only(accepted: dict[int, int]) ->
         most = accepted.get(kind)
         if most is None:
             with pytest.raises(FrameError):
-                FrameDecoder(accepted).feed(frame(kind))
+                CommandFrameDecoder(accepted).feed(frame(kind))
         else:
-            assert len(FrameDecoder(accepted).feed(frame(kind, bytes(most)))) == 1
+            assert len(CommandFrameDecoder(accepted).feed(frame(kind, bytes(most)))) == 1
             with pytest.raises(FrameError):  # as soon as its head is there
-                FrameDecoder(accepted).feed(frame(kind, bytes(most + 1))[:5])
+                CommandFrameDecoder(accepted).feed(frame(kind, bytes(most + 1))[:5])

@@ -17,20 +17,20 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import HandleEntry, Kind
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.attempts import noticing as noted
-from paddock_sdk.worker.attempts.noticing import Attempts
+from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 
 from .conftest import Rig
 from .scripted_host import ScriptedHost
 
 
 @pytest.fixture
-def attempts() -> Attempts:
-    made = Attempts()
+def attempts() -> AttemptRecorder:
+    made = AttemptRecorder()
     made.install()
     return made
 
 
-def reach(attempts: Attempts, act: Callable[[], object]) -> list[list[str]]:
+def reach(attempts: AttemptRecorder, act: Callable[[], object]) -> list[list[str]]:
     """Return what is told of an act, whatever comes of it."""
     mark = attempts.mark()
     try:
@@ -75,17 +75,17 @@ def _connect() -> None:
     ],
 )
 def test_what_is_reached_for_is_told_with_its_kind(
-    attempts: Attempts, act: Callable[[], object], told: list[list[str]]
+    attempts: AttemptRecorder, act: Callable[[], object], told: list[list[str]]
 ) -> None:
     assert reach(attempts, act) == told
 
 
 @pytest.mark.parametrize("source", ["<string>", "<unknown>"])
-def test_code_without_a_file_that_does_not_compile_is_no_attempt(attempts: Attempts, source: str) -> None:
+def test_code_without_a_file_that_does_not_compile_is_no_attempt(attempts: AttemptRecorder, source: str) -> None:
     assert reach(attempts, lambda: compile("no code", source, "exec")) == []
 
 
-def test_a_host_that_is_looked_up_is_told(attempts: Attempts) -> None:
+def test_a_host_that_is_looked_up_is_told(attempts: AttemptRecorder) -> None:
     assert ["net", "host.invalid:443"] in reach(attempts, _lookup)
 
 
@@ -112,7 +112,7 @@ def test_a_destination_is_told_as_a_host_and_a_port(address: Any, told: str | No
     assert noted._text_of("net", address) == told
 
 
-def test_what_exists_and_may_be_opened_is_not_told(attempts: Attempts, tmp_path: Path) -> None:
+def test_what_exists_and_may_be_opened_is_not_told(attempts: AttemptRecorder, tmp_path: Path) -> None:
     here = tmp_path / "here"
 
     def act() -> None:
@@ -123,7 +123,9 @@ def test_what_exists_and_may_be_opened_is_not_told(attempts: Attempts, tmp_path:
     assert reach(attempts, act) == []
 
 
-def test_what_is_there_and_refused_is_told(attempts: Attempts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_there_and_refused_is_told(
+    attempts: AttemptRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = tmp_path / "kept"
     kept.write_text("x")
     opened = os.open
@@ -142,12 +144,14 @@ def test_what_is_there_and_refused_is_told(attempts: Attempts, tmp_path: Path, m
     assert attempts.since(mark) == [["read", str(kept)]]
 
 
-def test_a_relative_path_is_told_in_full(attempts: Attempts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_told_in_full(
+    attempts: AttemptRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert reach(attempts, lambda: open("gone/x")) == [["read", f"{tmp_path}/gone/x"]]
 
 
-def test_a_name_below_an_open_folder_is_left_out(attempts: Attempts, tmp_path: Path) -> None:
+def test_a_name_below_an_open_folder_is_left_out(attempts: AttemptRecorder, tmp_path: Path) -> None:
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
         for act in (
@@ -161,7 +165,7 @@ def test_a_name_below_an_open_folder_is_left_out(attempts: Attempts, tmp_path: P
 
 
 def test_the_modules_own_code_is_left_out(tmp_path: Path) -> None:
-    made = Attempts()
+    made = AttemptRecorder()
     made.install([str(tmp_path)])
     assert reach(made, lambda: open(tmp_path / "missing.py")) == []
     assert reach(made, lambda: open(f"{tmp_path}x/missing.py")) != []
@@ -179,11 +183,11 @@ class _Strange:
     __repr__ = __str__
 
 
-@pytest.mark.parametrize("event", sorted(Attempts()._made_takers()))
+@pytest.mark.parametrize("event", sorted(AttemptRecorder()._made_takers()))
 @pytest.mark.parametrize(
     "args", [(), (None,), (_Strange(),) * 2, ("\0", "\0", -1), (b"\xff", "r", 0), ("\ud800", 3, 4), (1, 2, 3, 4, 5, 6)]
 )
-def test_nothing_that_is_noted_can_raise(attempts: Attempts, event: str, args: tuple[Any, ...]) -> None:
+def test_nothing_that_is_noted_can_raise(attempts: AttemptRecorder, event: str, args: tuple[Any, ...]) -> None:
     mark = attempts.mark()
     sys.audit(event, *args)
     for kind, target in attempts.since(mark):
@@ -191,7 +195,7 @@ def test_nothing_that_is_noted_can_raise(attempts: Attempts, event: str, args: t
         assert target.isprintable()
 
 
-def test_what_is_remembered_and_told_is_bounded_and_the_latest(attempts: Attempts) -> None:
+def test_what_is_remembered_and_told_is_bounded_and_the_latest(attempts: AttemptRecorder) -> None:
     mark = attempts.mark()
     for number in range(1000):
         with pytest.raises(FileNotFoundError):
@@ -201,7 +205,7 @@ def test_what_is_remembered_and_told_is_bounded_and_the_latest(attempts: Attempt
     assert 10 < len(told) <= 64
 
 
-def test_the_same_again_is_told_once(attempts: Attempts) -> None:
+def test_the_same_again_is_told_once(attempts: AttemptRecorder) -> None:
     def act() -> None:
         for _ in range(3):
             with pytest.raises(FileNotFoundError):
@@ -210,13 +214,13 @@ def test_the_same_again_is_told_once(attempts: Attempts) -> None:
     assert reach(attempts, act) == [["read", "/gone/x"]]
 
 
-def test_looking_is_no_attempt_of_its_own(attempts: Attempts, tmp_path: Path) -> None:
+def test_looking_is_no_attempt_of_its_own(attempts: AttemptRecorder, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
     assert attempts.news() is not None
     assert not attempts.has_news
 
 
-def test_what_other_threads_reach_for_is_noted(attempts: Attempts) -> None:
+def test_what_other_threads_reach_for_is_noted(attempts: AttemptRecorder) -> None:
     def work() -> None:
         with pytest.raises(FileNotFoundError):
             open("/gone/by-thread")

@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from paddock.cli import failure, plan_options
 from paddock.cli.chat.chat_options import ChatOptions
-from paddock.cli.chat.conversation import Conversation, Follower
+from paddock.cli.chat.conversation import ChatConversation, Follower
 from paddock.cli.chat.grant_consent import GrantConsent
 from paddock.cli.chat.interrupts import on_interrupt
 from paddock.cli.chat.prompt_input import PromptInput
@@ -31,7 +31,7 @@ from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.log_lines import LogLines
-from paddock.cli.terminal.progress import Progress, activity_of
+from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.question import Option, Question
 from paddock.errors import PaddockError, render
 from paddock.plan.edit import PlanEdit, PlanNotEditedError, grant_line, with_permissions
@@ -66,7 +66,7 @@ class ChatSession:
         self._said: list[Any] = []  # messages of the session before, which the next one takes over
         self._agreed: PlanEdit | None = None  # to be written when the session has ended
         self._written: PlanEdit | None = None  # to be undone if no session starts with it
-        self._conversation: Conversation | None = None
+        self._conversation: ChatConversation | None = None
 
     async def converse(self, first: Line, ready: asyncio.Event, use: Use) -> int:
         """Hold the conversation, and return the exit code; `first` ends with the first line that is typed."""
@@ -122,7 +122,7 @@ class ChatSession:
         session = self._session(approval)
         screen.mask = session.mask
         with anyio.CancelScope() as scope, self._interruptible_start(line, scope):
-            with Progress(screen, lambda: activity_of(session)):
+            with ActivityLine(screen, lambda: activity_of(session)):
                 await session.initialize()
         if scope.cancel_called:
             await session.cleanup()
@@ -130,7 +130,7 @@ class ChatSession:
         try:
             is_verbose = self._options.is_verbose
             follower = Follower(session, screen, self._folder, is_verbose=is_verbose)
-            conversation = self._conversation = Conversation(
+            conversation = self._conversation = ChatConversation(
                 session, screen, approval, self._spending, follower, is_verbose=is_verbose
             )
             commands = SlashCommands(conversation, screen, self._options.working_dir, self._grant)
@@ -143,7 +143,7 @@ class ChatSession:
             return await self._talk(conversation, commands, line)
         finally:
             self._conversation = None
-            with Progress(screen, lambda: "stopping the modules"):
+            with ActivityLine(screen, lambda: "stopping the modules"):
                 await session.cleanup()
             for change in session.changes:
                 screen.warning(change)
@@ -191,7 +191,7 @@ class ChatSession:
         if self._conversation is not None:
             self._conversation.preview(prompt)
 
-    async def _talk(self, conversation: Conversation, commands: SlashCommands, first: Line | None) -> Next:
+    async def _talk(self, conversation: ChatConversation, commands: SlashCommands, first: Line | None) -> Next:
         """Take line after line until the person leaves, or the session has to start again."""
         line = await first if first is not None else ""
         while line is not None:
@@ -203,7 +203,7 @@ class ChatSession:
             line = await self._prompt.line()
         return Next.LEAVE
 
-    async def _do(self, conversation: Conversation, commands: SlashCommands, line: str) -> Next:
+    async def _do(self, conversation: ChatConversation, commands: SlashCommands, line: str) -> Next:
         with anyio.CancelScope() as scope, on_interrupt(scope.cancel):
             following = await commands.run(line)
             if following is not None:

@@ -22,7 +22,7 @@ from paddock.cli.chat.spending import Spending
 from paddock.cli.chat.turn_view import TurnView
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.denial_notes import tell_denials
-from paddock.cli.terminal.progress import Progress
+from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.isolation.denials.attempted_path import open_within
@@ -95,7 +95,7 @@ class Follower:
             self._shown.show_change(change)
 
 
-class Conversation:
+class ChatConversation:
     """The conversation of `session`, which has to be entered for a turn; without a `follower` no turn is shown."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Conversation:
         failed: Exception | None = None
         with anyio.CancelScope() as scope:
             interruption = _Interruption(self._stop_gently, self._stop_now, scope.cancel)
-            with on_interrupt(interruption.request), Progress(self._screen, self._activity):
+            with on_interrupt(interruption.request), ActivityLine(self._screen, self._activity):
                 try:
                     answer = await session.execute(prompt)
                 except Exception as error:  # modules raise any class; `of_turn` tells ours apart

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from paddock.cli.chat.markdown_stream import Block, MarkdownStream
 from paddock.cli.chat.tool_call import Change
-from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Piece, Shown
+from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Shown, TextPiece
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.rows import clip, fold
 from paddock.text import escape
@@ -31,7 +31,7 @@ _MAX_ROW: Final = 2000  # characters of a line of code or of a change
 _MARKS: Final = {"ok": ("●", "*", "green"), "failed": ("●", "!", "bold red"), "refused": ("○", "-", "yellow")}
 
 
-class SecretStream(Protocol):
+class TextMasker(Protocol):
     """Masks a text that comes in pieces, and holds back an end that may begin a secret."""
 
     def feed(self, text: str) -> str: ...
@@ -43,13 +43,13 @@ class ConversationScreen:
     """Draws on `screen`; `secrets` makes a masker for one text of the running session."""
 
     def __init__(
-        self, screen: Screen, secrets: Callable[[], SecretStream], *, clock: Callable[[], float] = time.monotonic
+        self, screen: Screen, secrets: Callable[[], TextMasker], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._screen = screen
         self._secrets = secrets
         self._clock = clock
         self._stream = MarkdownStream()
-        self._masked: SecretStream | None = None
+        self._masked: TextMasker | None = None
         self._is_thought = False
         self._has_gap = True  # whether the row above is blank, or there is none
         self._was_call = False  # whether the last thing that was written is a tool call
@@ -60,7 +60,7 @@ class ConversationScreen:
         """Draw these parts of a turn, in order."""
         for part in parts:
             match part:
-                case Piece(text, is_thought):
+                case TextPiece(text, is_thought):
                     self._take(text, is_thought)
                 case BlockEnd():
                     self.end_text()

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from paddock.authorization.consent import Answer, Consent, PlanReview
+from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
 from paddock.plan.model import MountPlan
 from paddock.policy.owner import Owner
 from paddock.policy.trust import with_places
@@ -45,12 +45,12 @@ class GrantConsent:
         """Take back what was agreed to and has not been asked about since."""
         self._agreed = _NONE
 
-    async def ask(self, review: PlanReview) -> Answer:
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Return the answer of `/grant` to the plan that it made, otherwise the person's."""
         agreed, self._agreed = self._agreed, _NONE
         if review.digest == agreed and not (review.moved or review.has_proposals or review.warnings):
             self._is_declined = False
-            return Answer.ACCEPT
+            return ConsentAnswer.ACCEPT
         answer = await self._terminal.ask(review)
-        self._is_declined = answer is Answer.AS_IT_IS and (review.needs_trust or review.has_proposals)
+        self._is_declined = answer is ConsentAnswer.AS_IT_IS and (review.needs_trust or review.has_proposals)
         return answer

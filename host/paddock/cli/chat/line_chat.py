@@ -18,7 +18,7 @@ import click
 
 from paddock.cli import failure, plan_options
 from paddock.cli.chat.chat_options import ChatOptions
-from paddock.cli.chat.conversation import Conversation
+from paddock.cli.chat.conversation import ChatConversation
 from paddock.cli.chat.slash_commands import Next, SlashCommands
 from paddock.cli.chat.spending import Spending
 from paddock.cli.command_group import INTERRUPTED
@@ -88,7 +88,7 @@ class LineChat:
             for module in session.modules:
                 if module.problem is not None:
                     self._screen.text(render(module.problem))
-            conversation = Conversation(
+            conversation = ChatConversation(
                 session, self._screen, approval, Spending(), None, is_verbose=self._options.is_verbose
             )
             commands = SlashCommands(conversation, self._screen, self._options.working_dir, self._grant)
@@ -96,7 +96,7 @@ class LineChat:
         for change in session.changes:
             self._screen.warning(change)
 
-    async def _talk(self, conversation: Conversation, commands: SlashCommands) -> None:
+    async def _talk(self, conversation: ChatConversation, commands: SlashCommands) -> None:
         while (line := await self._lines.next()) is not None:
             if not line.strip():
                 continue

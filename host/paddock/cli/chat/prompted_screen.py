@@ -14,7 +14,7 @@ from typing import Any, TextIO, TypeVar
 
 from paddock.cli.chat.echo import echo
 from paddock.cli.chat.prompt_input import PromptInput
-from paddock.cli.terminal.backlog import Backlog
+from paddock.cli.terminal.backlog import DrawingBacklog
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.keyboard import Keyboard
 from paddock.cli.terminal.question import Question
@@ -30,7 +30,7 @@ class PromptedScreen(Screen):
         super().__init__(stream)
         self._prompt = prompt
         self._loop = loop
-        self._waiting: Backlog | None = None
+        self._waiting: DrawingBacklog | None = None
         self._is_aside = False
 
     @asynccontextmanager
@@ -52,7 +52,7 @@ class PromptedScreen(Screen):
                 super()._draw(draw, size, is_ours=is_ours)
                 return
             if self._waiting is None:
-                self._waiting = Backlog()
+                self._waiting = DrawingBacklog()
                 self._loop.call_soon_threadsafe(self._flush)
             self._waiting.add(draw, size, is_ours=is_ours)
 

@@ -18,7 +18,7 @@ from typing import Any, Final, get_args
 import anyio.to_thread
 import click
 
-from paddock.cli.chat.conversation import Conversation
+from paddock.cli.chat.conversation import ChatConversation
 from paddock.cli.module_rows import row_of
 from paddock.cli.plan_options import FAMILIES, PRESETS, read_grants
 from paddock.cli.terminal.denial_notes import tell_denials
@@ -53,7 +53,7 @@ class SlashCommands:
 
     def __init__(
         self,
-        conversation: Conversation,
+        conversation: ChatConversation,
         screen: Screen,
         working_dir: Path | None,
         grant: Callable[[ModuleEntry, Permissions], Awaitable[bool]],

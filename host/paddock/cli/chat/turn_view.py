@@ -26,7 +26,7 @@ Outcome = Literal["ok", "failed", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """A piece of the model's text, or of its thinking."""
 
     text: str
@@ -61,7 +61,7 @@ class Notice:
     is_warning: bool = False
 
 
-Shown = Piece | BlockEnd | CallEnd | Notice
+Shown = TextPiece | BlockEnd | CallEnd | Notice
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ class TurnView:
         shown: list[Shown] = [*self._end_open(), *self._unanswered()]
         self._remember(self._reply)
         if answer and _bare(answer) and _bare(answer) not in self._said:
-            shown += [Piece(answer), BlockEnd()]
+            shown += [TextPiece(answer), BlockEnd()]
         return shown
 
     def activity(self) -> str:
@@ -227,7 +227,7 @@ class TurnView:
             reply.open[thinks].append(text)
             hint = _hint(data) or reply.hints.get(_index(data), "")
             if self._shows(hint, is_thought=thinks):
-                yield Piece(text, thinks)
+                yield TextPiece(text, thinks)
 
         return take
 
@@ -261,13 +261,13 @@ class TurnView:
             rest = text[len(came) :] if text.startswith(came) else ""
             reply.open[is_thought].append(rest)
             if rest and self._shows(hint, is_thought=is_thought):
-                yield Piece(rest, is_thought)
+                yield TextPiece(rest, is_thought)
             yield from self._end_open(is_thought)
         elif _bare(text) not in reply.said:
             yield from self._end_open(is_thought)
             reply.open[is_thought] = [text]
             if self._shows(hint, is_thought=is_thought):
-                yield Piece(text, is_thought)
+                yield TextPiece(text, is_thought)
             yield from self._end_open(is_thought)
 
     def _end_open(self, *kinds: bool) -> Iterator[Shown]:

@@ -73,7 +73,7 @@ class _AnyName:
         return True
 
 
-class Catalogue:
+class ModuleCatalogue:
     """The modules that a plan in `folder` can name: the shipped ones, and those in folders."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ from typing import Final
 import click
 
 from paddock.cli import failure
-from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, Catalogue
+from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, ModuleCatalogue
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.line_input import ask, confirm, numbered
@@ -79,7 +79,7 @@ def run_init(
             f"`{escape(str(plan))}`: the plan is written as YAML; name it {plan.stem or 'plan'}.yaml"
         )
     screen = Screen(sys.stderr)
-    catalogue = Catalogue(plan.absolute().parent, os.environ)
+    catalogue = ModuleCatalogue(plan.absolute().parent, os.environ)
     has_terminal = not as_json and sys.stdin.isatty() and screen.is_terminal
     person = screen if has_terminal and not asks_nothing else None
     if approvals is None and not has_terminal:
@@ -134,7 +134,7 @@ def _needs_trust(modules: Sequence[PlannedModule]) -> bool:
 
 
 def _wishes(
-    catalogue: Catalogue,
+    catalogue: ModuleCatalogue,
     provider: PlannedModule,
     tools: Sequence[str],
     approvals: bool | None,
@@ -161,7 +161,7 @@ def _changes_things(tool: PlannedModule) -> bool:
     return bool(granted.preset in ("workspace", "shell") or granted.write or granted.run)
 
 
-def _asked_tools(catalogue: Catalogue, person: Screen) -> tuple[PlannedModule, ...]:
+def _asked_tools(catalogue: ModuleCatalogue, person: Screen) -> tuple[PlannedModule, ...]:
     known = catalogue.known("tool")
     person.title("Which tools may it use? Several have commas between them; `none`: no tool.")
     person.labelled([(f"  {number}) ", _described(one)) for number, one in enumerate(known, start=1)])
@@ -173,7 +173,7 @@ def _asked_tools(catalogue: Catalogue, person: Screen) -> tuple[PlannedModule, .
     return ask(person, "number, id or folder", ", ".join(_TOOLS), chosen)
 
 
-def _tools(catalogue: Catalogue, written: Sequence[str]) -> tuple[PlannedModule, ...]:
+def _tools(catalogue: ModuleCatalogue, written: Sequence[str]) -> tuple[PlannedModule, ...]:
     modules = [catalogue.module("tool", one) for one in written if one != _NO_TOOL]
     return tuple({module.module: module for module in modules}.values())
 

@@ -18,7 +18,7 @@ import anyio
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.service_address import parse_address
 from paddock.authorization.suggestions.vendors import LOCAL_VENDORS, vendor_of
-from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, SCRIPTED, Catalogue, ModuleNotUsableError
+from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, SCRIPTED, ModuleCatalogue, ModuleNotUsableError
 from paddock.cli.init.local_servers import LocalServer, find_servers, is_model_name
 from paddock.cli.terminal.line_input import ask, numbered
 from paddock.cli.terminal.render import Screen
@@ -69,7 +69,7 @@ class ServiceOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ModelService:
     """A model service and the shipped provider that speaks to it.
 
     `key` names the variable of its key, and `model` the model to suggest; both can be empty. `base_url` is empty where
@@ -121,7 +121,7 @@ class ProviderChoice:
 
     def __init__(
         self,
-        catalogue: Catalogue,
+        catalogue: ModuleCatalogue,
         options: ServiceOptions,
         secrets: Container[str],
         person: Screen | None,
@@ -149,7 +149,7 @@ class ProviderChoice:
             chosen = self._asked(self._person)
         else:
             chosen = self._named(_OPENAI if self._options else SCRIPTED)
-        if isinstance(chosen, Service):
+        if isinstance(chosen, ModelService):
             return self._completed(chosen).planned()
         if self._options:
             raise ModuleNotUsableError(
@@ -160,7 +160,7 @@ class ProviderChoice:
 
     # -- which one -------------------------------------------------------------------------
 
-    def _named(self, written: str) -> Service | PlannedModule:
+    def _named(self, written: str) -> ModelService | PlannedModule:
         """Return the provider that an option or a person names."""
         known = next((one for one in self._services if one.is_called(written)), None)
         if known is not None:
@@ -182,7 +182,7 @@ class ProviderChoice:
             )
         return found[0]
 
-    def _asked(self, person: Screen) -> Service | PlannedModule:
+    def _asked(self, person: Screen) -> ModelService | PlannedModule:
         """Ask which provider answers."""
         person.note("looking for model servers on this machine")
         servers = self._with_models(self._local())
@@ -202,7 +202,7 @@ class ProviderChoice:
         person.note(f"or the folder of another module's code, as in ./{FOLDER_PREFIX}provider-…")
         usable = [one for one in self._services if one.key in self._secrets] + servers
 
-        def chosen(typed: str) -> Service | PlannedModule:
+        def chosen(typed: str) -> ModelService | PlannedModule:
             name = numbered(typed, names)
             found = next((one for one in servers if one.is_called(name)), None)
             return self._named(name) if found is None else found
@@ -210,7 +210,7 @@ class ProviderChoice:
         default = usable[0].name.lower() if usable else SCRIPTED
         return ask(person, "number, name or folder", default, chosen)
 
-    def _described(self, service: Service) -> str:
+    def _described(self, service: ModelService) -> str:
         if service.models:
             count = "1 model" if len(service.models) == 1 else f"{len(service.models)} models"
             return f"listens at {service.destination.text} and offers {count}; needs no key"
@@ -223,21 +223,21 @@ class ProviderChoice:
     def _speaks_openai(self) -> bool:
         return any(one.module == _OPENAI for one in self._services)
 
-    def _local(self) -> list[Service]:
+    def _local(self) -> list[ModelService]:
         """Return the services that may be on this machine."""
         return list(_local_services()) if self._speaks_openai else []
 
-    def _with_models(self, services: Sequence[Service]) -> list[Service]:
+    def _with_models(self, services: Sequence[ModelService]) -> list[ModelService]:
         """Return those whose server answers, with the models that it offers."""
         found = anyio.run(self._find, [one.destination.port for one in services]) if services else ()
         models = {server.port: server.models for server in found}
         return [replace(one, models=models[one.destination.port]) for one in services if one.destination.port in models]
 
-    def _own(self) -> Service:
+    def _own(self) -> ModelService:
         """Return a service by its address."""
         if not self._speaks_openai:
             raise ModuleNotUsableError(f"`{_OPENAI}`, which speaks to such servers, is not shipped")
-        own = Service("a server of yours", _OPENAI, Destination(LOOPBACK, DEFAULT_PORT))
+        own = ModelService("a server of yours", _OPENAI, Destination(LOOPBACK, DEFAULT_PORT))
         if self._options.base_url is None:
             if self._person is None:
                 raise ModuleNotUsableError("the server's address is missing", hints=["name it: --base-url URL"])
@@ -246,7 +246,7 @@ class ProviderChoice:
 
     # -- how -------------------------------------------------------------------------------
 
-    def _completed(self, service: Service) -> Service:
+    def _completed(self, service: ModelService) -> ModelService:
         """Return a service with its address, key and model settled."""
         if self._options.base_url is not None:
             service = _at(service, self._options.base_url)
@@ -255,7 +255,7 @@ class ProviderChoice:
             service = next(iter(self._with_models([service])), service)
         return self._with_model(service)
 
-    def _with_key(self, service: Service) -> Service:
+    def _with_key(self, service: ModelService) -> ModelService:
         written = self._options.key_variable
         if written is not None:
             return replace(service, key=self._variable(written))
@@ -274,7 +274,7 @@ class ProviderChoice:
             raise NoVariableError
         return typed
 
-    def _with_model(self, service: Service) -> Service:
+    def _with_model(self, service: ModelService) -> ModelService:
         written = self._options.model
         if written is not None:
             return replace(service, model=_model(written, service))
@@ -294,7 +294,7 @@ _OWN_PURPOSE: Final = "another server that speaks OpenAI's protocol; its address
 _EXAMPLE_URL: Final = f"http://{LOOPBACK}:8000/v1"
 
 
-def _service(provider: Resolution) -> Service | None:
+def _service(provider: Resolution) -> ModelService | None:
     """Return the service that a shipped provider's manifest describes; None if it describes none."""
     vendor, advice = vendor_of(provider.module_id), advice_of(provider)
     destination = NetRule.parse(advice.permissions.net[0]).destination if advice and advice.permissions.net else None
@@ -302,17 +302,17 @@ def _service(provider: Resolution) -> Service | None:
         return None
     keys = [secret.name for secret in advice.permissions.secrets]
     model = read_paddock_table(provider.root).get("default_model", "")
-    return Service(vendor.name, provider.module_id, destination, vendor.words, next(iter(keys), ""), str(model))
+    return ModelService(vendor.name, provider.module_id, destination, vendor.words, next(iter(keys), ""), str(model))
 
 
-def _local_services() -> Iterator[Service]:
+def _local_services() -> Iterator[ModelService]:
     for vendor in LOCAL_VENDORS:
         if vendor.destination is not None:
             url = f"http://{vendor.destination.text}/v1"
-            yield Service(vendor.name, _OPENAI, vendor.destination, vendor.words, base_url=url)
+            yield ModelService(vendor.name, _OPENAI, vendor.destination, vendor.words, base_url=url)
 
 
-def _at(service: Service, written: str) -> Service:
+def _at(service: ModelService, written: str) -> ModelService:
     """Return a service at an address; it keeps its usual key only at its usual host and port."""
     found = parse_address("base_url", written, port=DEFAULT_PORT)
     if found.destination is None or "://" not in written or not is_model_name(written):
@@ -324,7 +324,7 @@ def _at(service: Service, written: str) -> Service:
     return replace(service, destination=found.destination, base_url=written, key=key, model="", models=())
 
 
-def _model(typed: str, service: Service) -> str:
+def _model(typed: str, service: ModelService) -> str:
     name = numbered(typed, service.models[:_MAX_LISTED_MODELS])
     if not is_model_name(name):
         raise ModuleNotUsableError("that is no name of a model", hints=["type its name as the service has it"])

@@ -24,7 +24,7 @@ from paddock.cli.terminal.confinement_notes import tell_confinements
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.log_lines import LogLines
-from paddock.cli.terminal.progress import Progress
+from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError, PlanError, PolicyRefusedError
 from paddock.workers.output import OutputLine
@@ -74,7 +74,7 @@ def run_trials(
         with (
             anyio.CancelScope() as scope,
             Interruption(screen.note, lambda: False, scope.cancel),
-            Progress(screen, lambda: activity),
+            ActivityLine(screen, lambda: activity),
         ):
             environ = dict(os.environ)
             audit = AuditLog(str(uuid.uuid4()), environ=environ)

@@ -25,7 +25,7 @@ from paddock.authorization.suggestions.advice import permissions_asked
 from paddock.cli.sources.source_command import (
     REFUSED,
     CommandContext,
-    Outcome,
+    CommandOutcome,
     date_text,
     iso_text,
     pin_text,
@@ -134,13 +134,13 @@ def run_add(wishes: AddOptions, working_dir: Path | None, *, as_json: bool) -> i
     if wishes.module_id is not None:
         _check_id(wishes.module_id)
 
-    async def work(context: CommandContext) -> Outcome:
+    async def work(context: CommandContext) -> CommandOutcome:
         added = await _found(context, wishes, working_dir or Path.cwd())
         if not wishes.asks_nothing:
             wanted = await context.agrees(_question(added), _described(added), "write it", "write nothing")
             if wanted is False:
                 context.screen.note("nothing was written")
-                return Outcome(REFUSED, added.as_dict())
+                return CommandOutcome(REFUSED, added.as_dict())
         locked = added.locked
         if locked is not None:
             change = partial(LockFile.with_news, news=[locked], since=added.lock)
@@ -152,7 +152,7 @@ def run_add(wishes: AddOptions, working_dir: Path | None, *, as_json: bool) -> i
                 )
         if added.edit is not None:
             await context.call(added.edit.write)
-        return Outcome(0, added.as_dict(), partial(_show, added=added))
+        return CommandOutcome(0, added.as_dict(), partial(_show, added=added))
 
     asks = not wishes.asks_nothing
     return run_source_command(work, offline=wishes.offline, asks=asks, as_json=as_json)

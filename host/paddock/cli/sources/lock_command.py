@@ -17,7 +17,7 @@ import click
 
 from paddock.cli.sources.source_command import (
     CommandContext,
-    Outcome,
+    CommandOutcome,
     SourceFailedError,
     locked_facts,
     module_facts,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def run_lock(plan: Path | None, working_dir: Path | None, *, checks: bool, offline: bool, as_json: bool) -> int:
     """Lock, and return the exit code."""
 
-    async def work(context: CommandContext) -> Outcome:
+    async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))
         if sources.plan is None:
             raise click.UsageError("name the PLAN whose sources are to be locked; there is no plan.yaml in the folder")
@@ -50,7 +50,7 @@ def run_lock(plan: Path | None, working_dir: Path | None, *, checks: bool, offli
     return run_source_command(work, offline=offline, as_json=as_json)
 
 
-async def _lock(context: CommandContext, sources: SourcedModules, *, checks: bool) -> Outcome:
+async def _lock(context: CommandContext, sources: SourcedModules, *, checks: bool) -> CommandOutcome:
     modules = list(sources.by_source().values())
     judged = list(
         zip(modules, await context.side_by_side(modules, partial(_lacks_lock, context.provider)), strict=True)
@@ -84,7 +84,7 @@ async def _lock(context: CommandContext, sources: SourcedModules, *, checks: boo
     if missing:
         context.screen.warning(f"{sources.lock_path} is not up to date: {', '.join(one.name for one in missing)}")
     shown = partial(_show, sources=sources, done=done, missing=missing, is_whole=not failures)
-    return Outcome(1 if failures or missing else 0, facts, shown)
+    return CommandOutcome(1 if failures or missing else 0, facts, shown)
 
 
 def _lacks_lock(provider: Provisioner, module: SourcedModule) -> bool:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli.sources.source_command import CommandContext, Outcome, read_modules, run_source_command
+from paddock.cli.sources.source_command import CommandContext, CommandOutcome, read_modules, run_source_command
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.module_sources.sourced_modules import NoSuchModuleError, SourcedModule, SourcedModules
@@ -48,7 +48,7 @@ class StillNamedError(PaddockError):
 def run_remove(module: str, plan: Path | None, working_dir: Path | None, *, as_json: bool) -> int:
     """Remove, and return the exit code."""
 
-    async def work(context: CommandContext) -> Outcome:
+    async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))
         edits: list[PlanEdit] = []
         if plan is None:
@@ -74,7 +74,7 @@ def run_remove(module: str, plan: Path | None, working_dir: Path | None, *, as_j
             "kept": [key for key in meant if key in left],
             "places": [edit.place for edit in edits],
         }
-        return Outcome(0, facts, partial(_show, gone=gone, edits=edits, sources=sources))
+        return CommandOutcome(0, facts, partial(_show, gone=gone, edits=edits, sources=sources))
 
     return run_source_command(work, offline=True, as_json=as_json)
 

@@ -72,7 +72,7 @@ class SourceFailedError(PaddockError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """What a command ends with: its exit code, what scripts are told, and what people are shown on stdout."""
 
     code: int
@@ -147,7 +147,11 @@ async def open_provider(environ: Mapping[str, str], progress: Progress, *, offli
 
 
 def run_source_command(
-    work: Callable[[CommandContext], Awaitable[Outcome]], *, offline: bool = False, asks: bool = False, as_json: bool
+    work: Callable[[CommandContext], Awaitable[CommandOutcome]],
+    *,
+    offline: bool = False,
+    asks: bool = False,
+    as_json: bool,
 ) -> int:
     """Do the work, tell what came of it, and return the exit code; `asks` says that a person may be asked."""
     screen = Screen(sys.stderr)
@@ -175,8 +179,12 @@ def run_source_command(
 
 
 async def _at_desk(
-    work: Callable[[CommandContext], Awaitable[Outcome]], screen: Screen, dialogue: Dialogue | None, *, offline: bool
-) -> Outcome | None:
+    work: Callable[[CommandContext], Awaitable[CommandOutcome]],
+    screen: Screen,
+    dialogue: Dialogue | None,
+    *,
+    offline: bool,
+) -> CommandOutcome | None:
     from paddock.cli.terminal.fetch_progress import FetchProgress
 
     def stop() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paddock.cli.sources.source_command import (
     CommandContext,
-    Outcome,
+    CommandOutcome,
     SourceFailedError,
     module_facts,
     pin_text,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def run_sync(plan: Path | None, working_dir: Path | None, *, offline: bool, as_json: bool) -> int:
     """Fetch and install, and return the exit code."""
 
-    async def work(context: CommandContext) -> Outcome:
+    async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))
         sources.refuse_by(context.policy)
         modules = sources.modules
@@ -55,7 +55,7 @@ def run_sync(plan: Path | None, working_dir: Path | None, *, offline: bool, as_j
             ],
         }
         ready = [one for one, how in zip(modules, found, strict=True) if how is True]
-        return Outcome(1 if failures or lacking else 0, facts, partial(_show, ready=ready))
+        return CommandOutcome(1 if failures or lacking else 0, facts, partial(_show, ready=ready))
 
     return run_source_command(work, offline=offline, as_json=as_json)
 

@@ -25,7 +25,7 @@ import click
 from paddock.cli.sources.source_command import (
     REFUSED,
     CommandContext,
-    Outcome,
+    CommandOutcome,
     SourceFailedError,
     date_text,
     iso_text,
@@ -76,7 +76,7 @@ def run_update(
 ) -> int:
     """Update, and return the exit code."""
 
-    async def work(context: CommandContext) -> Outcome:
+    async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))
         sources.refuse_by(context.policy)
         updates = SourceUpdates(
@@ -100,7 +100,7 @@ def run_update(
             "plan": str(sources.plan.origin) if sources.plan is not None else None,
             "modules": [_facts(one) for one in found],
         }
-        return Outcome(code, facts, partial(_show, found=found))
+        return CommandOutcome(code, facts, partial(_show, found=found))
 
     return run_source_command(work, asks=not wishes.accepts_more, as_json=as_json)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from paddock.cli.sources.source_command import (
     CommandContext,
-    Outcome,
+    CommandOutcome,
     SourceFailedError,
     module_facts,
     pin_text,
@@ -49,7 +49,7 @@ class _Verdict:
 def run_verify(plan: Path | None, working_dir: Path | None, *, offline: bool, as_json: bool) -> int:
     """Look, and return the exit code."""
 
-    async def work(context: CommandContext) -> Outcome:
+    async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))
         sources.refuse_by(context.policy)
         modules = [one for one in sources.by_source().values() if one.locked is not None]
@@ -67,7 +67,7 @@ def run_verify(plan: Path | None, working_dir: Path | None, *, offline: bool, as
             ],
         }
         code = 0 if all(one.state in _FINE for one in verdicts) else 1
-        return Outcome(code, facts, partial(_show, verdicts=verdicts))
+        return CommandOutcome(code, facts, partial(_show, verdicts=verdicts))
 
     return run_source_command(work, offline=offline, as_json=as_json)
 

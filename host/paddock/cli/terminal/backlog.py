@@ -12,7 +12,7 @@ _MAX_LINES: Final = 200  # of either sort
 _MAX_CHARACTERS: Final = 64 * 1024
 
 
-class Backlog:
+class DrawingBacklog:
     """Keeps the first of what is added to it, and counts the rest."""
 
     def __init__(self) -> None:

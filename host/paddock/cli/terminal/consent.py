@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from paddock.authorization.consent import Answer, ModuleReview, PlanReview
+from paddock.authorization.consent import ConsentAnswer, ModuleReview, PlanReview
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
@@ -18,7 +18,11 @@ from paddock.lookalikes import marked
 from paddock.text import escape
 
 _DIGITS: Final = 12  # of a digest; enough to tell two plans apart by eye
-_WORDS: Final[Mapping[str, Answer]] = {"yes": Answer.ACCEPT, "no": Answer.AS_IT_IS, "stop": Answer.STOP}
+_WORDS: Final[Mapping[str, ConsentAnswer]] = {
+    "yes": ConsentAnswer.ACCEPT,
+    "no": ConsentAnswer.AS_IT_IS,
+    "stop": ConsentAnswer.STOP,
+}
 _TOLD: Final = ("type the word yes, no or stop, and Enter:", "yes, no or stop:")
 
 
@@ -28,27 +32,30 @@ class TerminalConsent:
     def __init__(self, dialogue: Dialogue) -> None:
         self._dialogue = dialogue
 
-    async def ask(self, review: PlanReview) -> Answer:
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Show the review and return the answer; with nobody there to ask, `AS_IT_IS`."""
         screen = self._dialogue.screen
         _show(screen, review)
         if review.is_of_the_lock:
             return await self._ask_about_the_lock(review)
         if not (review.needs_trust or review.has_proposals):
-            return Answer.AS_IT_IS
+            return ConsentAnswer.AS_IT_IS
         if not self._dialogue.has_person:
             for line in _unasked(review):
                 screen.note(line)
-            return Answer.AS_IT_IS
+            return ConsentAnswer.AS_IT_IS
         # The end of the input is no consent to anything.
-        return await self._dialogue.ask(_question(review), lambda line, _: _WORDS.get(line.casefold())) or Answer.STOP
+        return (
+            await self._dialogue.ask(_question(review), lambda line, _: _WORDS.get(line.casefold()))
+            or ConsentAnswer.STOP
+        )
 
-    async def _ask_about_the_lock(self, review: PlanReview) -> Answer:
+    async def _ask_about_the_lock(self, review: PlanReview) -> ConsentAnswer:
         if not self._dialogue.has_person:
-            return Answer.AS_IT_IS
-        words = {"yes": Answer.ACCEPT, "stop": Answer.STOP}
+            return ConsentAnswer.AS_IT_IS
+        words = {"yes": ConsentAnswer.ACCEPT, "stop": ConsentAnswer.STOP}
         answer = await self._dialogue.ask(_lock_question(review), lambda line, _: words.get(line.casefold()))
-        return answer or Answer.STOP
+        return answer or ConsentAnswer.STOP
 
 
 def _show(screen: Screen, review: PlanReview) -> None:

@@ -16,7 +16,7 @@ _PATIENCE: Final = 1.0  # seconds without a word; what ends sooner needs none
 _PERIOD: Final = 0.25  # seconds between two looks at what is going on
 
 
-class Progress:
+class ActivityLine:
     """Shows `activity()` while it is entered; off a terminal it does nothing."""
 
     def __init__(self, screen: Screen, activity: Callable[[], str]) -> None:

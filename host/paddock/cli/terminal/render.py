@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from paddock.cli.terminal.backlog import Backlog
+from paddock.cli.terminal.backlog import DrawingBacklog
 from paddock.cli.terminal.question import Layout, Option, Question, lay_out
 from paddock.cli.terminal.rows import cells, clip, fold
 from paddock.lookalikes import marked
@@ -65,7 +65,7 @@ class Screen:
         self._moving: tuple[Live, Spinner] | None = None
         self._bars: tuple[tuple[str, str], ...] = ()
         self._open: list[str] = []  # rows that are to be replaced
-        self._backlog: Backlog | None = None  # of what waits while a question stands
+        self._backlog: DrawingBacklog | None = None  # of what waits while a question stands
         self._lock = threading.RLock()  # what is logged in another thread is drawn there
 
     # -- lines -----------------------------------------------------------------------------
@@ -325,7 +325,7 @@ class Screen:
         """Give the screen to one question; all else that is drawn meanwhile is drawn when it is left."""
         with self._lock:
             self._stand_still()
-            self._backlog = backlog = Backlog()
+            self._backlog = backlog = DrawingBacklog()
         drawing = Drawing(self._show_rows, self._lay_out)
         try:
             yield drawing

@@ -55,7 +55,7 @@ class _MalformedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DnsAnswer:
     """A `reply` to send; `name` is what was asked for, if that can be the name of a host, `known` whether it exists."""
 
     reply: bytes
@@ -72,7 +72,7 @@ class _Query:
     edns_version: int | None
 
 
-def answer(datagram: bytes, lookup: Lookup) -> Answer | None:
+def answer(datagram: bytes, lookup: Lookup) -> DnsAnswer | None:
     """Return the answer to a datagram; None if it deserves none: what is no query is met with silence.
 
     `lookup` tells the address of a name, as `parse_host` spells it, or None for one that is not to exist.
@@ -83,20 +83,20 @@ def answer(datagram: bytes, lookup: Lookup) -> Answer | None:
     if flags & _IS_REPLY:
         return None
     if flags & _OPCODE:
-        return Answer(_reply(identity, flags, _Code.NOT_IMPLEMENTED))
+        return DnsAnswer(_reply(identity, flags, _Code.NOT_IMPLEMENTED))
     try:
         query = _read(datagram)
     except _MalformedError:
-        return Answer(_reply(identity, flags, _Code.MALFORMED))
+        return DnsAnswer(_reply(identity, flags, _Code.MALFORMED))
     if query.edns_version:
-        return Answer(_reply(identity, flags, _Code.BAD_VERSION, query))
+        return DnsAnswer(_reply(identity, flags, _Code.BAD_VERSION, query))
     if query.rdclass != _CLASS_IN:
-        return Answer(_reply(identity, flags, _Code.REFUSED, query))
+        return DnsAnswer(_reply(identity, flags, _Code.REFUSED, query))
     name, address = _address_of(query.labels, lookup)
     if address is None:
-        return Answer(_reply(identity, flags, _Code.NO_SUCH_NAME, query), name)
+        return DnsAnswer(_reply(identity, flags, _Code.NO_SUCH_NAME, query), name)
     told = address if query.kind == _TYPE_A else None
-    return Answer(_reply(identity, flags, _Code.NO_ERROR, query, told), name, known=True)
+    return DnsAnswer(_reply(identity, flags, _Code.NO_ERROR, query, told), name, known=True)
 
 
 def _address_of(labels: tuple[bytes, ...], lookup: Lookup) -> tuple[str | None, IPv4Address | None]:

@@ -18,7 +18,7 @@ from paddock.egress.dialer import DialError
 from paddock.egress.http.exchange import AnswerError, HttpExchange
 from paddock.egress.http.request_head import BadRequestError, RequestHead, take_head
 from paddock.egress.idle_timeout import IdleError, idle_timeout
-from paddock.egress.refusal import RefusedError
+from paddock.egress.refusal import EgressRefusedError
 from paddock.egress.stream import SocketStream, Stream, receive_more, wait_for_any
 from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
@@ -70,7 +70,7 @@ class RequestJudge(Protocol):
         """
         ...
 
-    def deny(self, refused: RefusedError) -> Denial:
+    def deny(self, refused: EgressRefusedError) -> Denial:
         """Tell of a refusal, once."""
         ...
 
@@ -110,7 +110,7 @@ class HttpRelay:
         except IdleError:
             self._end_link("idle")
             raise
-        except RefusedError as refused:
+        except EgressRefusedError as refused:
             denial = self._judge.deny(refused)
             self._end_link("cut" if self._is_asked else "ended")
             if refused.status is not None:
@@ -143,7 +143,7 @@ class HttpRelay:
                 rest = await self._carried_out(exchange, upstream, bytes(buffer))
                 self._is_asked = False
             except BadRequestError as bad:
-                raise RefusedError(self._judge.subject, bad.reason, status=bad.status) from None
+                raise EgressRefusedError(self._judge.subject, bad.reason, status=bad.status) from None
             if not exchange.keeps_link:
                 self._end_link("ended")
             if rest is None:

@@ -28,7 +28,7 @@ from paddock_sdk.worker.command_frames import (
     MAX_DATA_BYTES,
     MAX_RUN_BYTES,
     TO_HOST,
-    FrameDecoder,
+    CommandFrameDecoder,
     FrameError,
     FrameKind,
     frame,
@@ -74,7 +74,7 @@ class CommandChannel:
         self.is_lost = False
         self._name = name
         self._rpc = rpc
-        self._decoder = FrameDecoder(TO_HOST)
+        self._decoder = CommandFrameDecoder(TO_HOST)
         self._unsent: deque[memoryview] = deque()
         self._heard: deque[tuple[FrameKind, memoryview]] = deque()
         self._buffer = memoryview(bytearray(_READ_BYTES))

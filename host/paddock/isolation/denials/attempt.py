@@ -49,7 +49,7 @@ _OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # what granted names lead to i
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AccessAttempt:
     """What a worker says of its module: a path (absolute), a program, or a host and port; `""` of any host."""
 
     kind: AttemptKind
@@ -59,11 +59,11 @@ class Attempt:
 class Explainer(Protocol):
     """Says of the attempts of one module which were refused."""
 
-    def judge(self, attempt: Attempt) -> Denial | None:
+    def judge(self, attempt: AccessAttempt) -> Denial | None:
         """Return the refusal for people, if there may be anything behind it. May take a while."""
         ...
 
-    def tell(self, attempt: Attempt) -> Denial | None:
+    def tell(self, attempt: AccessAttempt) -> Denial | None:
         """Return what the module may hear: that it was not granted this, whatever there is."""
         ...
 
@@ -86,13 +86,13 @@ class AttemptJudge:
             "net": self._tell_destination,
         }
 
-    def tell(self, attempt: Attempt) -> Denial | None:
+    def tell(self, attempt: AccessAttempt) -> Denial | None:
         """Return that the module was not granted this, as far as its grants say so."""
         if self._profile.level == "none" or not attempt.target.isprintable():
             return None
         return self._told[attempt.kind](attempt.kind, attempt.target)
 
-    def judge(self, attempt: Attempt) -> Denial | None:
+    def judge(self, attempt: AccessAttempt) -> Denial | None:
         """Return the refusal of something, None where it is known to be missing, or there is nothing to refuse."""
         kind, target = attempt.kind, attempt.target
         if self._profile.level == "none" or not target.isprintable():

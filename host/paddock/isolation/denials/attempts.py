@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.errors import Denial
-from paddock.isolation.denials.attempt import Attempt, Explainer
+from paddock.isolation.denials.attempt import AccessAttempt, Explainer
 from paddock.token_bucket import TokenBucket
 
 _MAX_WAITING: Final = 500  # attempts that nobody has looked at yet
@@ -47,18 +47,18 @@ class AttemptReview:
         self._spawn = spawn
         self._budget = budget
         self._leave_out = leave_out
-        self._waiting: list[tuple[Attempt, bool]] = []
+        self._waiting: list[tuple[AccessAttempt, bool]] = []
         self._settled = asyncio.Event()
         self._settled.set()
 
-    def not_granted(self, attempts: Iterable[Attempt]) -> list[Denial]:
+    def not_granted(self, attempts: Iterable[AccessAttempt]) -> list[Denial]:
         """Return what the module may be told: which of these it was not granted, as is seen from its grants alone."""
         if self.explainer is None:
             return []
         told = (self.explainer.tell(attempt) for attempt in attempts)
         return [denial for denial in told if denial is not None]
 
-    def weigh(self, attempts: Iterable[Attempt], *, has_failed: bool, now: float) -> None:
+    def weigh(self, attempts: Iterable[AccessAttempt], *, has_failed: bool, now: float) -> None:
         """Have it found out, beside everything else, which of these were refused something that exists."""
         if self.explainer is None:
             return
@@ -87,8 +87,8 @@ class AttemptReview:
             self._settled.set()
 
 
-def _judge(explainer: Explainer, waiting: list[tuple[Attempt, bool]]) -> list[tuple[Denial, bool]]:
-    judged: dict[Attempt, tuple[Denial | None, bool]] = {}
+def _judge(explainer: Explainer, waiting: list[tuple[AccessAttempt, bool]]) -> list[tuple[Denial, bool]]:
+    judged: dict[AccessAttempt, tuple[Denial | None, bool]] = {}
     for attempt, has_failed in waiting:
         if attempt in judged:
             known, had_failed = judged[attempt]

@@ -11,7 +11,7 @@ from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.findings import Findings
 from paddock.policy.grant_caps import GrantCaps
 from paddock.policy.grant_request import RequestedGrant
-from paddock.policy.rules.paths import PathRule
+from paddock.policy.rules.paths import GrantPathRule
 from paddock.policy.subsumes import covers_call, covers_env, covers_net, covers_secret, covers_text, roots_of
 from paddock_sandbox.profile import ANY_PROGRAM
 
@@ -28,7 +28,7 @@ def judge_caps(
     working_dir: Path,
     home: Path,
     findings: Findings,
-) -> tuple[PathRule, ...]:
+) -> tuple[GrantPathRule, ...]:
     """Note each grant that a rule does not let be granted, and return what it says of paths.
 
     `permissions` are all that would be granted, which says where an injected secret is used.
@@ -75,21 +75,21 @@ def _covers(caps: GrantCaps, grant: RequestedGrant, permissions: Permissions) ->
 
 def _path_rules(
     file: PolicyFile, rule: ModuleRule, caps: GrantCaps, said: str, hint: str, working_dir: Path, home: Path
-) -> Iterator[PathRule]:
+) -> Iterator[GrantPathRule]:
     """Yield what caps say of paths. What may be written may be read: a cap of one has a say in the other."""
     reads, writes = roots_of(caps.read, working_dir, home), roots_of(caps.write, working_dir, home)
     if "read" in caps.capped:
-        yield PathRule(frozenset({"read"}), (*reads, *writes), file.rule_of_cap(rule, "read"), said, hint)
+        yield GrantPathRule(frozenset({"read"}), (*reads, *writes), file.rule_of_cap(rule, "read"), said, hint)
     if "write" in caps.capped:
-        yield PathRule(frozenset({"write"}), writes, file.rule_of_cap(rule, "write"), said, hint)
+        yield GrantPathRule(frozenset({"write"}), writes, file.rule_of_cap(rule, "write"), said, hint)
     elif "read" in caps.capped:
         includes = f"includes reading it, and {said}"
-        yield PathRule(frozenset({"write"}), reads, file.rule_of_cap(rule, "read"), includes, hint)
+        yield GrantPathRule(frozenset({"write"}), reads, file.rule_of_cap(rule, "read"), includes, hint)
     if "run" in caps.capped:
         programs = roots_of(filter(is_program_path, caps.run), working_dir, home)
         if ANY_PROGRAM in caps.run:  # all that it can see
             programs += (*reads, *writes) if {"read", "write"} & caps.capped else (_ROOT,)
-        yield PathRule(frozenset({"run"}), programs, file.rule_of_cap(rule, "run"), said, hint)
+        yield GrantPathRule(frozenset({"run"}), programs, file.rule_of_cap(rule, "run"), said, hint)
     elif "read" in caps.capped:
         includes = f"includes reading it, and {said}"
-        yield PathRule(frozenset({"run"}), (*reads, *writes), file.rule_of_cap(rule, "read"), includes, hint)
+        yield GrantPathRule(frozenset({"run"}), (*reads, *writes), file.rule_of_cap(rule, "read"), includes, hint)

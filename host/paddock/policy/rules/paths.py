@@ -27,7 +27,7 @@ from paddock_sandbox.profile import ANY_PROGRAM
 
 
 @dataclass(frozen=True, slots=True)
-class PathRule:
+class GrantPathRule:
     """Grants of these `families` lie below `roots`; `said` is what one that does not is, `hint` what to do about it.
 
     `binds`: all grants, those that the plan states, or those that were given to stay inside.
@@ -79,7 +79,7 @@ class PathRules:
     """The rules about the paths of one module, and the grants that they were judged for."""
 
     entry: ModuleEntry
-    rules: tuple[PathRule, ...] = ()
+    rules: tuple[GrantPathRule, ...] = ()
     asked: tuple[RequestedGrant, ...] = ()
 
     def check(self, grants: Grants) -> None:

@@ -20,7 +20,7 @@ from paddock.plan.host_name import HostNameError, parse_host
 from paddock.selftest.testbed.careless_redactor import CarelessRedactor
 from paddock.selftest.testbed.inquiries import LookupLog
 from paddock.selftest.testbed.open_proxy import OpenProxy
-from paddock.selftest.testbed.service import ForbiddenText, Service, Services
+from paddock.selftest.testbed.service import ForbiddenText, TargetService, TargetServices
 
 LOOPBACK: Final = "127.0.0.1"
 BESIDE: Final = "127.0.0.2"  # the machine's own as well, and another address to everybody who compares them
@@ -45,7 +45,7 @@ _CLOUDS: Final = dict.fromkeys((host.strip("[]").rstrip(".").lower() for host in
 _TRIES: Final = 20
 
 
-class Neighbourhood:
+class AttackNetwork:
     """All of it, with names and texts in it that hold `mark`; `key` is what only one of them is to be told."""
 
     def __init__(self, mark: str, key: str) -> None:
@@ -71,18 +71,18 @@ class Neighbourhood:
         }
         another = self._listener(LOOPBACK)
         where = "http://{}:{}/".format(*another.getsockname()[:2])
-        self.service = Service("the granted service", granted, unwanted=unwanted, is_open=True, elsewhere=where)
-        self.beside = Service("the same port of another address", beside)
-        self.another = Service("another port of the machine", another)
+        self.service = TargetService("the granted service", granted, unwanted=unwanted, is_open=True, elsewhere=where)
+        self.beside = TargetService("the same port of another address", beside)
+        self.another = TargetService("another port of the machine", another)
         for_heads = {**unwanted, "a key": ForbiddenText(key.encode(), is_for_heads=True)}
-        self.vault = Service("the service with a key", self._listener(LOOPBACK), unwanted=for_heads, is_open=True)
+        self.vault = TargetService("the service with a key", self._listener(LOOPBACK), unwanted=for_heads, is_open=True)
         services = [self.service, self.beside, self.another, self.vault]
         self.name, address = _own_name()
-        self.named = Service("the service with a name", self._listener(address), unwanted=unwanted, is_open=True)
-        self.hidden = Service("a service that only a name was granted of", self._listener(address))
+        self.named = TargetService("the service with a name", self._listener(address), unwanted=unwanted, is_open=True)
+        self.hidden = TargetService("a service that only a name was granted of", self._listener(address))
         services += [self.named, self.hidden]
         portal = self._stack.enter_context(start_blocking_portal("asyncio"))
-        self._services = Services(portal, services)
+        self._services = TargetServices(portal, services)
         self._stack.callback(self._services.close)
         ports = frozenset(service.address[1] for service in services)
         self.redactor = CarelessRedactor(self._listener(LOOPBACK), self.vault.address, key.encode())

@@ -48,7 +48,7 @@ class ForbiddenText:
     is_for_heads: bool = False
 
 
-class Service:
+class TargetService:
     """Listens where `listener` does.
 
     Args:
@@ -117,7 +117,7 @@ class Service:
 class _Visit(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: TargetService) -> None:
         self._service = service
         self._seen = bytearray()
         self._unanswered = bytearray()
@@ -185,7 +185,7 @@ def _halves(kind: str, text: bytes) -> tuple[bytes, bytes]:
     return head + b"data: " + text, b"\n\n"
 
 
-def _answer(head: bytes, service: Service) -> bytes:
+def _answer(head: bytes, service: TargetService) -> bytes:
     path = _path(head)
     if path == _ELSEWHERE:
         return _whole(b"", status="302 Found", headers=[f"Location: {service.elsewhere}"])
@@ -255,10 +255,10 @@ def _whole(body: bytes, *, status: str = "200 OK", headers: Sequence[str] = ()) 
     return "\r\n".join(lines).encode("latin-1") + body
 
 
-class Services:
+class TargetServices:
     """Services of one loop, which is in a thread of its own."""
 
-    def __init__(self, portal: BlockingPortal, services: Sequence[Service]) -> None:
+    def __init__(self, portal: BlockingPortal, services: Sequence[TargetService]) -> None:
         self._portal = portal
         self._services = tuple(services)
         for service in self._services:

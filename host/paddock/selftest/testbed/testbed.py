@@ -20,7 +20,7 @@ from typing import Final, Self
 from paddock.selftest.testbed.canaries import Canaries
 from paddock.selftest.testbed.commons import SharedObjects
 from paddock.selftest.testbed.doors import ForbiddenListeners
-from paddock.selftest.testbed.neighbourhood import Neighbourhood
+from paddock.selftest.testbed.neighbourhood import AttackNetwork
 from paddock.selftest.testbed.target import VARIABLE, TargetProcess
 from paddock_sources.cache.removal import remove
 
@@ -75,7 +75,7 @@ class AttackTestbed:
         self.lock = self.files.workspace / "lock"
         self.doors = ForbiddenListeners(mark, self.files.outside, self.files.workspace)
         stack.callback(self.doors.close)
-        self.network = Neighbourhood(mark, self.key)
+        self.network = AttackNetwork(mark, self.key)
         stack.callback(self.network.close)
         self.commons = SharedObjects(mark, self.secret)
         stack.callback(self.commons.close)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paddock.errors import Denial
-from paddock.isolation.denials.attempt import Attempt
+from paddock.isolation.denials.attempt import AccessAttempt
 from paddock_sdk.protocol import RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class DenialService:
         module.attempts.weigh(_read_attempts(args), has_failed=False, now=self._now())
 
 
-def _read_attempts(written: list[Any]) -> list[Attempt]:
+def _read_attempts(written: list[Any]) -> list[AccessAttempt]:
     """Return a worker's account of what its module reached for.
 
     Raises:
@@ -61,7 +61,7 @@ def _read_attempts(written: list[Any]) -> list[Attempt]:
     for one in written:
         match one:
             case ["read" | "write" | "run" | "net" as kind, str() as target] if len(target) <= _MAX_TARGET:
-                read.append(Attempt(kind, target))
+                read.append(AccessAttempt(kind, target))
             case _:
                 raise _malformed("an account of attempts")
     return read

@@ -20,7 +20,7 @@ from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.description import Description
-from paddock_sdk.protocol.frames import Buffer, Parts
+from paddock_sdk.protocol.frames import Buffer, FrameParts
 from paddock_sdk.protocol.methods import MirrorSection
 from paddock_sdk.protocol.shared_state import Change, is_gone
 
@@ -248,16 +248,16 @@ class _LateState:
             self._changes.clear()
             self.is_whole = True
 
-    def __call__(self) -> bytes | Parts | None:
+    def __call__(self) -> bytes | FrameParts | None:
         change = self._state.now(self._name) if self.is_whole else self._state.written([*self._changes.values()])
         return None if change is None else self._peer.mirrored(MirrorSection.STATE, change, may_call=True)
 
 
-def _late(peer: Peer, entry: _Entry) -> bytes | Parts | None:
+def _late(peer: Peer, entry: _Entry) -> bytes | FrameParts | None:
     return peer.mirrored(entry.section, entry.change, may_call=entry.may_call(peer))
 
 
-def _late_description(peer: Peer, known: int, handle: Handle) -> bytes | Parts | None:
+def _late_description(peer: Peer, known: int, handle: Handle) -> bytes | FrameParts | None:
     if peer.granted(handle) != known:
         return None
     return peer.channel.connection.send_mirror(MirrorSection.DESCRIPTION, peer.shown(handle), target=known)

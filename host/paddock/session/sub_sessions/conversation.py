@@ -12,7 +12,7 @@ _BESIDE: Final = 8192  # for lists of entries and the like
 
 
 @dataclass(slots=True)
-class Conversation:
+class SubSessionState:
     """One sub-session over all its turns; `transcript` are its messages after the last one, None before the first.
 
     The transcript is encoded, and holds on to nothing of the session that it was said in. `instruction` is what its

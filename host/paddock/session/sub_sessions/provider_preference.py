@@ -34,7 +34,7 @@ _FIRST: Final = 0  # as priority; the lowest is asked first
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderPreference:
+class ProviderWish:
     """One wish of several, the most wanted first."""
 
     provider: str
@@ -77,7 +77,7 @@ class ProviderPreference:
 
 
 def preferred(
-    providers: Sequence[ModuleEntry], preferences: Iterable[ProviderPreference]
+    providers: Sequence[ModuleEntry], preferences: Iterable[ProviderWish]
 ) -> tuple[ModuleEntry, dict[str, Any]] | None:
     """Return the provider that is wanted most of those there are, with what it is told; None if none of them is."""
     wanted = list(preferences)

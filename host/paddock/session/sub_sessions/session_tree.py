@@ -16,7 +16,7 @@ from paddock.authorization.authorizer import AuthorizedModule
 from paddock.plan.model import Agent
 from paddock.plan.units import size_text
 from paddock.session.machinery import SessionResources
-from paddock.session.sub_sessions.conversation import Conversation
+from paddock.session.sub_sessions.conversation import SubSessionState
 
 SELF: Final = "self"  # as the name of an agent: the session that asks, once more
 
@@ -53,7 +53,7 @@ class SessionTree:
         self._alive_max = alive_max
         self._kept_max = kept_max
         self._alive: set[str] = set()
-        self._kept: dict[str, tuple[Conversation, int]] = {}  # each with its size, the oldest first
+        self._kept: dict[str, tuple[SubSessionState, int]] = {}  # each with its size, the oldest first
         self._kept_bytes = 0
 
     def agent(self, name: str) -> Agent | None:
@@ -109,7 +109,7 @@ class SessionTree:
         finally:
             self._alive.discard(id)
 
-    def keep(self, conversation: Conversation) -> None:
+    def keep(self, conversation: SubSessionState) -> None:
         """Keep what was said, to go on with it; of what is too much, the oldest is forgotten."""
         self._forget(conversation.id)
         size = conversation.size()
@@ -122,7 +122,7 @@ class SessionTree:
         _, size = self._kept.pop(id, (None, 0))
         self._kept_bytes -= size
 
-    def kept(self, parent: str, id: str) -> Conversation:
+    def kept(self, parent: str, id: str) -> SubSessionState:
         """Return what a session that `parent` started said so far.
 
         Raises:

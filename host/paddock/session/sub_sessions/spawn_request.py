@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from paddock.session.sub_sessions.inheritance import InheritedModules
-from paddock.session.sub_sessions.provider_preference import ProviderPreference
+from paddock.session.sub_sessions.provider_preference import ProviderWish
 from paddock.session.sub_sessions.spawn_payload import SpawnPayload
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,511}", re.ASCII)
@@ -29,7 +29,7 @@ class SpawnRequest:
     tools: InheritedModules
     hooks: InheritedModules
     payload: SpawnPayload
-    preferences: tuple[ProviderPreference, ...]
+    preferences: tuple[ProviderWish, ...]
     self_delegation_depth: int
 
     @classmethod
@@ -66,7 +66,7 @@ class SpawnRequest:
             tools=InheritedModules.read("tools", tool_inheritance),
             hooks=InheritedModules.read("hooks", hook_inheritance),
             payload=payload,
-            preferences=tuple(map(ProviderPreference.read, preferences)),
+            preferences=tuple(map(ProviderWish.read, preferences)),
             self_delegation_depth=depth,
         )
 

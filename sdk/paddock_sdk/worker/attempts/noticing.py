@@ -45,7 +45,7 @@ def _note(event: str, args: tuple[Any, ...]) -> None:
             pass
 
 
-class Attempts:
+class AttemptRecorder:
     """What the module of this process reached for, noted in `log`."""
 
     def __init__(self, log: AttemptLog | None = None) -> None:

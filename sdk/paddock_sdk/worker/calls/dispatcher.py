@@ -26,7 +26,7 @@ from paddock_sdk.protocol import Frame, RemoteProtocolError
 from paddock_sdk.protocol.describing import is_function
 from paddock_sdk.protocol.description import Flavour, encode_description
 from paddock_sdk.protocol.methods import HostMethod
-from paddock_sdk.worker.attempts.noticing import Attempts
+from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.calls.objects import Exported, ObjectTable
 from paddock_sdk.worker.crossing import barred
@@ -52,7 +52,7 @@ class Dispatcher:
         objects: ObjectTable,
         coordinator: ModuleCoordinator,
         runtime: Runtime,
-        attempts: Attempts,
+        attempts: AttemptRecorder,
         contexts: DispatchContexts,
     ) -> None:
         self._driver = driver

@@ -30,7 +30,7 @@ _NUMBERS: Final = 1 << 32  # that a frame's header can hold
 _log = logging.getLogger(__name__)
 
 
-class Mirror:
+class SessionMirror:
     """The state of the session in this process."""
 
     def __init__(

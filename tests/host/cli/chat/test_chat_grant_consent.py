@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from paddock.authorization.consent import Answer, ModuleReview, PlanReview
+from paddock.authorization.consent import ConsentAnswer, ModuleReview, PlanReview
 from paddock.cli.chat.grant_consent import GrantConsent
 from paddock.plan.edit import PlanEdit, with_permissions
 from paddock.plan.load import load_plan
@@ -21,9 +21,9 @@ class Person:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def ask(self, review: PlanReview) -> Answer:
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
         self.asked += 1
-        return Answer.AS_IT_IS
+        return ConsentAnswer.AS_IT_IS
 
 
 def _edit(folder: Path, **granted: list[str]) -> PlanEdit:
@@ -40,8 +40,8 @@ async def test_the_answer_to_a_grant_is_good_for_its_plan_once(tmp_path: Path) -
     consent.agree(edit.plan)
     assert edit.write().digest == load_plan(edit.path, environ={}).digest
     review = PlanReview("plan.yaml", edit.plan.digest, (_NETWORK,))
-    assert await consent.ask(review) is Answer.ACCEPT and person.asked == 0
-    assert await consent.ask(review) is Answer.AS_IT_IS and person.asked == 1
+    assert await consent.ask(review) is ConsentAnswer.ACCEPT and person.asked == 0
+    assert await consent.ask(review) is ConsentAnswer.AS_IT_IS and person.asked == 1
 
 
 async def test_an_answer_that_is_taken_back_accepts_nothing(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ async def test_an_answer_that_is_taken_back_accepts_nothing(tmp_path: Path) -> N
     plan = _edit(tmp_path, net=["example.org"]).plan
     consent.agree(plan)
     consent.forget()
-    assert await consent.ask(PlanReview("plan.yaml", plan.digest, (_NETWORK,))) is Answer.AS_IT_IS
+    assert await consent.ask(PlanReview("plan.yaml", plan.digest, (_NETWORK,))) is ConsentAnswer.AS_IT_IS
     assert person.asked == 1
 
 
@@ -65,7 +65,7 @@ async def test_whatever_a_grants_question_did_not_show_is_asked_about(tmp_path: 
         PlanReview("plan.yaml", plan.digest, (_NETWORK,), warnings=("the whole web",)),
     ):
         consent.agree(plan)
-        assert await consent.ask(review) is Answer.AS_IT_IS
+        assert await consent.ask(review) is ConsentAnswer.AS_IT_IS
     assert person.asked == 3
 
 

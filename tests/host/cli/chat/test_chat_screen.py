@@ -8,7 +8,7 @@ import pytest
 
 from paddock.cli.chat.conversation_screen import ConversationScreen
 from paddock.cli.chat.tool_call import Change
-from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Piece
+from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, TextPiece
 from paddock.cli.terminal.render import Screen
 from paddock.policy.secrets.values import SecretValues
 from person import Person
@@ -35,7 +35,7 @@ class Drawn:
         return self.now
 
     def say(self, *pieces: str) -> None:
-        self.screen.show([Piece(piece) for piece in pieces])
+        self.screen.show([TextPiece(piece) for piece in pieces])
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ async def test_no_part_of_a_secret_is_drawn_of_a_change(person: Person, drawn: D
 async def test_the_first_piece_after_a_call_is_drawn_at_once(person: Person) -> None:
     screen = Screen(person.output)
     drawn = ConversationScreen(screen, SecretValues({}).stream, clock=lambda: 7.0)  # of which no time passes
-    drawn.show([Piece("one"), CallEnd("ls", "", "ok", 0.1), Piece("two")])
+    drawn.show([TextPiece("one"), CallEnd("ls", "", "ok", 0.1), TextPiece("two")])
     assert person.rows()[-1] == "  two"
 
 

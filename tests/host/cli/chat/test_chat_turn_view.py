@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Piece, Shown, TurnView
+from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Shown, TextPiece, TurnView
 from paddock.policy.secrets.values import SecretValues
 
 _OWN = "session"
@@ -33,7 +33,7 @@ def _played(view: TurnView, *events: tuple[str, dict[str, Any]], answer: str | N
 
 def _text(shown: list[Shown]) -> str:
     return "".join(
-        part.text if isinstance(part, Piece) else "|" for part in shown if isinstance(part, Piece | BlockEnd)
+        part.text if isinstance(part, TextPiece) else "|" for part in shown if isinstance(part, TextPiece | BlockEnd)
     )
 
 
@@ -98,9 +98,9 @@ def test_a_hint_at_a_blocks_start_counts_for_its_pieces() -> None:
 def test_thinking_is_for_developers_unless_a_hint_says_more() -> None:
     thought = ("thinking:delta", {"text": "hm"})
     assert _played(_view(), _REQUEST, thought) == [BlockEnd()]
-    assert Piece("hm", is_thought=True) in _played(_view(verbose=True), _REQUEST, thought)
+    assert TextPiece("hm", is_thought=True) in _played(_view(verbose=True), _REQUEST, thought)
     block = {"type": "thinking", "thinking": "hm", "visibility": "user"}
-    assert Piece("hm", is_thought=True) in _played(_view(), _REQUEST, ("content_block:end", {"block": block}))
+    assert TextPiece("hm", is_thought=True) in _played(_view(), _REQUEST, ("content_block:end", {"block": block}))
 
 
 def _calls(shown: list[Shown]) -> list[CallEnd]:

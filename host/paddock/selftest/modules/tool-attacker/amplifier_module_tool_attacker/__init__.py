@@ -15,6 +15,6 @@ __amplifier_module_type__ = "tool"
 
 async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> None:
     """Mount the tool under the name in the setting `name`, `attack` by default."""
-    from .tool import Attack  # here, since what the attacks share must not need `amplifier_core`
+    from .tool import AttackTool  # here, since what the attacks share must not need `amplifier_core`
 
-    await coordinator.mount("tools", Attack(str((config or {}).get("name", "attack")), coordinator))
+    await coordinator.mount("tools", AttackTool(str((config or {}).get("name", "attack")), coordinator))

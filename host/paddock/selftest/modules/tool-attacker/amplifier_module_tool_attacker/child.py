@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 
-from .way import RefusedError
+from .way import RefusedActError
 
 __all__ = ["executed", "in_a_child"]
 
@@ -35,7 +35,7 @@ def in_a_child(act: Callable[[], object]) -> str:
         answer = pipe.read()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code < 0:
-        raise RefusedError(signal.Signals(-code).name, "ended the process that tried")
+        raise RefusedActError(signal.Signals(-code).name, "ended the process that tried")
     if not answer:
         raise RuntimeError(f"the child ended with code {code} and no answer")
     worked, value = json.loads(answer)
@@ -70,5 +70,5 @@ def executed(program: str | int, argv: Sequence[str], *, by: Callable[..., objec
     if number:
         raise OSError(int(number), os.strerror(int(number)))
     if code < 0:
-        raise RefusedError(signal.Signals(-code).name, "ended the program")
+        raise RefusedActError(signal.Signals(-code).name, "ended the program")
     return code, text.decode(errors="replace")

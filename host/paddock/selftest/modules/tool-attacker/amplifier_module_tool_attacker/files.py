@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from .raw_calls import call
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = [
     "change_devices",
@@ -96,10 +96,10 @@ def open_by_handle(path: str, name_to_handle_at: int, open_by_handle_at: int) ->
     """Open a file by its number in the file system, which no path and no mount stands in the way of."""
 
     def opened() -> str:
-        class Handle(ctypes.Structure):
+        class FileHandle(ctypes.Structure):
             _fields_ = (("size", ctypes.c_uint), ("kind", ctypes.c_int), ("name", ctypes.c_ubyte * _HANDLE_BYTES))
 
-        handle, mount = Handle(size=_HANDLE_BYTES), (ctypes.c_char * 4)()
+        handle, mount = FileHandle(size=_HANDLE_BYTES), (ctypes.c_char * 4)()
         call(name_to_handle_at, -100, path, handle, mount, 0)
         folder = os.open(os.path.dirname(path), os.O_RDONLY)
         try:
@@ -271,12 +271,12 @@ def _found_below(home: Path, secret: str) -> str:
                 denials.append(error)
     if denials:
         raise denials[0]
-    raise RefusedError("ENOENT", "no secret anywhere")
+    raise RefusedActError("ENOENT", "no secret anywhere")
 
 
 def _present(value: str | None) -> str:
     if value is None:
-        raise RefusedError("ENOENT", "no such variable")
+        raise RefusedActError("ENOENT", "no such variable")
     return value
 
 
@@ -294,7 +294,7 @@ def _initial_environment(name: str) -> str:
 
 def _accessible(path: str) -> str:
     if not os.access(path, os.F_OK):
-        raise RefusedError("ENOENT", "not there, it is said")
+        raise RefusedActError("ENOENT", "not there, it is said")
     return "it exists"
 
 
@@ -316,7 +316,7 @@ def _through_open_folders(path: str) -> str:
                     return file.read(100)
         except OSError:
             continue
-    raise RefusedError("EBADF", "no open folder leads there")
+    raise RefusedActError("EBADF", "no open folder leads there")
 
 
 def _inherited(is_wanted: Callable[[int], bool], use: Callable[[int], object]) -> str:
@@ -326,7 +326,7 @@ def _inherited(is_wanted: Callable[[int], bool], use: Callable[[int], object]) -
                 return f"descriptor {number}: {use(number)}"
         except OSError:
             continue
-    raise RefusedError("EBADF", "none is open")
+    raise RefusedActError("EBADF", "none is open")
 
 
 def _address_of_listener(number: int) -> str:

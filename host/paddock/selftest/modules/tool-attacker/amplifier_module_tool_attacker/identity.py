@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from .honest import HEARD, WRITES, WRITTEN, listen
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = [
     "ask_in_the_hosts_name",
@@ -173,7 +173,7 @@ async def _refusable(act: Callable[[], object]) -> str:
     try:
         return str(await _done(act))
     except (PermissionError, ValueError) as error:
-        raise RefusedError("EPERM", str(error)) from None
+        raise RefusedActError("EPERM", str(error)) from None
 
 
 async def _done(act: Callable[[], object]) -> object:
@@ -200,7 +200,7 @@ def _written(session: Any, name: str) -> None:
 async def _gone(session: Any, act: Callable[[], Awaitable[object]], point: str, name: str | None) -> str:
     await _refusable(act)
     if session.get(point, name) is not None:
-        raise RefusedError("EPERM", _NOT_DONE)
+        raise RefusedActError("EPERM", _NOT_DONE)
     return "it is gone"
 
 
@@ -208,28 +208,28 @@ async def _unheard(session: Any) -> str:
     before = session.hooks.list_handlers()
     await _refusable(partial(session.hooks.unregister, "selftest"))
     if session.hooks.list_handlers() == before:
-        raise RefusedError("EPERM", _NOT_DONE)
+        raise RefusedActError("EPERM", _NOT_DONE)
     return "it is gone"
 
 
 async def _heard(session: Any, event: str) -> str:
     result = await session.hooks.emit(event, {"name": "attack"})
     if result.action != "deny":
-        raise RefusedError("EPERM", "nobody heard of it")
+        raise RefusedActError("EPERM", "nobody heard of it")
     return str(result.reason)
 
 
 async def _collected(session: Any, event: str) -> str:
     answers = await session.hooks.emit_and_collect(event, {"name": "attack"})
     if not answers:
-        raise RefusedError("EPERM", "nobody heard of it")
+        raise RefusedActError("EPERM", "nobody heard of it")
     return f"{len(answers)} answers"
 
 
 async def _granted(session: Any, prompt: str) -> str:
     answer = await session.approval_system.request_approval(prompt, ["Allow", "Deny"], 5.0, "deny")
     if answer != "Allow":
-        raise RefusedError("EPERM", f"the person said {answer}")
+        raise RefusedActError("EPERM", f"the person said {answer}")
     return "the person said yes"
 
 
@@ -243,7 +243,7 @@ async def _asked(session: Any, questions: int) -> str:
     answers = await asyncio.gather(*asking, return_exceptions=True)
     answered = sum(isinstance(answer, str) for answer in answers)
     if answered <= _LIMIT:
-        raise RefusedError("EPERM", f"the person was asked {answered} times")
+        raise RefusedActError("EPERM", f"the person was asked {answered} times")
     return f"the person was asked {answered} times"
 
 
@@ -267,7 +267,7 @@ async def _stood_still(session: Any, seconds: float) -> str:
         written = session.session_state.get(WRITTEN, {})
     meanwhile = sum(when < until for when in written.get("times", ()))
     if meanwhile and written["is_all"]:
-        raise RefusedError("EPERM", f"others wrote {meanwhile} times meanwhile")
+        raise RefusedActError("EPERM", f"others wrote {meanwhile} times meanwhile")
     return f"others wrote {meanwhile} times meanwhile"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from .child import in_a_child
 from .raw_calls import call, reach
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = [
     "call_as_another_architecture",
@@ -99,13 +99,13 @@ def _capabilities() -> str:
     # Effective, permitted and inheritable of the lower half, then of the upper.
     held = struct.unpack("6I", sets.raw)
     if not any(held):
-        raise RefusedError("EPERM", "there are none")
+        raise RefusedActError("EPERM", "there are none")
     return f"effective {held[0] | held[3] << 32:#x}"
 
 
 def _new_privileges() -> str:
     if _libc.prctl(_NO_NEW_PRIVS, 0, 0, 0, 0) == 1:
-        raise RefusedError("EPERM", "their bits mean nothing here")
+        raise RefusedActError("EPERM", "their bits mean nothing here")
     return "their bits are honoured"
 
 
@@ -115,7 +115,7 @@ def _threads() -> str:
         for task in os.listdir("/proc/self/task")
     ]
     if all(restricted):
-        raise RefusedError("EPERM", "the filter is on every thread")
+        raise RefusedActError("EPERM", "the filter is on every thread")
     return f"{restricted.count(0)} threads without a filter"
 
 

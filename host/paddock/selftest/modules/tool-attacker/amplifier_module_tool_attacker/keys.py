@@ -23,7 +23,7 @@ from urllib.parse import quote, unquote_to_bytes
 from .memory import SHIFT, found, guessed, mapped
 from .messages import connection
 from .talk import asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = ["find_a_key", "guess_a_key_by_the_time_of_its_echo", "have_a_key_shown", "take_a_key_elsewhere"]
 
@@ -161,7 +161,7 @@ def _shown(vault: _Place, variable: str, way: str, wanted: bytes, *, as_page: bo
         return "the key"
     if key.encode() in read:
         raise RuntimeError("the key was not put in")
-    raise RefusedError("ENOENT", f"it is not in {read[-60:]!r}")
+    raise RefusedActError("ENOENT", f"it is not in {read[-60:]!r}")
 
 
 def _told(vault: _Place, path: str, key: str, as_page: bool, header: str) -> bytes:
@@ -186,7 +186,7 @@ def _told_apart(vault: _Place, key: str, kind: str, beginning: str) -> str:
     gap = max(min(right) - max(wrong), min(wrong) - max(right))
     if gap > _GAP_SECONDS:
         return f"{gap * 1000:.0f} ms between right guesses and wrong ones"
-    raise RefusedError("ENOENT", f"right ones took {_range(right)}, wrong ones {_range(wrong)}")
+    raise RefusedActError("ENOENT", f"right ones took {_range(right)}, wrong ones {_range(wrong)}")
 
 
 def _range(delays: Sequence[float]) -> str:

@@ -7,7 +7,7 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator
 
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = ["remember_what_others_were_told"]  # the attacks; the rest is for those of other families
 
@@ -39,7 +39,7 @@ def found(memory: Iterable[bytes], wanted: bytes) -> str:
         if wanted in seen:
             return "found"
         before = seen[-len(wanted) :]
-    raise RefusedError("ENOENT", "nothing is left of it")
+    raise RefusedActError("ENOENT", "nothing is left of it")
 
 
 def mapped() -> Iterator[bytes]:

@@ -10,7 +10,7 @@ import struct
 import time
 from collections.abc import Iterator
 
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = ["flood_the_host", "lie_to_the_host", "send_half_a_message", "stop_reading"]  # the attacks
 
@@ -89,7 +89,7 @@ def _sent(patience: float, *frames: bytes) -> str:
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if _is_closed(line):
-            raise RefusedError("EPIPE", "the connection was closed for it")
+            raise RefusedActError("EPIPE", "the connection was closed for it")
         time.sleep(0.02)
     return "said, and the connection lives"
 
@@ -130,7 +130,7 @@ def _send(line: socket.socket, data: bytes) -> None:
     try:
         line.sendall(data)
     except (BrokenPipeError, ConnectionResetError):
-        raise RefusedError("EPIPE", "the connection was closed for it") from None
+        raise RefusedActError("EPIPE", "the connection was closed for it") from None
     finally:
         line.setblocking(False)
 

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = ["FILES", "is_on_the_session", "load", "perform", "perform_in_session"]
 
@@ -87,7 +87,7 @@ def perform(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     try:
         for way, act in load(name)(**arguments):
             ways.append({"way": way, **_tried(act)})
-    except RefusedError as refusal:
+    except RefusedActError as refusal:
         ways.append({"way": "preparation", **_failed(refusal)})
     except Exception as error:
         ways.append({"way": "preparation", **_broken(error)})
@@ -129,7 +129,7 @@ def _obtained(what: object) -> dict[str, str]:
 def _failed(error: Exception) -> dict[str, str]:
     """Return what an exception means: a refusal, by some word, or a defect."""
     match error:
-        case RefusedError():
+        case RefusedActError():
             return _refused(error.word, str(error))
         case TimeoutError():
             return _refused("ETIMEDOUT", f"TimeoutError {error}")

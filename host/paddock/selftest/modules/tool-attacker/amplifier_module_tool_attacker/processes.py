@@ -13,7 +13,7 @@ from functools import partial
 
 from .child import in_a_child
 from .raw_calls import call, reach
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = [
     "change_limits_of_a_process",
@@ -160,7 +160,7 @@ def _read_at(path: str, offset: int, size: int) -> str:
     finally:
         os.close(descriptor)
     if not data:
-        raise RefusedError("ENOENT", f"{path} is empty")
+        raise RefusedActError("ENOENT", f"{path} is empty")
     return data.decode(errors="surrogateescape")
 
 

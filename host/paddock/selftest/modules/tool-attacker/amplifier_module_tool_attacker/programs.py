@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .child import executed
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = ["break_out_with_a_shell", "run_a_shell", "run_code_from_memory", "run_its_own_program"]
 
@@ -72,7 +72,7 @@ def _said_by(shell: str, command: str) -> str:
         raise RuntimeError(f"the shell did not run: {printed!r}")
     said = printed.removeprefix("here\n")
     if not said:
-        raise RefusedError("EPERM", "the shell ran and could not")
+        raise RefusedActError("EPERM", "the shell ran and could not")
     return said
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = [
     "burn_processor_time",
@@ -108,7 +108,7 @@ def _eaten_together(mebibytes: int, processes: int, seconds: float) -> str:
         with os.fdopen(told, "rb", buffering=0) as ready:
             done = sum(ready.read(1) == b"." for _ in children)
         if done < processes:
-            raise RefusedError("SIGKILL", f"ended {processes - done} of {processes} processes")
+            raise RefusedActError("SIGKILL", f"ended {processes - done} of {processes} processes")
         time.sleep(seconds)
         return f"{mebibytes} MiB in {processes} processes"
     finally:
@@ -130,7 +130,7 @@ def _filled(folder: Path, mebibytes: int) -> str:
         with path.open("wb", buffering=0) as file:
             for _ in range(mebibytes):
                 if file.write(bytes(_MEBIBYTE)) != _MEBIBYTE:
-                    raise RefusedError("ENOSPC", "not all was written")
+                    raise RefusedActError("ENOSPC", "not all was written")
         return f"{mebibytes} MiB in one file"
     finally:
         path.unlink(missing_ok=True)
@@ -168,7 +168,7 @@ def _started(threads: int, seconds: float) -> str:
         time.sleep(seconds)
         return f"{threads} threads"
     except RuntimeError as error:
-        raise RefusedError("EAGAIN", f"after {len(started)} threads: {error}") from None
+        raise RefusedActError("EAGAIN", f"after {len(started)} threads: {error}") from None
     finally:
         done.set()
 
@@ -201,7 +201,7 @@ def _burnt(seconds: float, share: float, processes: int, tries: int) -> str:
         had = max(had, (_processor_time() - used) / (time.monotonic() - began))
         if had > share:
             return f"{had:.0%} of a processor"
-    raise RefusedError("EAGAIN", f"{had:.0%} of a processor")
+    raise RefusedActError("EAGAIN", f"{had:.0%} of a processor")
 
 
 def _processor_time() -> float:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from .talk import SECONDS, asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = ["smuggle_requests", "smuggle_requests_in_odd_spaces"]
 
@@ -154,4 +154,4 @@ def _passed_on(line_of: Callable[[], socket.socket], words: bytes, before: bytes
             if not received:
                 break
             answer += received
-    raise RefusedError("ECONNRESET", f"the connection was closed for it: {answer[:40]!r}")
+    raise RefusedActError("ECONNRESET", f"the connection was closed for it: {answer[:40]!r}")

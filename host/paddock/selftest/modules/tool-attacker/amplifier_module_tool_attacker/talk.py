@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from urllib.parse import unquote, urlsplit
 
-from .way import RefusedError
+from .way import RefusedActError
 
 __all__ = [
     "Connect",
@@ -41,14 +41,14 @@ def connect(host: str, port: int) -> socket.socket:
     try:
         return socket.create_connection((host, port), timeout=SECONDS)
     except socket.gaierror as error:
-        raise RefusedError("ENOENT", f"no address of {host}: {error.strerror}") from None
+        raise RefusedActError("ENOENT", f"no address of {host}: {error.strerror}") from None
 
 
 def connect_to_proxy(url: str = "") -> socket.socket:
     """Return a connection to a proxy, by default the one that clients are told of."""
     there = urlsplit(url or os.environ.get("HTTP_PROXY", ""))
     if not there.hostname:
-        raise RefusedError("ENOENT", "there is no proxy")
+        raise RefusedActError("ENOENT", "there is no proxy")
     return socket.create_connection((there.hostname, there.port or 80), timeout=SECONDS)
 
 
@@ -100,10 +100,10 @@ def asked(line: socket.socket, request: bytes, *, until_end: bool = False) -> by
             break
         answer += received
     if not answer:
-        raise RefusedError("ECONNRESET", "there is no answer")
+        raise RefusedActError("ECONNRESET", "there is no answer")
     status = _STATUS.match(answer)
     if status is not None and status[1] >= b"400":
-        raise RefusedError(status[1].decode(), answer.partition(b"\r\n\r\n")[2].decode(errors="replace"))
+        raise RefusedActError(status[1].decode(), answer.partition(b"\r\n\r\n")[2].decode(errors="replace"))
     return answer
 
 
@@ -115,7 +115,7 @@ def answered(line: socket.socket, request: bytes) -> str:
     """
     answer = asked(line, request)
     if GREETING not in answer:
-        raise RefusedError("ECONNRESET", f"another answer: {answer[:100]!r}")
+        raise RefusedActError("ECONNRESET", f"another answer: {answer[:100]!r}")
     return answer.partition(b"\r\n\r\n")[2].decode()
 
 
@@ -131,7 +131,7 @@ def must_reach(host: str, port: int) -> None:
             with way(host, port) as line:
                 answered(line, f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
                 return
-        except (OSError, RefusedError) as error:
+        except (OSError, RefusedActError) as error:
             reasons.append(str(error))
     raise RuntimeError(f"what was granted cannot be reached: {'; '.join(reasons)}")
 

@@ -9,10 +9,10 @@ from amplifier_core.models import ToolResult
 
 from .performance import is_on_the_session, perform, perform_in_session
 
-__all__ = ["Attack"]
+__all__ = ["AttackTool"]
 
 
-class Attack:
+class AttackTool:
     """Performs attacks where it stands; nothing else in the process runs meanwhile, but for those on the session."""
 
     description = "Try to break out, and say how far it went."

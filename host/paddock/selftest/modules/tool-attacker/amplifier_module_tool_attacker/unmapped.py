@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 from .raw_calls import call
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = ["hold_unmapped_memory"]
 
@@ -61,13 +61,13 @@ def _held(taker: Taker, mebibytes: int, processes: int, seconds: float) -> str:
             answers = [struct.unpack("=qi", answer) for _ in children if (answer := pipe.read(12))]
         taken = sum(held for held, _ in answers) // _MEBIBYTE
         if len(answers) < processes:
-            raise RefusedError("SIGKILL", f"ended {processes - len(answers)} of {processes} processes")
+            raise RefusedActError("SIGKILL", f"ended {processes - len(answers)} of {processes} processes")
         if taken < mebibytes:
             number = next(number for held, number in answers if held < mebibytes * _MEBIBYTE // processes)
-            raise RefusedError(errno.errorcode.get(number, "EAGAIN"), f"after {taken} of {mebibytes} MiB")
+            raise RefusedActError(errno.errorcode.get(number, "EAGAIN"), f"after {taken} of {mebibytes} MiB")
         time.sleep(seconds)
         if any(os.waitpid(child, os.WNOHANG)[0] for child in children):
-            raise RefusedError("SIGKILL", "ended what held it")
+            raise RefusedActError("SIGKILL", "ended what held it")
         return f"{taken} MiB in {processes} processes"
     finally:
         _end(children)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["RefusedError", "Way"]
+__all__ = ["RefusedActError", "Way"]
 
 Way = tuple[str, Callable[[], object]]
 """An OSError of the act means that it was refused; so does a `RefusedError`. Every other exception is a defect."""
 
 
-class RefusedError(Exception):
+class RefusedActError(Exception):
     """Raised for a refusal that no OSError tells of; `word` stands where its error number would."""
 
     def __init__(self, word: str, what: str) -> None:

@@ -25,7 +25,7 @@ from .talk import (
     proxy_credentials,
     tunnel,
 )
-from .way import RefusedError, Way
+from .way import RefusedActError, Way
 
 __all__ = [
     "ask_for_names",
@@ -187,7 +187,7 @@ def _of(place: _Place) -> tuple[str, int]:
 
 def _must_have(name: str) -> None:
     if not name:
-        raise RefusedError("ENODATA", "the machine has no name of its own")
+        raise RefusedActError("ENODATA", "the machine has no name of its own")
 
 
 def _talked(line_of: Callable[[], socket.socket], place: _Place) -> str:
@@ -204,7 +204,7 @@ def _said(line_of: Callable[[], socket.socket], words: bytes) -> str:
             line.recv(1)
         except TimeoutError:
             return "said"
-    raise RefusedError("ECONNRESET", "the connection was closed for it")
+    raise RefusedActError("ECONNRESET", "the connection was closed for it")
 
 
 def _fetched(url: str, proxies: dict[str, str] | None = None) -> str:
@@ -218,7 +218,7 @@ def _fetched(url: str, proxies: dict[str, str] | None = None) -> str:
             return str(answer.read().decode())
     except urllib.error.HTTPError as error:
         with error:
-            raise RefusedError(str(error.code), error.reason) from None
+            raise RefusedActError(str(error.code), error.reason) from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, OSError):
             raise error.reason from None
@@ -341,7 +341,7 @@ def _listener_among(descriptors: Sequence[int]) -> str:
         with socket.socket(fileno=os.dup(number)) as one:
             if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 return f"descriptor {number} listens at {one.getsockname()}"
-    raise RefusedError("ENOENT", "no descriptor of it listens")
+    raise RefusedActError("ENOENT", "no descriptor of it listens")
 
 
 def _opened_of(folder: str) -> str:
@@ -366,7 +366,7 @@ def _looked_up(name: str, host: str, port: int) -> str:
             return "somebody listens to it"
     code = reply[3] & 0xF
     if code:
-        raise RefusedError("ENOENT", f"there is no such name, says {host}: {code}")
+        raise RefusedActError("ENOENT", f"there is no such name, says {host}: {code}")
     return f"it is known at {host}"
 
 
