@@ -30,7 +30,7 @@ from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.store import SecretSources
-from paddock.policy.trust import Acceptance, with_places
+from paddock.policy.trust import PlanAcceptance, with_places
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.cache import SourceCache
 
@@ -95,7 +95,7 @@ class Ground:
     def accept(self) -> None:
         """Have the user accept the plan as it is."""
         plan = with_places(load_plan(self.plan, environ={}), self.work, Owner.current(os.environ))
-        Acceptance.accepting(plan, GrantsFile.of_user(self.environ))
+        PlanAcceptance.accepting(plan, GrantsFile.of_user(self.environ))
 
     # -- with the command
 

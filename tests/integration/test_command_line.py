@@ -23,7 +23,7 @@ from integration.conftest import WriteModule
 from paddock.plan.load import load_plan
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.owner import Owner
-from paddock.policy.trust import Acceptance, with_places
+from paddock.policy.trust import PlanAcceptance, with_places
 
 _LOOK_FIRST = "programs of yours may run what is in it: look at it first"
 
@@ -798,7 +798,7 @@ def test_what_needs_nobodys_leave_is_had_from_a_plan_that_nobody_accepted(projec
 def _accept(plan: Path, project: Path) -> GrantsFile:
     """Have a plan accepted as it is, for a folder to work in, and return where that is kept."""
     grants = GrantsFile.of_user(os.environ)
-    Acceptance.accepting(with_places(load_plan(plan, environ={}), project, Owner.current(os.environ)), grants)
+    PlanAcceptance.accepting(with_places(load_plan(plan, environ={}), project, Owner.current(os.environ)), grants)
     return grants
 
 

@@ -22,7 +22,7 @@ from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 from paddock.policy.files.accepted_plans import AcceptedGrant
 from paddock.policy.files.grants import GrantsFile
-from paddock.policy.trust import Acceptance
+from paddock.policy.trust import PlanAcceptance
 from paddock.session.preview import located_paths
 from paddock_sandbox.profile import IsolationLevel
 
@@ -239,7 +239,7 @@ def test_what_was_given_when_a_plan_was_accepted_counts(scene: Scene, plan: Path
     loaded = load_plan(plan, environ={})
     source = str(scene.root / "amplifier-module-tool-try")
     given = AcceptedGrant("tools[0]", source, Permissions(read=("secret.txt",)))
-    Acceptance.accepting(loaded, GrantsFile.of_user(os.environ), [given])
+    PlanAcceptance.accepting(loaded, GrantsFile.of_user(os.environ), [given])
     after = json.loads(paddock(*asked, cwd=scene.work).stdout)
     assert after["allowed"] is True
     assert any(rule["file"].endswith("grants.toml") and rule["line"] for rule in after["rules"])

@@ -100,7 +100,7 @@ async def run_trial(
         try:
             process = await supervisor.start()
             try:
-                answer = await _heard(supervisor, process, trial, read, sandboxed.limits.runtime_max)
+                answer = await _answer_of(supervisor, process, trial, read, sandboxed.limits.runtime_max)
             finally:
                 process.rpc.close()
             goodbye = _nothing
@@ -134,7 +134,7 @@ async def _nothing() -> None:
     """Say nothing for a goodbye: a worker that has answered ends by itself. No other one is waited for."""
 
 
-async def _heard(
+async def _answer_of(
     supervisor: Supervisor, process: ModuleProcess, trial: TrialSpec, read: Callable[[Any], _Answer], seconds: float
 ) -> _Answer:
     """Tell the worker what to do, and return its answer."""

@@ -36,7 +36,7 @@ from paddock.policy.pins import LockMovedError, Pins
 from paddock.policy.rule import Location, Rule
 from paddock.policy.secrets.store import SecretSources
 from paddock.policy.secrets.values import SecretValues
-from paddock.policy.trust import Acceptance, with_places
+from paddock.policy.trust import PlanAcceptance, with_places
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 
@@ -118,7 +118,7 @@ class Authorizer:
 
         def look() -> bool:
             judged = with_places(plan, self._working_dir, self._owner)
-            return Acceptance.of(judged, self._grants_file, trust_plan=trust_plan).trust.accepted
+            return PlanAcceptance.of(judged, self._grants_file, trust_plan=trust_plan).trust.accepted
 
         return await anyio.to_thread.run_sync(look)
 
@@ -138,7 +138,7 @@ class Authorizer:
         if trust_plan or plan.origin is None:
             return
         plan = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
-        acceptance = await anyio.to_thread.run_sync(Acceptance.of, plan, self._grants_file)
+        acceptance = await anyio.to_thread.run_sync(PlanAcceptance.of, plan, self._grants_file)
         moved = acceptance.moved(pins)
         if not moved:
             return
@@ -190,7 +190,7 @@ class Authorizer:
         given = _given_by_flags(plan, grants)
         plan = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
         acceptance = await anyio.to_thread.run_sync(
-            partial(Acceptance.of, plan, self._grants_file, trust_plan=trust_plan)
+            partial(PlanAcceptance.of, plan, self._grants_file, trust_plan=trust_plan)
         )
         asked = _asked(plan, resolutions, given, named, acceptance)
         if consent is not None and (acceptance.accepted is None or _is_for_other_code(acceptance.accepted, asked)):
@@ -220,7 +220,7 @@ class Authorizer:
             problem = PlanProblem("", "a path in it leads elsewhere than when it was judged", "see where it leads now")
             raise PlanError([problem], origin=None if plan.origin is None else str(plan.origin))
 
-    async def _ask(self, consent: Consent, review: PlanReview, plan: MountPlan, pins: Pins) -> Acceptance | None:
+    async def _ask(self, consent: Consent, review: PlanReview, plan: MountPlan, pins: Pins) -> PlanAcceptance | None:
         """Return what was accepted, and see to it that it is remembered; None if nothing was.
 
         Raises:
@@ -232,7 +232,9 @@ class Authorizer:
             case ConsentAnswer.STOP:
                 raise ConsentRefusedError(review.plan)
         known = [pin for pin in pins.values() if pin is not None]
-        accepted = await anyio.to_thread.run_sync(Acceptance.accepting, plan, self._grants_file, review.grants, known)
+        accepted = await anyio.to_thread.run_sync(
+            PlanAcceptance.accepting, plan, self._grants_file, review.grants, known
+        )
         if accepted.problem is not None:
             _log.warning("accepted for this time only: %s", accepted.problem)
         return accepted
@@ -272,7 +274,7 @@ def _asked(
     resolutions: Mapping[str, Resolution],
     given: Mapping[str, tuple[OperatorGrant, ...]],
     named: IsolationLevel | None,
-    acceptance: Acceptance,
+    acceptance: PlanAcceptance,
 ) -> list[GrantRequest]:
     """Return what each module asks for, with what flags give it, or else what it was given when asked."""
     asked = []

@@ -20,7 +20,7 @@ from paddock.plan.source_map import Positions
 from paddock.policy.decision import Decision, GrantRequest, Trust
 from paddock.policy.files.policy import Policy, rules_about
 from paddock.policy.files.policy_file import ModuleRule, PolicyFile
-from paddock.policy.findings import Findings
+from paddock.policy.findings import PolicyFindings
 from paddock.policy.floor import Floor
 from paddock.policy.grant_request import RequestedGrant, contradictions, families_written
 from paddock.policy.located_program import paths_of
@@ -69,13 +69,13 @@ def refuse_sources(sources: Mapping[str, str], policy: Policy, positions: Positi
     Raises:
         PolicyRefusedError: A rule refuses one of them.
     """
-    findings = Findings()
+    findings = PolicyFindings()
     for path, source in sources.items():
         judge_source(path, source, policy, findings)
     raise_findings([findings], positions)
 
 
-def raise_findings(found: Iterable[Findings], positions: Positions | None) -> None:
+def raise_findings(found: Iterable[PolicyFindings], positions: Positions | None) -> None:
     """Tell everything that was found, if anything was.
 
     Raises:
@@ -98,8 +98,8 @@ def raise_findings(found: Iterable[Findings], positions: Positions | None) -> No
         raise (PlanError if others else GrantError)(problems, origin=file)
 
 
-def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[Findings, Decision]:
-    findings = Findings()
+def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[PolicyFindings, Decision]:
+    findings = PolicyFindings()
     entry = request.effective()
     grants = tuple(request.grants())
     _note_grants(request, context.positions, findings)
@@ -127,14 +127,14 @@ def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[Findings
     return findings, Decision(with_lowered(entry, limits), limits, floor, tuple(findings.consulted), rules, closed)
 
 
-def _note_grants(request: GrantRequest, positions: Positions | None, findings: Findings) -> None:
+def _note_grants(request: GrantRequest, positions: Positions | None, findings: PolicyFindings) -> None:
     for rule, families in families_written(request.entry, positions):
         findings.consult(rule, f"asks for {families}")
     for given in request.given:
         findings.consult(given.rule, "gives it")
 
 
-def _rules_held(request: GrantRequest, policy: Policy, findings: Findings) -> list[tuple[PolicyFile, ModuleRule]]:
+def _rules_held(request: GrantRequest, policy: Policy, findings: PolicyFindings) -> list[tuple[PolicyFile, ModuleRule]]:
     try:
         name = SourceName.of(request.source)
     except NotAcceptedError:
@@ -148,7 +148,7 @@ def _rules_held(request: GrantRequest, policy: Policy, findings: Findings) -> li
 
 
 def _floor(
-    request: GrantRequest, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: Findings
+    request: GrantRequest, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: PolicyFindings
 ) -> Floor:
     """Return the levels that need nobody's leave, and note a level that is asked for below a fixed minimum."""
     floors = []
@@ -181,7 +181,7 @@ def _judge_paths(
     grants: Sequence[RequestedGrant],
     rules: Sequence[GrantPathRule],
     context: EvaluationContext,
-    findings: Findings,
+    findings: PolicyFindings,
 ) -> None:
     for grant in grants:
         concerned = [rule for rule in rules if rule.concerns(grant)]
@@ -201,7 +201,7 @@ def _judge_paths(
 
 
 def _judge_secrets(
-    entry: ModuleEntry, grants: Sequence[RequestedGrant], secrets: Mapping[str, str], findings: Findings
+    entry: ModuleEntry, grants: Sequence[RequestedGrant], secrets: Mapping[str, str], findings: PolicyFindings
 ) -> None:
     """Note references that cannot be honoured, and injected secrets that have no value or no place to be used at."""
     permissions = grants_of(entry.permissions)

@@ -10,7 +10,7 @@ from paddock.policy.rule import ConsultedRule, Rule
 
 
 @dataclass(slots=True)
-class Findings:
+class PolicyFindings:
     """Refusals by a rule, mistakes of the plan (of `grants`, those about what is granted), and rules with outcomes."""
 
     refusals: list[Refusal] = field(default_factory=list)

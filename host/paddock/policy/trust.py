@@ -32,7 +32,7 @@ _SESSION: Final = Location("this session")
 
 
 @dataclass(frozen=True, slots=True)
-class Acceptance:
+class PlanAcceptance:
     """`accepted` is what the operator accepted of the plan as it is; `problem` why that was kept for this time only.
 
     `earlier` is what they accepted last of the plan's file, where it was edited since.

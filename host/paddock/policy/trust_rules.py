@@ -7,7 +7,7 @@ from typing import Final
 
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.policy.decision import GrantRequest, Trust
-from paddock.policy.findings import Findings
+from paddock.policy.findings import PolicyFindings
 from paddock.policy.floor import Floor
 from paddock.policy.rule import BUILT_IN, Rule
 from paddock.policy.rules.paths import GrantPathRule
@@ -29,7 +29,12 @@ _TAKES_TRUST: Final = "takes a plan that you accepted"
 
 
 def judge_trust(
-    request: GrantRequest, trust: Trust, working_dir: Path, floor: Floor, findings: Findings, folder: Path | None = None
+    request: GrantRequest,
+    trust: Trust,
+    working_dir: Path,
+    floor: Floor,
+    findings: PolicyFindings,
+    folder: Path | None = None,
 ) -> tuple[GrantPathRule, ...]:
     """Note what an entry asks for that takes an accepted plan, and return the rules about paths that follow.
 
@@ -68,7 +73,7 @@ def judge_trust(
     )
 
 
-def _judge_place(request: GrantRequest, around: tuple[Path, ...], rule: Rule, findings: Findings) -> None:
+def _judge_place(request: GrantRequest, around: tuple[Path, ...], rule: Rule, findings: PolicyFindings) -> None:
     """Note a folder that code is to come from and that is not the plan's to name: a module reads all of its own."""
     try:
         name = SourceName.of(request.source)

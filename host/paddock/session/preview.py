@@ -27,7 +27,7 @@ from paddock.policy.files.policy import Policy
 from paddock.policy.grants import Grants
 from paddock.policy.owner import Owner
 from paddock.policy.rule import BUILT_IN, Rule
-from paddock.policy.trust import Acceptance, with_places
+from paddock.policy.trust import PlanAcceptance, with_places
 from paddock.workers.runtime import WorkerRuntime
 from paddock.workers.scratch import PrivateFolder
 from paddock_sandbox.profile import IsolationLevel
@@ -84,7 +84,7 @@ class Preview:
         self._owner = Owner.current(environ)
         self._policy = Policy.load(environ)
         accepted = with_places(self.plan, self._working_dir, self._owner)
-        self._acceptance = Acceptance.of(accepted, GrantsFile.of_user(environ))
+        self._acceptance = PlanAcceptance.of(accepted, GrantsFile.of_user(environ))
         self._runtime = runtime
         base = self.plan.origin.parent if self.plan.origin is not None else Path.cwd()
         provisioner = offline_provisioner(environ, cache)

@@ -1,7 +1,7 @@
 """Start module processes as fresh interpreters: for modules whose environment does not fit a template.
 
 Same init, same worker, same guarantees as by fork; only dearer. The command line shows no environment: that goes over
-the lifeline.
+the init socket.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Template:
             self._worker_groups.remove_groups()
 
     async def _fork(self, request: bytes, child_pipes: ChildPipes) -> None:
-        """Have a worker forked that takes over the worker's ends; its own lifeline tells how that went."""
+        """Have a worker forked that takes over the worker's ends; its own init socket tells how that went."""
         loop = asyncio.get_running_loop()
         async with self._sending:
             while True:

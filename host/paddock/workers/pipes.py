@@ -18,7 +18,7 @@ _RPC_BUFFER_BYTES = 4 << 20
 
 
 class ChildPipes:
-    """One rpc stream, one lifeline, two output pipes and the log of attempts."""
+    """One rpc stream, one init socket, two output pipes and the log of attempts."""
 
     def __init__(self) -> None:
         with ExitStack() as opened:

@@ -1,6 +1,6 @@
 """One live process tree of a module: its socket, its output, its end.
 
-Made by a launcher, once per life. Its end is the kernel's word (the lifeline closes), never found by polling. `stop`
+Made by a launcher, once per life. Its end is the kernel's word (the init socket closes), never found by polling. `stop`
 always ends the tree, even when its caller is cancelled, and every wait in it is bounded. Everything held is released
 when the tree is gone, except `rpc`, which belongs to whoever speaks on it; what is spoken there is not known here.
 """

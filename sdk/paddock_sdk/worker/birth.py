@@ -2,7 +2,8 @@
 
 Used by whoever has the powers of the host's user: a template, or an interpreter started for one module. The two are
 made before it is known what for: the worker makes a root of what all workers see, and both wait until they are told.
-They end when the sockets they are to be told over close. What goes wrong is reported over the lifeline of the request
+They end when the sockets they are to be told over close. What goes wrong is reported over the init socket of the
+request
 that it happened to, and leaves no process behind.
 """
 
@@ -25,7 +26,7 @@ from paddock_sdk.worker import init
 from paddock_sdk.worker import sandbox_entry as entrance
 from paddock_sdk.worker.init_socket import FAILED_BEFORE_ENTRY, REQUEST_BYTES, pack, report, report_failure, unpack
 
-_WORKER_FDS: Final = 4  # rpc, stdout, stderr, lifeline
+_WORKER_FDS: Final = 4  # rpc, stdout, stderr, init socket
 _GROUP: Final = "worker"
 _SOMETHING: Final = pack(None)  # descriptors do not travel alone
 _MOST_FDS: Final = 250  # the kernel passes 253 at once
@@ -75,7 +76,8 @@ class PreforkedWorker:
         return bool(lines.poll(0))
 
     def assign(self, request: dict[str, Any], profile: SandboxProfile, fds: Sequence[int]) -> None:
-        """Hand over the request and the worker's descriptors, the lifeline last; answers come over that from then on.
+        """Hand over the request and the worker's descriptors, the init socket last; answers come over that from then
+        on.
 
         Raises:
             OSError: It cannot be; it has been ended.
@@ -183,7 +185,7 @@ def _run_init(
     try:
         init.supervise_until_exit(worker, init_socket)
     except BaseException as error:
-        init.give_up(init_socket, error)
+        init.report_and_exit(init_socket, error)
 
 
 def _bound_objects(*, is_root: bool) -> None:
@@ -268,7 +270,7 @@ def start_single_worker(
 ) -> NoReturn:
     """Become the init of one worker in an interpreter of its own, or the parent of that init and end.
 
-    The request is the lifeline's first message; `cgroups` is where a control group for it can be made.
+    The request is the init socket's first message; `cgroups` is where a control group for it can be made.
     """
     init.prepare_process()
     groups = None if cgroups is None else CgroupHome.from_dict(cgroups)

@@ -24,17 +24,17 @@ _MAX_STEPS: Final = 64  # levels; a body has no more
 _barred: dict[type, LiveKind | None] = {}
 
 
-def barred(value: object) -> LiveKind | None:
+def unsendable(value: object) -> LiveKind | None:
     """Return what a value is that no other process can have a stand-in for, None for any other."""
     kind = type(value)
     try:
         return _barred[kind]
     except KeyError:
-        known = _barred[kind] = _barred_kind(value)
+        known = _barred[kind] = _unsendable_kind(value)
         return known
 
 
-def _barred_kind(value: object) -> LiveKind | None:
+def _unsendable_kind(value: object) -> LiveKind | None:
     if is_function(value) or isinstance(value, AsyncGeneratorType):
         return None
     known = live_kind(value)
@@ -56,7 +56,7 @@ def explained(error: EncodeError, value: object, root: str, encode: Encode) -> C
     steps, culprit = _culprit(value, encode)
     if not isinstance(_failure(culprit, encode), NoFormError):
         return error
-    kind = live_kind(culprit) or barred(culprit)
+    kind = live_kind(culprit) or unsendable(culprit)
     if kind is None:
         cls = type(culprit)
         kind = LiveKind(

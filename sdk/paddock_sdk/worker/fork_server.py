@@ -2,7 +2,7 @@
 
 When nobody asks for a moment, the next one is forked ahead, as far as it is the same for all. One process per host,
 started with an empty environment. It must have one thread whenever it forks, which is checked each time, and it holds
-nothing of the host but the control socket. What goes wrong for one request is reported over that request's lifeline
+nothing of the host but the control socket. What goes wrong for one request is reported over that request's init socket
 and forgotten; the end of the control socket ends the process. Never reaps: the kernel does, and each init answers for
 its own tree.
 """
@@ -27,7 +27,7 @@ from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import birth, init
 from paddock_sdk.worker.init_socket import report, report_failure, unpack
 
-_FDS = 4  # rpc, stdout, stderr, lifeline
+_FDS = 4  # rpc, stdout, stderr, init socket
 _QUIET_MS = 10  # a worker that has just been started has the processor to itself
 
 

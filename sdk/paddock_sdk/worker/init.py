@@ -1,8 +1,10 @@
 """Stand between the host and one worker: start it, wait for it, and leave nothing of its tree behind.
 
 The one trusted process of a worker's tree: it runs no module code, adopts every orphan of the tree and talks to the
-host over the lifeline. In namespaces of its own it is their process 1. It obeys `terminate` and `kill`, kills the tree
-when the lifeline closes, however the host ended, and says `exited` once every descendant is dead and reaped. It lives
+host over the init socket. In namespaces of its own it is their process 1. It obeys `terminate` and `kill`, kills the
+tree
+when the init socket closes, however the host ended, and says `exited` once every descendant is dead and reaped. It
+lives
 as long as its worker, so it touches next to no memory after its fork.
 """
 
@@ -56,10 +58,10 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_soc
             capabilities.drop_all()  # bubblewrap left some for the worker to make its network with
         supervise_until_exit(worker, init_socket)
     except BaseException as error:  # nobody else is left to report it or to end the tree
-        give_up(init_socket, error)
+        report_and_exit(init_socket, error)
 
 
-def give_up(init_socket: int, error: BaseException) -> NoReturn:
+def report_and_exit(init_socket: int, error: BaseException) -> NoReturn:
     """Report what went wrong, end the tree and the process."""
     report_failure(init_socket, "init", error)
     _sweep()

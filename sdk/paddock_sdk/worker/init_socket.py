@@ -1,4 +1,4 @@
-"""The end of the lifeline in a worker's tree: a SOCK_SEQPACKET socket that ties the tree's life to the host's.
+"""The end of the init socket in a worker's tree: a SOCK_SEQPACKET socket that ties the tree's life to the host's.
 
 The worker passes the sockets of its network over it, says `ready`, or the step that failed, and lets go of it before
 any code of the module can run; the init keeps it, hears commands on it and says at the end how the worker ended. That
@@ -62,6 +62,6 @@ def hand_over(init_socket: int, kind: str, descriptors: list[int]) -> None:
 
 
 def say_ready(init_socket: int, ready: dict[str, object]) -> None:
-    """Tell the host what became of the worker's start, and let go of the lifeline."""
+    """Tell the host what became of the worker's start, and let go of the init socket."""
     report(init_socket, {"ready": ready})
     os.close(init_socket)

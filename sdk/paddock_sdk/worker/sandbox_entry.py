@@ -1,6 +1,7 @@
 """Bring a worker from its fork to its entry: the last trusted steps before a module's code can run in it.
 
-Everything here happens in the worker, in order, and each step has a name. One that fails is reported over the lifeline
+Everything here happens in the worker, in order, and each step has a name. One that fails is reported over the init
+socket
 and ends the process; the entry is reached only when all of them held.
 """
 

@@ -16,7 +16,7 @@ from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.accepted_plans import AcceptedGrant
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
-from paddock.policy.trust import Acceptance
+from paddock.policy.trust import PlanAcceptance
 
 from .entries import owner
 
@@ -41,7 +41,7 @@ def plan_at(path: Path, text: str = PLAN) -> MountPlan:
     return load_plan(path, environ={})
 
 
-def decide(plan: MountPlan, acceptance: Acceptance, folder: Path) -> list[Permissions]:
+def decide(plan: MountPlan, acceptance: PlanAcceptance, folder: Path) -> list[Permissions]:
     asked = [
         GrantRequest(entry, f"/code/{entry.module}", acceptance.given(entry, f"/code/{entry.module}"))
         for entry in plan.tools
@@ -52,8 +52,8 @@ def decide(plan: MountPlan, acceptance: Acceptance, folder: Path) -> list[Permis
 
 def test_an_accepted_plan_has_what_it_says_and_what_was_given_with_it(file: GrantsFile, tmp_path: Path) -> None:
     plan = plan_at(tmp_path / "plan.yaml")
-    Acceptance.accepting(plan, file, [SHELL])
-    acceptance = Acceptance.of(plan, file)
+    PlanAcceptance.accepting(plan, file, [SHELL])
+    acceptance = PlanAcceptance.of(plan, file)
     assert acceptance.trust.accepted and acceptance.accepted is not None
     rule = acceptance.trust.rule
     assert rule is not None and rule.location.file == str(file.path)
@@ -68,7 +68,7 @@ def test_an_accepted_plan_has_what_it_says_and_what_was_given_with_it(file: Gran
 
 def test_a_plan_that_nobody_accepted_is_not(file: GrantsFile, tmp_path: Path) -> None:
     plan = plan_at(tmp_path / "plan.yaml")
-    acceptance = Acceptance.of(plan, file)
+    acceptance = PlanAcceptance.of(plan, file)
     assert not acceptance.trust.accepted
     assert acceptance.given(plan.tools[1], "/code/tool-y") == ()
     with pytest.raises(PolicyRefusedError):
@@ -77,10 +77,10 @@ def test_a_plan_that_nobody_accepted_is_not(file: GrantsFile, tmp_path: Path) ->
 
 def test_a_plan_that_was_edited_since_is_refused_as_that(file: GrantsFile, tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
-    accepted = Acceptance.accepting(plan_at(path), file, [SHELL])
+    accepted = PlanAcceptance.accepting(plan_at(path), file, [SHELL])
     assert accepted.accepted is not None
     edited = plan_at(path, PLAN.replace("example.org", "example.com"))
-    acceptance = Acceptance.of(edited, file)
+    acceptance = PlanAcceptance.of(edited, file)
     assert not acceptance.trust.accepted
     assert acceptance.given(edited.tools[1], "/code/tool-y") == ()
     with pytest.raises(PolicyRefusedError) as caught:
@@ -93,20 +93,20 @@ def test_a_plan_that_was_edited_since_is_refused_as_that(file: GrantsFile, tmp_p
 
 def test_going_back_to_what_was_accepted_is_accepted(file: GrantsFile, tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
-    Acceptance.accepting(plan_at(path), file)
-    assert not Acceptance.of(plan_at(path, PLAN + "\n# a remark\n"), file).trust.accepted
-    assert Acceptance.of(plan_at(path), file).trust.accepted
+    PlanAcceptance.accepting(plan_at(path), file)
+    assert not PlanAcceptance.of(plan_at(path, PLAN + "\n# a remark\n"), file).trust.accepted
+    assert PlanAcceptance.of(plan_at(path), file).trust.accepted
 
 
 def test_the_same_plan_elsewhere_is_another_one(file: GrantsFile, tmp_path: Path) -> None:
-    Acceptance.accepting(plan_at(tmp_path / "plan.yaml"), file)
-    acceptance = Acceptance.of(plan_at(tmp_path / "copy.yaml"), file)
+    PlanAcceptance.accepting(plan_at(tmp_path / "plan.yaml"), file)
+    acceptance = PlanAcceptance.of(plan_at(tmp_path / "copy.yaml"), file)
     assert not acceptance.trust.accepted and acceptance.trust.rule is None
 
 
 def test_what_was_given_is_not_given_to_code_from_elsewhere(file: GrantsFile, tmp_path: Path) -> None:
     plan = plan_at(tmp_path / "plan.yaml")
-    acceptance = Acceptance.accepting(plan, file, [SHELL])
+    acceptance = PlanAcceptance.accepting(plan, file, [SHELL])
     assert acceptance.given(plan.tools[1], "/code/tool-y") != ()
     assert acceptance.given(plan.tools[1], "/tmp/tool-y") == ()
     assert acceptance.given(plan.tools[0], "/code/tool-y") == ()
@@ -114,7 +114,7 @@ def test_what_was_given_is_not_given_to_code_from_elsewhere(file: GrantsFile, tm
 
 def test_a_flag_accepts_what_the_text_says_and_keeps_nothing(file: GrantsFile, tmp_path: Path) -> None:
     plan = plan_at(tmp_path / "plan.yaml")
-    acceptance = Acceptance.of(plan, file, trust_plan=True)
+    acceptance = PlanAcceptance.of(plan, file, trust_plan=True)
     assert acceptance.trust.accepted and acceptance.accepted is None
     assert decide(plan, acceptance, tmp_path)[1] == Permissions()
     assert not file.path.exists()
@@ -122,21 +122,21 @@ def test_a_flag_accepts_what_the_text_says_and_keeps_nothing(file: GrantsFile, t
 
 def test_a_plan_that_is_in_no_file_is_accepted_by_what_it_says(file: GrantsFile) -> None:
     written = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
-    Acceptance.accepting(load_plan(written, environ={}), file)
-    assert Acceptance.of(load_plan(written, environ={}), file).trust.accepted
-    other = Acceptance.of(load_plan({**written, "tools": []}, environ={}), file)
+    PlanAcceptance.accepting(load_plan(written, environ={}), file)
+    assert PlanAcceptance.of(load_plan(written, environ={}), file).trust.accepted
+    other = PlanAcceptance.of(load_plan({**written, "tools": []}, environ={}), file)
     assert not other.trust.accepted and other.trust.rule is None
 
 
 def test_what_cannot_be_kept_counts_for_this_time_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "paddock").touch()
     plan = plan_at(tmp_path / "plan.yaml")
-    acceptance = Acceptance.accepting(plan, GrantsFile(owner(), tmp_path / "paddock" / "grants.toml"), [SHELL])
+    acceptance = PlanAcceptance.accepting(plan, GrantsFile(owner(), tmp_path / "paddock" / "grants.toml"), [SHELL])
     assert acceptance.trust.accepted and acceptance.problem is not None
     assert decide(plan, acceptance, tmp_path)[1].run == ("*",)
 
 
 def test_a_plan_whose_name_is_no_text_is_accepted_like_any_other(file: GrantsFile, tmp_path: Path) -> None:
     plan = plan_at(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")))
-    Acceptance.accepting(plan, file)
-    assert Acceptance.of(plan, file).trust.accepted
+    PlanAcceptance.accepting(plan, file)
+    assert PlanAcceptance.of(plan, file).trust.accepted

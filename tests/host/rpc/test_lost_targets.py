@@ -1,4 +1,4 @@
-"""What becomes of a call whose target goes away: the afterlife decides, the router carries it out."""
+"""What becomes of a call whose target goes away: the failure policy decides, the router carries it out."""
 
 from __future__ import annotations
 

@@ -11,7 +11,13 @@ import pytest
 
 from host.workers.trees import RunningTree, require_telling_who_borrows, tree
 from paddock.workers.limits import process_tree
-from paddock.workers.limits.process_tree import ListedChildren, ProcessTree, ScannedChildren, TreeReading, swapped_bytes
+from paddock.workers.limits.process_tree import (
+    ChildrenFromKernel,
+    ChildrenFromScan,
+    ProcessTree,
+    TreeReading,
+    swapped_bytes,
+)
 
 _MIB = 1 << 20
 _PATIENCE = 60.0
@@ -69,7 +75,7 @@ def test_children_are_found_alike_on_a_kernel_that_does_not_list_them() -> None:
         for _ in range(5):
             running.is_here()
         assert settles(lambda: read(running).tasks == 5)
-        scanned = ProcessTree(running.init_pid, ScannedChildren()).read()
+        scanned = ProcessTree(running.init_pid, ChildrenFromScan()).read()
         assert scanned is not None
         assert set(scanned.pids) == set(read(running).pids)
         assert scanned.tasks == 5
@@ -380,4 +386,4 @@ def test_swap_is_summed_over_all_devices(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_whether_children_are_listed_is_what_the_kernel_shows() -> None:
-    assert ListedChildren.are_listed() == os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    assert ChildrenFromKernel.are_listed() == os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")

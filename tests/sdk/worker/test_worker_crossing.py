@@ -18,7 +18,7 @@ from paddock_sdk.contract.message_models import ChatResponse
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.methods import HostMethod
-from paddock_sdk.worker.crossing import barred, explained
+from paddock_sdk.worker.crossing import explained, unsendable
 
 from .conftest import Rig
 
@@ -102,12 +102,17 @@ class Ordinary:
 
 @pytest.mark.parametrize("value", [len, generate, generate(), Ordinary(), Ordinary().work, functools.partial(len)])
 def test_functions_generators_and_ordinary_objects_may_go_live(value: object) -> None:
-    assert barred(value) is None
+    assert unsendable(value) is None
 
 
 def test_what_wraps_a_file_and_what_can_be_read_once_may_not() -> None:
     with tempfile.NamedTemporaryFile() as file:
-        kinds = [barred(file), barred(iter([1])), barred(zip([1], [2], strict=True)), barred(enumerate([]))]
+        kinds = [
+            unsendable(file),
+            unsendable(iter([1])),
+            unsendable(zip([1], [2], strict=True)),
+            unsendable(enumerate([])),
+        ]
     assert [kind.name for kind in kinds if kind is not None] == ["an open file", *["an iterator"] * 3]
 
 

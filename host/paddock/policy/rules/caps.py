@@ -8,7 +8,7 @@ from typing import Final
 
 from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
 from paddock.policy.files.policy_file import ModuleRule, PolicyFile
-from paddock.policy.findings import Findings
+from paddock.policy.findings import PolicyFindings
 from paddock.policy.grant_caps import GrantCaps
 from paddock.policy.grant_request import RequestedGrant
 from paddock.policy.rules.paths import GrantPathRule
@@ -27,7 +27,7 @@ def judge_caps(
     *,
     working_dir: Path,
     home: Path,
-    findings: Findings,
+    findings: PolicyFindings,
 ) -> tuple[GrantPathRule, ...]:
     """Note each grant that a rule does not let be granted, and return what it says of paths.
 

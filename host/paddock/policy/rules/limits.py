@@ -11,7 +11,7 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.problems import path_text
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import ModuleRule, PolicyFile
-from paddock.policy.findings import Findings
+from paddock.policy.findings import PolicyFindings
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.rule import Rule
 
@@ -27,7 +27,7 @@ class _Cap:
 
 
 def judge_limits(
-    entry: ModuleEntry, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: Findings
+    entry: ModuleEntry, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: PolicyFindings
 ) -> ResourceLimits:
     """Return the limits of an entry, and note those that it asks more of than it may have.
 

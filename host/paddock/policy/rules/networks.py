@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from paddock.plan.net_rule import NetRule
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import Network
-from paddock.policy.findings import Findings
+from paddock.policy.findings import PolicyFindings
 from paddock.policy.grant_request import RequestedGrant
 from paddock.policy.rule import Rule, written_list
 
@@ -21,7 +21,9 @@ class ClosedNetwork:
     rule: Rule
 
 
-def judge_networks(grants: Iterable[RequestedGrant], policy: Policy, findings: Findings) -> tuple[ClosedNetwork, ...]:
+def judge_networks(
+    grants: Iterable[RequestedGrant], policy: Policy, findings: PolicyFindings
+) -> tuple[ClosedNetwork, ...]:
     """Return what is closed to a module, and note each grant that is about nothing else.
 
     Where a name leads is not known yet: that is judged when the module connects.

@@ -10,7 +10,7 @@ from paddock.plan.host_name import split_port
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.findings import Findings
+from paddock.policy.findings import PolicyFindings
 from paddock.policy.rule import Rule, written_list
 from paddock.policy.source_name import DEFAULT_PORTS, SourceName, without_credentials
 from paddock_sources import SourceUri
@@ -19,7 +19,7 @@ from paddock_sources.uri import GitUri, PackageUri
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-def judge_source(path: str, source: str, policy: Policy, findings: Findings, *, commit: str = "") -> None:
+def judge_source(path: str, source: str, policy: Policy, findings: PolicyFindings, *, commit: str = "") -> None:
     """Note what is against a source, which the plan has at `path`, and whose code was locked to `commit`, if to any."""
     try:
         name = SourceName.of(source)
@@ -32,7 +32,7 @@ def judge_source(path: str, source: str, policy: Policy, findings: Findings, *, 
         _judge_pin(path, source, file, findings, commit)
 
 
-def _judge_host(path: str, source: str, name: SourceName, file: PolicyFile, findings: Findings) -> None:
+def _judge_host(path: str, source: str, name: SourceName, file: PolicyFile, findings: PolicyFindings) -> None:
     if file.git_hosts is None:
         return
     rule = file.rule("git_hosts", written_list(file.git_hosts))
@@ -62,7 +62,7 @@ def _is_host(listed: str, name: SourceName, port: int) -> bool:
     return name.host.endswith(host[1:]) if host.startswith("*.") else name.host == host
 
 
-def _judge_pin(path: str, source: str, file: PolicyFile, findings: Findings, commit: str) -> None:
+def _judge_pin(path: str, source: str, file: PolicyFile, findings: PolicyFindings, commit: str) -> None:
     if not file.require_pinned:
         return
     rule = file.rule("require_pinned", "true")

@@ -15,7 +15,7 @@ from paddock.selftest.testbed.carrier import ProxyServer
 _CHUNK: Final = 1 << 16
 
 
-class CarelessRedactor(ProxyServer):
+class LeakyRedactor(ProxyServer):
     """Carries each request to the service at `service`, and hides `key` in the answer."""
 
     def __init__(self, listener: socket.socket, service: tuple[str, int], key: bytes) -> None:

@@ -17,7 +17,7 @@ from anyio.from_thread import start_blocking_portal
 
 from paddock.egress.addresses import is_public
 from paddock.plan.host_name import HostNameError, parse_host
-from paddock.selftest.testbed.careless_redactor import CarelessRedactor
+from paddock.selftest.testbed.careless_redactor import LeakyRedactor
 from paddock.selftest.testbed.inquiries import LookupLog
 from paddock.selftest.testbed.open_proxy import OpenProxy
 from paddock.selftest.testbed.service import ForbiddenText, TargetService, TargetServices
@@ -85,7 +85,7 @@ class AttackNetwork:
         self._services = TargetServices(portal, services)
         self._stack.callback(self._services.close)
         ports = frozenset(service.address[1] for service in services)
-        self.redactor = CarelessRedactor(self._listener(LOOPBACK), self.vault.address, key.encode())
+        self.redactor = LeakyRedactor(self._listener(LOOPBACK), self.vault.address, key.encode())
         portal.call(self.redactor.open)
         self._stack.callback(portal.call, self.redactor.close)
         self.proxy = OpenProxy(

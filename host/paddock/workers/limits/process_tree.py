@@ -55,7 +55,7 @@ class TreeReading:
     is_complete: bool = True
 
 
-class Children(Protocol):
+class ProcessChildren(Protocol):
     """Knows which processes are whose children."""
 
     def of(self, pid: int, threads: int) -> list[int]:
@@ -63,7 +63,7 @@ class Children(Protocol):
         ...
 
 
-class ListedChildren:
+class ChildrenFromKernel:
     """Asks the kernel for a process's children."""
 
     @staticmethod
@@ -83,7 +83,7 @@ class ListedChildren:
         return found
 
 
-class ScannedChildren:
+class ChildrenFromScan:
     """Finds children by asking every process of the machine for its parent, at most every tenth of a second."""
 
     def __init__(self) -> None:
@@ -104,13 +104,13 @@ class ScannedChildren:
         self._scanned_at = time.monotonic()
 
 
-_children: Children = ListedChildren() if ListedChildren.are_listed() else ScannedChildren()
+_children: ProcessChildren = ChildrenFromKernel() if ChildrenFromKernel.are_listed() else ChildrenFromScan()
 
 
 class ProcessTree:
     """What is below one process, which is itself not counted: the init of a worker, which has it all below it."""
 
-    def __init__(self, root: int, children: Children = _children) -> None:
+    def __init__(self, root: int, children: ProcessChildren = _children) -> None:
         """Remember the root, and what memory the processes below it have so far by inheritance.
 
         Raises:

@@ -53,7 +53,7 @@ class WatchedLimits:
     record_locks_max: int | None = None
 
 
-class Unmapped(Protocol):
+class UnmappedCounter(Protocol):
     """What a tree holds and none of its processes maps."""
 
     def held_by(self, pids: Iterable[int], most: int) -> int:
@@ -97,7 +97,7 @@ class Watch:
         tree: Tree,
         limits: WatchedLimits,
         on_exceeded: Callable[[LimitHit], None],
-        unmapped: Unmapped | None = None,
+        unmapped: UnmappedCounter | None = None,
     ) -> None:
         self.peak_memory = 0
         self.is_stopped = False
@@ -270,7 +270,7 @@ class Watchdog:
         init_pid: int,
         limits: WatchedLimits,
         on_exceeded: Callable[[LimitHit], None],
-        unmapped: Unmapped | None = None,
+        unmapped: UnmappedCounter | None = None,
     ) -> Watch:
         """Watch what is below a process from now on; call back on the loop once it has passed a limit.
 

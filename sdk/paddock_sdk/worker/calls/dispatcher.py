@@ -29,7 +29,7 @@ from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.calls.objects import Exported, ObjectTable
-from paddock_sdk.worker.crossing import barred
+from paddock_sdk.worker.crossing import unsendable
 from paddock_sdk.worker.driver import Driver, serving
 
 _MESSAGE_CHARACTERS: Final = 8000  # of what went wrong, which a model may get to read
@@ -294,7 +294,7 @@ def _own_text(output: object) -> str:
     """Return what an object says of itself, which is what a model would have got; nothing if its class says nothing."""
     kind = type(output)
     says = kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__
-    return str(output) if says and barred(output) is None and not is_function(output) else ""
+    return str(output) if says and unsendable(output) is None and not is_function(output) else ""
 
 
 def _unsendable(error: BaseException) -> Any:

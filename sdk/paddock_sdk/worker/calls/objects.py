@@ -18,7 +18,7 @@ from paddock_sdk.protocol.body import Codec, NoFormError
 from paddock_sdk.protocol.describing import describe, described_anew, masked, member_of
 from paddock_sdk.protocol.description import Description, Flavour, decode_description, encode_description
 from paddock_sdk.protocol.remote_object import Caller, refresh, stand_in
-from paddock_sdk.worker.crossing import barred
+from paddock_sdk.worker.crossing import unsendable
 
 
 class Exported:
@@ -108,7 +108,7 @@ class ObjectTable:
         Raises:
             NoFormError: it only means something in this process.
         """
-        kind = barred(value)
+        kind = unsendable(value)
         if kind is not None:
             raise NoFormError(f"{kind.name} cannot be sent; {kind.hint}")
         return True
