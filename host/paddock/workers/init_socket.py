@@ -86,6 +86,10 @@ class InitSocket:
         """Let an init that was stopped by a signal go on, so that it can obey."""
         self._signal(self._pidfds[:1], signal.SIGCONT)
 
+    def kill_worker(self) -> None:
+        """Kill the worker itself; the init then ends what the worker started. Before it is ready, nothing happens."""
+        self._signal(self._pidfds[1:], signal.SIGKILL)
+
     def kill_both(self) -> None:
         """Kill worker and init themselves, when the init obeys no more; what else they started is not reached."""
         self._signal(reversed(self._pidfds), signal.SIGKILL)

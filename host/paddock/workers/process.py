@@ -125,7 +125,11 @@ class ModuleProcess:
         self._init_socket.send("terminate")
 
     def kill(self) -> None:
-        """End the whole tree, by SIGKILL; returns before it has ended."""
+        """End the whole tree, by SIGKILL; returns before it has ended.
+
+        The worker does nothing more, even if its connection closes before the init gets to run.
+        """
+        self._init_socket.kill_worker()
         self._init_socket.send("kill")
         self._init_socket.wake_init()
 

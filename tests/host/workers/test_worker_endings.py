@@ -76,6 +76,16 @@ async def test_kill_does_not_ask(launch: Launch) -> None:
     assert (await ended(process)).signal == signal.SIGKILL
 
 
+async def test_a_killed_worker_sees_nothing_of_its_closed_connection(launch: Launch) -> None:
+    # `waits` returns when its connection closes; the order of the two is a race that it won one time in a few.
+    processes = [await launch("waits") for _ in range(10)]
+    for process in processes:
+        await here(process)
+        process.kill()
+        process.rpc.close()
+    assert [(await ended(process)).signal for process in processes] == [signal.SIGKILL] * len(processes)
+
+
 async def test_a_worker_that_stops_its_init_does_not_outlive_a_stop(launch: Launch) -> None:
     process = await launch("stops_its_init")
     await here(process)
