@@ -30,7 +30,7 @@ from paddock.authorization.authorizer import AuthorizedModule, Authorizer
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Handle
-from paddock.session.machinery import SessionResources
+from paddock.session.resources import SessionResources
 from paddock.session.runtime import SessionRuntime
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sandbox.profile import IsolationLevel

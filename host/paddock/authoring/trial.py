@@ -21,7 +21,7 @@ from paddock.authorization.authorizer import Authorizer
 from paddock.errors import ModuleDiedError
 from paddock.isolation.planner import OnConfined, SandboxedModule
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
-from paddock.session.machinery import SessionResources
+from paddock.session.resources import SessionResources
 from paddock.workers.exit_report import ExitReason, LimitHit
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.output import OutputLine

@@ -18,7 +18,7 @@ from paddock.isolation.enforcement import Enforcement, enforcement
 from paddock.isolation.machine import Machine
 from paddock.isolation.planner import failure_of
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy
-from paddock.session.machinery import SessionResources
+from paddock.session.resources import SessionResources
 from paddock.workers.probe import Available, Unavailable
 from paddock_sandbox import landlock
 from paddock_sandbox.cgroup import CgroupProblem, Controller

@@ -25,9 +25,9 @@ from paddock.rpc.marshal import Marshaller
 from paddock.rpc.router import Router
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
-from paddock.session.machinery import SessionResources
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
+from paddock.session.resources import SessionResources
 from paddock.session.shelters import AdditionalSandboxes, PlannedSandboxes, SessionSandboxes
 from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator

@@ -35,9 +35,9 @@ from paddock.policy.pins import LockMovedError
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
 from paddock.session.dangling_calls import closing_messages
 from paddock.session.hosted_session import HostedSession
-from paddock.session.machinery import OnOutput, SessionResources
 from paddock.session.module_status import ModuleStatus
 from paddock.session.recorder import SessionRecorder
+from paddock.session.resources import OnOutput, SessionResources
 from paddock.session.runtime import SessionRuntime
 from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions

@@ -37,7 +37,7 @@ class SessionSandboxes(Protocol):
 
 
 class PlannedSandboxes:
-    """The shelters as they were decided on; they go with the machinery."""
+    """The shelters as they were decided on; they go with the resources."""
 
     def __init__(self, sandbox_planner: SandboxPlanner, networks: Networks) -> None:
         self.networks = networks
@@ -47,7 +47,7 @@ class PlannedSandboxes:
         return self._sandbox_planner.of(entry)
 
     async def aclose(self) -> None:
-        """Leave them to the machinery."""
+        """Leave them to the resources."""
 
 
 class AdditionalSandboxes:

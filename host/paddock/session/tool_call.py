@@ -37,10 +37,10 @@ from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import Handle
-from paddock.session.machinery import OnOutput, SessionResources
 from paddock.session.module import HostedModule
 from paddock.session.modules import failed_result
 from paddock.session.recorder import SessionRecorder
+from paddock.session.resources import OnOutput, SessionResources
 from paddock.session.runtime import SessionRuntime
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.workers.exit_report import ExitReport

@@ -16,8 +16,8 @@ from typing import Any
 from paddock.authorization.authorizer import Authorizer
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.policy.files.policy import Policy
-from paddock.session.machinery import SessionResources
 from paddock.session.module import HostedModule
+from paddock.session.resources import SessionResources
 from paddock.session.runtime import SessionRuntime
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sources import FileSource

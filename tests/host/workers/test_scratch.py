@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import paddock
-from paddock.session.machinery import SessionResources
+from paddock.session.resources import SessionResources
 from paddock.workers.scratch import PrivateFolder, sweep
 
 _PATIENCE = 60.0

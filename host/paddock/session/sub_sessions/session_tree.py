@@ -15,7 +15,7 @@ from typing import Final
 from paddock.authorization.authorizer import AuthorizedModule
 from paddock.plan.model import Agent
 from paddock.plan.units import size_text
-from paddock.session.machinery import SessionResources
+from paddock.session.resources import SessionResources
 from paddock.session.sub_sessions.conversation import SubSessionState
 
 SELF: Final = "self"  # as the name of an agent: the session that asks, once more
