@@ -56,3 +56,19 @@ def test_no_more_is_admitted_than_was_there_and_has_come_since(
 def test_it_begins_full_whatever_the_clock_says(now: float) -> None:
     budget = TokenBucket(per_second=1, at_once=2)
     assert [budget.admits(now) for _ in range(3)] == [True, True, False]
+
+
+def test_waits_until_a_token_is_there() -> None:
+    budget = TokenBucket(per_second=8, at_once=3)
+    for _ in range(3):
+        assert budget.wait(100.0) == 0.0
+        budget.take()
+    assert budget.wait(100.0) == 0.125
+    assert budget.wait(100.0625) == 0.0625
+    assert budget.wait(100.125) == 0.0
+    budget.take()
+    assert budget.wait(100.125) == 0.125
+    for _ in range(3):  # no more than it holds, however long it was left alone
+        assert budget.wait(1000.0) == 0.0
+        budget.take()
+    assert budget.wait(1000.0) == 0.125

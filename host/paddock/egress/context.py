@@ -21,11 +21,11 @@ from paddock.egress.refusal import EgressRefusedError, not_granted
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import SocketStream, Stream
 from paddock.egress.tls.stream import TlsStream
-from paddock.egress.token_bucket import PacedTokenBucket
 from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
+from paddock.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
     from paddock.egress.tls.certificate_authority import CertificateAuthority
@@ -50,7 +50,7 @@ class EgressContext:
         self.module = module
         self.rules = rules
         self.bounds = bounds
-        self.requests = PacedTokenBucket(bounds.requests_per_second, bounds.requests_at_once)
+        self.requests = TokenBucket(bounds.requests_per_second, bounds.requests_at_once)
         self.on_denial: Callable[[Denial], None] = lambda denial: None
         self.authority = _authority_for(injections)
         self._injections = tuple(injections)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from paddock.egress.bounds import EgressLimits
 from paddock.egress.stream import reset
-from paddock.egress.token_bucket import PacedTokenBucket
+from paddock.token_bucket import TokenBucket
 
 _ACCEPTED_AT_ONCE: Final = 16  # for one wake-up
 _SENT_AWAY_AT_ONCE: Final = 256
@@ -41,7 +41,7 @@ class Listener:
         self._bounds = bounds
         self._serve = serve
         self._reject = reject
-        self._budget = PacedTokenBucket(bounds.accepts_per_second, bounds.accepts_at_once)
+        self._budget = TokenBucket(bounds.accepts_per_second, bounds.accepts_at_once)
         self._connections: dict[asyncio.Task[None], socket.socket] = {}
         self._loop = asyncio.get_running_loop()
         self._is_reading = False

@@ -6,13 +6,13 @@ All connections by the grant `public` draw on the same budgets, over all lives o
 from __future__ import annotations
 
 from paddock.egress.bounds import EgressLimits
-from paddock.egress.token_bucket import PacedTokenBucket
+from paddock.token_bucket import TokenBucket
 
 
 class PublicRates:
     """The budgets of one module; a token of `up` and `down` is a byte, one of `connections` a connection."""
 
     def __init__(self, bounds: EgressLimits) -> None:
-        self.connections = PacedTokenBucket(bounds.public_connections_per_second, bounds.public_connections_at_once)
-        self.up = PacedTokenBucket(bounds.public_up_per_second, bounds.public_up_at_once)
-        self.down = PacedTokenBucket(bounds.public_down_per_second, bounds.public_down_at_once)
+        self.connections = TokenBucket(bounds.public_connections_per_second, bounds.public_connections_at_once)
+        self.up = TokenBucket(bounds.public_up_per_second, bounds.public_up_at_once)
+        self.down = TokenBucket(bounds.public_down_per_second, bounds.public_down_at_once)

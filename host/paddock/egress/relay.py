@@ -20,7 +20,7 @@ from typing import ClassVar, Final
 
 from paddock.egress.connection_record import ConnectionRecord
 from paddock.egress.public_rates import PublicRates
-from paddock.egress.token_bucket import PacedTokenBucket
+from paddock.token_bucket import TokenBucket
 
 _LONG_TURN_BYTES: Final = 1 << 20  # some 0.4 ms
 _SHORT_TURN_BYTES: Final = 1 << 18  # some 0.1 ms; 64 connections may each have one before the loop comes round again
@@ -110,7 +110,7 @@ class _Direction:
         self,
         source: socket.socket,
         sink: socket.socket,
-        budget: PacedTokenBucket | None,
+        budget: TokenBucket | None,
         count: Callable[[int], None],
         on_end: Callable[[OSError | None], None],
     ) -> None:

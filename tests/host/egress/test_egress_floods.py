@@ -14,7 +14,6 @@ from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, brief, gate_for
 from host.egress.origin import origin
 from host.egress.test_egress_gate import shout
 from host.egress.test_egress_http import get
-from paddock.egress.token_bucket import PacedTokenBucket
 
 
 async def served(line: Line) -> bool:
@@ -168,19 +167,3 @@ async def _one_request(ground: Ground, port: int) -> bool:
     status, _, body = await line.answer()
     await line.close()
     return (status, body) == (200, b"ok")
-
-
-def test_a_budget_is_spent_and_fills_up_again() -> None:
-    budget = PacedTokenBucket(per_second=8, at_once=3)
-    for _ in range(3):
-        assert budget.wait(100.0) == 0.0
-        budget.take()
-    assert budget.wait(100.0) == 0.125
-    assert budget.wait(100.0625) == 0.0625
-    assert budget.wait(100.125) == 0.0
-    budget.take()
-    assert budget.wait(100.125) == 0.125
-    for _ in range(3):  # no more than it holds, however long it was left alone
-        assert budget.wait(1000.0) == 0.0
-        budget.take()
-    assert budget.wait(1000.0) == 0.125

@@ -9,7 +9,7 @@ from typing import Final
 
 from paddock.egress.bounds import EgressLimits
 from paddock.egress.dns.answers import MAX_DATAGRAM_BYTES, Lookup, answer
-from paddock.egress.token_bucket import PacedTokenBucket
+from paddock.token_bucket import TokenBucket
 
 _ANSWERED_AT_ONCE: Final = 16  # for one wake-up
 
@@ -23,7 +23,7 @@ class LookupSocket:
         self._sock = sock
         self._lookup = lookup
         self._on_unknown = on_unknown
-        self._budget = PacedTokenBucket(bounds.lookups_per_second, bounds.lookups_at_once)
+        self._budget = TokenBucket(bounds.lookups_per_second, bounds.lookups_at_once)
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._read()
