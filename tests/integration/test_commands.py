@@ -436,7 +436,7 @@ def test_a_command_that_needs_too_much_memory_is_told_so(
 def test_a_command_that_stops_its_worker_is_ended_all_the_same(
     commands: SourceCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock.isolation.commands.command_runner._STOP_SECONDS", 0.3)
+    monkeypatch.setattr("paddock.isolation.commands.command_channel._STOP_SECONDS", 0.3)
     with commands.open(CommandAccess("sh")) as session:
         with pytest.raises(CommandTimeoutError):
             session.run(["sh", "-c", "kill -STOP $PPID; sleep 1000"], timeout=0.3)

@@ -1,8 +1,11 @@
 """Run commands for the host, one after the other, in a worker that is shut in: an entry beside that of modules.
 
-Each command is a process group of its own. What it prints is passed on as it comes, what it is given to read is passed
-to it as fast as it takes it, and nothing of it is left when it has ended. The worker ends when the host lets go of it,
-and its init ends with it whatever still runs. One thread, one loop, bounded memory.
+Speaks the protocol that modules speak. The host calls `RUN`, which answers with a stream of what the command prints and
+ends with its exit code; the worker calls `INPUT`, whose stream is what the command reads. Credit bounds what is on its
+way in either direction, and cancelling `RUN` ends the command.
+
+Each command is a process group of its own, and nothing of it is left when it has ended. The worker ends when the host
+lets go of it, and its init ends with it whatever still runs. One thread, one loop, bounded memory.
 """
 
 from __future__ import annotations
@@ -12,27 +15,47 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections import deque
-from typing import Any, Final
+from enum import IntEnum
+from typing import Final
 
 import msgpack
 
-from paddock_sdk.worker.command_frames import (
-    CODE,
-    COUNT,
-    MAX_TEXT_BYTES,
-    TO_WORKER,
-    CommandFrameDecoder,
-    FrameKind,
-    frame,
-)
+from paddock_sdk.protocol import PROTOCOL_VERSION, Cancel, Connection, Flag, Frame, Item, Request, Response, Role
+from paddock_sdk.protocol.frames import HEADER_BYTES, Buffer, FrameParts
 
-_READ_BYTES: Final = 128 << 10
+
+class CommandMethod(IntEnum):
+    """The one call that either end makes of the other, to target 0; both are answered with a stream."""
+
+    RUN = 1  # of the worker: msgpack [[argument…], has input] -> OUTPUT items, then CODE; a failure is COUNT and text
+    INPUT = 2  # of the host: -> what the command reads
+
+
+class Output(IntEnum):
+    """The first byte of an item of `RUN`: where the command printed the rest."""
+
+    STDOUT = 1
+    STDERR = 2
+
+
+DATA_BYTES: Final = 128 << 10  # of one item
+WINDOW: Final = 8  # items on their way, in either direction: 1 MiB
+RUN_BYTES: Final = 1 << 20  # of arguments; the kernel takes little more
+TO_WORKER_BYTES: Final = HEADER_BYTES + RUN_BYTES
+TO_HOST_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES
+MAX_TEXT_BYTES: Final = 1024  # of a failure
+GREETING: Final[bytes] = msgpack.packb({"protocol": PROTOCOL_VERSION})
+COUNT: Final = struct.Struct(">I")
+CODE: Final = struct.Struct(">i")  # negative for a signal
+
 _PIPE_BYTES: Final = 1 << 20  # fewer, larger pieces; the system may grant less
-_UNSENT_BYTES: Final = 1 << 20  # beyond, a command waits until the host has read
+_GRACE_SECONDS: Final = 0.5  # for a command to end by itself, and take away what it has half made
 _LAST_WORDS_SECONDS: Final = 1.0  # for output that somebody holds open who got away from the group
+_PIECES_AT_ONCE: Final = 16
 _OWN_INIT: Final = 1
 
 
@@ -46,16 +69,16 @@ class CommandServer:
     """The worker's side of one session of commands."""
 
     def __init__(self, rpc: socket.socket) -> None:
+        self.connection = Connection(Role.WORKER, receive_limit=TO_WORKER_BYTES, send_limit=TO_HOST_BYTES)
         self._rpc = rpc
-        self._decoder = CommandFrameDecoder(TO_WORKER)
-        self._unsent: deque[memoryview] = deque()
-        self._unsent_bytes = 0
+        self._unsent: deque[Buffer] = deque()
         self._command: _Command | None = None
         # With process numbers of our own, all that there are besides the init are ours.
         self._is_alone = os.getppid() == _OWN_INIT
 
     def run(self) -> None:
         """Serve until the host is gone."""
+        self.send(self.connection.send_hello(GREETING))
         while True:
             ready = self._wait()
             if self._rpc.fileno() in ready and not self._receive():
@@ -63,22 +86,22 @@ class CommandServer:
             command = self._command
             if command is not None:
                 command.go_on(ready)
-                self._end_if_over(command)
+                if command.is_over:
+                    self._command = None
             if self._unsent and not self._send_some():
                 return
 
-    def send(self, kind: FrameKind, payload: bytes | memoryview = b"") -> None:
-        """Have a frame sent as soon as the host takes it."""
-        data = frame(kind, payload)
-        self._unsent.append(memoryview(data))
-        self._unsent_bytes += len(data)
+    def send(self, frame: bytes | FrameParts | None) -> None:
+        """Have a frame sent, if there is one, as soon as the host takes it."""
+        if frame is not None:
+            self._unsent.extend((frame,) if isinstance(frame, bytes) else frame)
 
     def _wait(self) -> dict[int, int]:
         poller = select.poll()
         poller.register(self._rpc, select.POLLIN | (select.POLLOUT if self._unsent else 0))
         timeout = None
         if self._command is not None:
-            for fd, events in self._command.interests(may_print=self._unsent_bytes < _UNSENT_BYTES):
+            for fd, events in self._command.interests():
                 poller.register(fd, events)
             timeout = self._command.seconds_left()
         return dict(poller.poll(None if timeout is None else timeout * 1000))
@@ -86,69 +109,64 @@ class CommandServer:
     def _receive(self) -> bool:
         """Take what the host says; return False once it is gone."""
         try:
-            data = self._rpc.recv(_READ_BYTES)
+            size = self._rpc.recv_into(self.connection.get_buffer())
         except BlockingIOError:
             return True
         except OSError:
             return False
-        for kind, payload in self._decoder.feed(data):
-            self._obey(kind, payload)
-        return data != b""
+        for frame in self.connection.buffer_updated(size) if size else ():
+            self._obey(frame)
+        return size > 0
 
-    def _obey(self, kind: FrameKind, payload: memoryview) -> None:
+    def _obey(self, frame: Frame) -> None:
         command = self._command
-        if kind is FrameKind.RUN:
-            if command is None:
-                self._start(msgpack.unpackb(payload))
-        elif command is None:
-            pass  # it was sent before the host knew that its command had ended
-        elif kind is FrameKind.INPUT:
-            command.take_input(bytes(payload))
-        elif kind is FrameKind.INPUT_END:
-            command.take_input_end()
-        elif kind is FrameKind.STOP:
-            command.stop(COUNT.unpack(payload)[0] / 1000)
+        if isinstance(frame, Request):
+            self._start(frame)
+        elif command is not None and isinstance(frame, Item | Response):
+            command.take_input(frame)
+        elif command is not None and isinstance(frame, Cancel):
+            command.stop()
 
-    def _start(self, asked: dict[str, Any]) -> None:
+    def _start(self, request: Request) -> None:
         try:
-            self._command = _Command(self, asked["argv"], has_input=asked["has_input"], is_alone=self._is_alone)
+            if self._command is not None:
+                raise ValueError("one command at a time")
+            argv, has_input = msgpack.unpackb(request.body)
+            self._command = _Command(self, request.id, argv, has_input=has_input, is_alone=self._is_alone)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             number = getattr(error, "errno", None) or 0
             text = os.strerror(number) if number else str(error)
-            self.send(FrameKind.FAILED, COUNT.pack(number) + text.encode()[:MAX_TEXT_BYTES])
-
-    def _end_if_over(self, command: _Command) -> None:
-        code = command.end_if_over()
-        if code is not None:
-            self._command = None
-            self.send(FrameKind.ENDED, CODE.pack(code))
+            body = COUNT.pack(number) + text.encode()[:MAX_TEXT_BYTES]
+            self.send(self.connection.send_failure(request.id, body))
 
     def _send_some(self) -> bool:
         try:
-            sent = self._rpc.sendmsg(list(self._unsent)[:16], (), socket.MSG_NOSIGNAL)
+            sent = self._rpc.sendmsg(list(self._unsent)[:_PIECES_AT_ONCE], (), socket.MSG_NOSIGNAL)
         except BlockingIOError:
             return True
         except OSError:
             return False
-        self._unsent_bytes -= sent
         while sent:
             first = self._unsent.popleft()
             if sent < len(first):
-                self._unsent.appendleft(first[sent:])
+                self._unsent.appendleft(memoryview(first)[sent:])
                 break
             sent -= len(first)
         return True
 
 
 class _Command:
-    """One command that was started.
+    """One command that was started, in the service of the host's call `id`.
 
     Raises:
         OSError, ValueError: it cannot be.
     """
 
-    def __init__(self, server: CommandServer, argv: list[bytes], *, has_input: bool, is_alone: bool) -> None:
+    def __init__(self, server: CommandServer, id: int, argv: list[bytes], *, has_input: bool, is_alone: bool) -> None:
+        self.is_over = False
+        self._id = id
         self._server = server
+        self._connection = server.connection
         self._is_alone = is_alone
         self._process = subprocess.Popen(  # noqa: S603 - what to run is the host's to say, who may do anything here
             argv,
@@ -162,11 +180,13 @@ class _Command:
         self._pidfd = os.pidfd_open(self._process.pid)
         self._stdin = self._process.stdin
         self._outputs = {
-            self._process.stdout.fileno(): (self._process.stdout, FrameKind.STDOUT),
-            self._process.stderr.fileno(): (self._process.stderr, FrameKind.STDERR),
+            self._process.stdout.fileno(): (self._process.stdout, Output.STDOUT),
+            self._process.stderr.fileno(): (self._process.stderr, Output.STDERR),
         }
         self._input: deque[memoryview] = deque()
+        self._input_id = 0
         self._input_ends = not has_input
+        self._is_stopped = False
         self._code: int | None = None
         self._kill_at: float | None = None
         self._give_up_at: float | None = None
@@ -177,9 +197,16 @@ class _Command:
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
             except OSError:
                 pass  # the user has used up what pipes may take
+        if has_input:
+            self._input_id, frame = self._connection.send_request(
+                0, CommandMethod.INPUT, b"", flags=Flag.STREAM, parent=id
+            )
+            server.send(frame)
+            server.send(self._connection.send_credit(self._input_id, WINDOW))
 
-    def interests(self, *, may_print: bool) -> list[tuple[int, int]]:
+    def interests(self) -> list[tuple[int, int]]:
         """Return what is to be waited for."""
+        may_print = self._is_stopped or self._connection.credit(self._id) > 0
         if self._give_up_at is not None and not may_print:
             self._give_up_at = time.monotonic() + _LAST_WORDS_SECONDS  # it is not the command that is late
         found = [(fd, select.POLLIN) for fd in self._outputs] if may_print else []
@@ -194,27 +221,26 @@ class _Command:
         moments = [moment for moment in (self._kill_at, self._give_up_at) if moment is not None]
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
-    def take_input(self, data: bytes) -> None:
-        """Take what the command is to read; what it does not want is taken for it."""
-        if self._stdin is None:
-            self._server.send(FrameKind.TAKEN, COUNT.pack(len(data)))
-        elif data:
-            self._input.append(memoryview(data))
-
-    def take_input_end(self) -> None:
-        """Close its input once it has read what there is."""
-        self._input_ends = True
-        if not self._input:
+    def take_input(self, frame: Item | Response) -> None:
+        """Take what the command is to read, or that there is no more of it."""
+        if frame.id != self._input_id or self._stdin is None:
+            return
+        if isinstance(frame, Response):
+            self._input_ends = True
+        elif frame.body:
+            self._input.append(memoryview(frame.body))
+        if self._input_ends and not self._input:
             self._close_input()
 
-    def stop(self, grace: float) -> None:
-        """Ask its processes to end, and make them end `grace` seconds later."""
+    def stop(self) -> None:
+        """Ask its processes to end, and make them end a moment later; what they still print is dropped."""
+        self._is_stopped = True
         if self._code is None:
             self._signal(signal.SIGTERM)
-            self._kill_at = time.monotonic() + grace
+            self._kill_at = time.monotonic() + _GRACE_SECONDS
 
     def go_on(self, ready: dict[int, int]) -> None:
-        """Do what can be done without waiting."""
+        """Do what can be done without waiting, and answer the call once all is done."""
         if self._stdin is not None and self._input and self._stdin.fileno() in ready:
             self._write()
         for fd in [fd for fd in self._outputs if fd in ready]:
@@ -227,30 +253,34 @@ class _Command:
             self._code = self._process.wait()
             self._kill_at = None
             self._give_up_at = time.monotonic() + _LAST_WORDS_SECONDS
+        if self._give_up_at is not None and not (self._outputs and time.monotonic() < self._give_up_at):
+            self._end()
 
-    def end_if_over(self) -> int | None:
-        """Return how it ended, with everything let go of, or None while there is more to come."""
-        if self._code is None:
-            return None
-        assert self._give_up_at is not None
-        if self._outputs and time.monotonic() < self._give_up_at:
-            return None
+    def _end(self) -> None:
+        """Let go of everything, and tell how it ended."""
+        assert self._code is not None
         self._close_input()
         for fd in list(self._outputs):
             self._close_output(fd)
         os.close(self._pidfd)
-        return self._code
+        self._server.send(self._connection.send_response(self._id, CODE.pack(self._code)))
+        self.is_over = True
 
     def _read(self, fd: int) -> None:
-        _, kind = self._outputs[fd]
+        _, output = self._outputs[fd]
+        if not self._is_stopped and not self._connection.credit(self._id):
+            return  # the other output took what there was
+        item = bytearray(1 + DATA_BYTES)
+        item[0] = output
         try:
-            data = os.read(fd, _READ_BYTES)
+            size = os.readv(fd, [memoryview(item)[1:]])
         except BlockingIOError:
             return
-        if not data:
+        if not size:
             self._close_output(fd)
             return
-        self._server.send(kind, data)
+        if not self._is_stopped:
+            self._server.send(self._connection.send_item(self._id, memoryview(item)[: 1 + size]))
         if self._give_up_at is not None:
             self._give_up_at = time.monotonic() + _LAST_WORDS_SECONDS
 
@@ -261,21 +291,23 @@ class _Command:
         except BlockingIOError:
             return
         except OSError:
-            self._server.send(FrameKind.TAKEN, COUNT.pack(sum(map(len, self._input))))
             self._close_input()
             return
         rest = self._input.popleft()[written:]
         if rest:
             self._input.appendleft(rest)
-        self._server.send(FrameKind.TAKEN, COUNT.pack(written))
+        else:
+            self._server.send(self._connection.send_credit(self._input_id, 1))
         if self._input_ends and not self._input:
             self._close_input()
 
     def _close_input(self) -> None:
+        """Close what it reads from; the host is to send no more."""
         self._input.clear()
         if self._stdin is not None:
             self._stdin.close()
             self._stdin = None
+            self._server.send(self._connection.send_cancel(self._input_id))
 
     def _close_output(self, fd: int) -> None:
         pipe, _ = self._outputs.pop(fd)

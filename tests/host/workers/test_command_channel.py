@@ -10,16 +10,37 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from paddock.isolation.commands.command_runner import CommandChannel, WorkerGoneError
-from paddock_sdk.worker.command_frames import CODE, COUNT, MAX_DATA_BYTES, FrameKind, frame
+from paddock.isolation.commands.command_channel import CommandChannel, WorkerGoneError
+from paddock_sdk.protocol import Flag, Kind
+from paddock_sdk.protocol.frames import encode_frame
+from paddock_sdk.worker.commands import CODE, COUNT, DATA_BYTES, GREETING, WINDOW, CommandMethod, Output
 from paddock_sources.commands.command_output import CommandOutput
 from paddock_sources.commands.command_runner import CommandError, CommandOutputError, CommandResult, CommandTimeoutError
 
-_ENDED = frame(FrameKind.ENDED, CODE.pack(0))
+_RUN = 1  # the id of the first call
+
+
+def frame(kind: Kind, body: bytes = b"", *, id: int = _RUN, **fields: int) -> bytes:
+    """Return a frame as it is on the wire."""
+    encoded = encode_frame(kind, id=id, body=body, **fields)
+    return encoded if isinstance(encoded, bytes) else encoded.head + bytes(encoded.body)
+
+
+def item(data: bytes = b"x", output: int = Output.STDOUT) -> bytes:
+    return frame(Kind.ITEM, bytes([output]) + data)
+
+
+def ask(**fields: int) -> bytes:
+    """Return a request for input, otherwise than ours by some fields."""
+    return frame(Kind.REQUEST, **{"method": CommandMethod.INPUT, "flags": Flag.STREAM, "parent": _RUN, **fields})
+
+
+_HELLO = frame(Kind.HELLO, GREETING, id=0)
+_ENDED = frame(Kind.RESPONSE, CODE.pack(0))
 
 
 @contextmanager
-def worker(behave: Callable[[socket.socket], None]) -> Iterator[CommandChannel]:
+def worker(behave: Callable[[socket.socket], None], hello: bytes = _HELLO) -> Iterator[CommandChannel]:
     """A channel to a worker that behaves like this once it was asked for a command."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
@@ -27,7 +48,10 @@ def worker(behave: Callable[[socket.socket], None]) -> Iterator[CommandChannel]:
 
     def serve() -> None:
         with theirs, suppress(ConnectionError):  # who is lost is not listened to
-            theirs.recv(1 << 16)
+            theirs.sendall(hello)
+            heard = b""
+            while b"git" not in heard and (data := theirs.recv(1 << 16)):
+                heard += data
             behave(theirs)
 
     thread = threading.Thread(target=serve)
@@ -48,14 +72,23 @@ def run(channel: CommandChannel, timeout: float = 10) -> CommandResult:
     [
         b"\0" * 5,
         b"\xff" * 64,
-        frame(FrameKind.RUN),
-        frame(FrameKind.STDOUT, bytes(MAX_DATA_BYTES + 1)),
-        frame(FrameKind.ENDED),
-        frame(FrameKind.ENDED, CODE.pack(1 << 20)),
-        frame(FrameKind.ENDED, CODE.pack(-1 << 31)),
-        frame(FrameKind.TAKEN, COUNT.pack(1)),
-        frame(FrameKind.FAILED, b"x"),
-        frame(FrameKind.STDOUT, b"x") + _ENDED + frame(FrameKind.STDOUT, b"y"),
+        item(bytes(DATA_BYTES + 1)),
+        item(output=3),
+        frame(Kind.ITEM),
+        item() * (WINDOW + 1),
+        frame(Kind.RESPONSE),
+        frame(Kind.RESPONSE, CODE.pack(1 << 20)),
+        frame(Kind.RESPONSE, CODE.pack(-1 << 31)),
+        frame(Kind.RESPONSE, CODE.pack(0), id=2),
+        frame(Kind.FAILURE, b"x"),
+        ask(),
+        frame(Kind.REQUEST, method=CommandMethod.RUN),
+        frame(Kind.NOTIFY, method=1, id=0),
+        frame(Kind.MIRROR, id=0),
+        frame(Kind.RELEASE, id=7),
+        frame(Kind.GOODBYE, id=0),
+        _HELLO,
+        item() + _ENDED + item(),
         _ENDED + _ENDED,
         b"",
         _ENDED[:-1],
@@ -68,21 +101,39 @@ def test_a_worker_that_says_what_none_says_is_lost(said: bytes) -> None:
         assert channel.is_lost
 
 
-@pytest.mark.parametrize("said", [_ENDED + _ENDED, frame(FrameKind.ENDED), frame(FrameKind.TAKEN, COUNT.pack(1))])
-def test_what_none_says_after_what_ended_a_command_does_not_hide_why_it_was_ended(said: bytes) -> None:
-    too_much = frame(FrameKind.STDOUT, bytes(MAX_DATA_BYTES)) * 2
+@pytest.mark.parametrize("hello", [frame(Kind.HELLO, b"\x80", id=0), frame(Kind.NOTIFY, method=1, id=0), b"\0" * 26])
+def test_a_worker_with_another_greeting_is_lost(hello: bytes) -> None:
+    with worker(lambda stream: None, hello) as channel:
+        with pytest.raises(WorkerGoneError):
+            run(channel)
+        assert channel.is_lost
+
+
+@pytest.mark.parametrize("said", [ask(id=1) + ask(id=2), ask(parent=2), ask(method=3), ask(target=5), ask(flags=0)])
+def test_a_worker_is_given_input_once_and_for_its_own_command(said: bytes) -> None:
+    with worker(lambda stream: stream.sendall(said)) as channel:
+        with pytest.raises(WorkerGoneError):
+            channel.run(["git"], b"input", CommandOutput("git", None, None, 1 << 20), 10)
+        assert channel.is_lost
+
+
+@pytest.mark.parametrize("said", [_ENDED + _ENDED, frame(Kind.RESPONSE), frame(Kind.GOODBYE, id=0) * 2])
+def test_what_none_says_after_what_ended_a_command_does_not_hide_why(said: bytes) -> None:
+    too_much = item(bytes(DATA_BYTES)) * 2
     with worker(lambda stream: stream.sendall(too_much + said)) as channel:
         with pytest.raises(CommandOutputError):
-            channel.run(["git"], b"", CommandOutput("git", None, None, MAX_DATA_BYTES), 10)
+            channel.run(["git"], b"", CommandOutput("git", None, None, DATA_BYTES), 10)
         assert channel.is_lost
 
 
 def test_a_worker_that_never_ends_a_command_is_lost_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.isolation.commands.command_runner._STOP_SECONDS", 0.3)
+    monkeypatch.setattr("paddock.isolation.commands.command_channel._STOP_SECONDS", 0.3)
 
     def spew(stream: socket.socket) -> None:
-        while True:
-            stream.sendall(frame(FrameKind.STDERR, b"x"))
+        for _ in range(WINDOW):
+            stream.sendall(item(output=Output.STDERR))
+        while stream.recv(1 << 16):
+            pass
 
     with worker(spew) as channel:
         since = time.monotonic()
@@ -93,7 +144,7 @@ def test_a_worker_that_never_ends_a_command_is_lost_in_bounded_time(monkeypatch:
 
 
 def test_why_a_command_was_not_started_is_shown_as_text() -> None:
-    said = frame(FrameKind.FAILED, COUNT.pack(2) + b"\x1b[31mred\xff")
+    said = frame(Kind.FAILURE, COUNT.pack(2) + b"\x1b[31mred\xff")
     with worker(lambda stream: stream.sendall(said)) as channel:
         with pytest.raises(CommandError) as caught:
             run(channel)

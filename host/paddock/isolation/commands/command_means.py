@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
+from paddock.isolation.commands.command_channel import ENTRY
 from paddock.isolation.commands.command_profile import SCRATCH
-from paddock.isolation.commands.command_runner import ENTRY
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.mount_table import MountTable
 from paddock.isolation.runtime_paths import RuntimePaths

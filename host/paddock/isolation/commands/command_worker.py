@@ -21,9 +21,9 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.errors import Denial, LaunchError
+from paddock.isolation.commands.command_channel import CommandChannel, CommandSpec, WorkerGoneError
 from paddock.isolation.commands.command_means import CommandMeans
 from paddock.isolation.commands.command_profile import MEMORY_MAX, SCRATCH, TASKS_MAX, command_environ, command_profile
-from paddock.isolation.commands.command_runner import CommandChannel, CommandSpec, WorkerGoneError
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.networked_launcher import NetworkedLauncher
 from paddock.isolation.worker_network import WorkerNetwork
