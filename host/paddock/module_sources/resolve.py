@@ -31,6 +31,7 @@ from paddock.plan.problems import path_text
 from paddock.plan.source_map import Positions
 from paddock.policy.evaluate import refuse_sources
 from paddock.policy.files.policy import Policy
+from paddock.policy.owner import Owner
 from paddock.policy.pins import Pin, Pins
 from paddock_sdk.contract import module_sources
 from paddock_sources import Resolution, Resolver, SourceError, SourceUri
@@ -256,7 +257,8 @@ def keep_lock_file(folder: Path, entries: Iterable[ModuleEntry], working_dir: Pa
     lock = folder.resolve() / LOCK_FILE
     written = (path for entry in entries for path in grants_of(entry.permissions).write)
     if not os.path.lexists(lock):
-        if not any(lock.is_relative_to((working_dir / os.path.expanduser(path)).resolve()) for path in written):
+        owner = Owner.current(os.environ)
+        if not any(lock.is_relative_to(owner.expanded(path, working_dir).resolve()) for path in written):
             return ()
         try:
             LockFile().write(lock)

@@ -115,7 +115,7 @@ def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[PolicyFi
             grants,
             grants_of(entry.permissions),
             working_dir=context.working_dir,
-            home=context.owner.home,
+            owner=context.owner,
             findings=findings,
         )
     closed = judge_networks(grants, context.policy, findings)

@@ -23,12 +23,12 @@ from typing import Final
 
 from paddock.policy.git_settings import GitSettings
 from paddock.policy.guarded_places import AT_HOME, AT_PROJECT, GIT
+from paddock.policy.path_walk import PathWalk
 from paddock_sandbox.syscalls import call
 
 _MAX_ENTRIES: Final = 5000  # names read while looking; about ten milliseconds
 _MAX_LINK_BYTES: Final = 4096
 _MAX_HOOKS: Final = 100  # names of one folder; git knows thirty, and leaves as many examples
-_MAX_LINKS: Final = 40  # on the way to one place, as many as the kernel follows
 _NOT_SEARCHED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox"})  # large, and no repositories
 
 _CONFIG: Final = ".config/"  # for which the user's environment may name another folder
@@ -173,23 +173,18 @@ class GuardedPaths:
 
 def links_on_the_way(path: Path) -> Iterator[Path]:
     """Yield the real place of each link that the kernel follows to come to a path, which is absolute."""
-    place, pending = Path("/"), list(reversed(path.parts[1:]))
-    left = _MAX_LINKS
-    while pending and left:
-        name = pending.pop()
-        if name == "..":
-            place = place.parent
-            continue
+    walk = PathWalk(path, None)
+    for name in walk:
+        link = walk.path / name
         try:
-            target = Path(os.readlink(place / name))
+            target = os.readlink(link)
         except (OSError, ValueError):  # no link
-            place /= name
+            walk.enter(name, None)
             continue
-        yield place / name
-        left -= 1
-        if target.is_absolute():
-            place = Path("/")
-        pending += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+        if not walk.may_follow:
+            return
+        yield link
+        walk.go_to(target)
 
 
 def when_made(path: Path) -> int:

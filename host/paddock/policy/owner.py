@@ -45,6 +45,10 @@ class Owner:
                 home = "/"
         return cls(uid, Path(home))
 
+    def expanded(self, written: str, folder: Path) -> Path:
+        """Return a path as people write it: absolute, relative to `folder`, or below the home folder as `~/…`."""
+        return self.home / written[2:] if written == "~" or written.startswith("~/") else folder / written
+
     def stranger_at(self, folder: os.stat_result, entry: os.stat_result) -> str | None:
         """Return who else can put something in the place of `entry`, which is in `folder`; None: no one.
 

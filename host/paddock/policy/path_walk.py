@@ -1,19 +1,19 @@
-"""A path that a plan grants, followed once to what it really is.
+"""Paths followed a component at a time, as the kernel does it: the one walk, and the paths that a plan grants.
 
-Followed a component at a time, the way the kernel does it, so that each link and each folder on the way is seen and
-judged in the same pass. What comes out holds no link any more: whoever uses it must follow none, or what has become one
-since would lead elsewhere.
+Each caller looks at every link and folder on the way in the same pass, and judges it by its own rule. What comes out of
+a granted path holds no link any more: a user of it must follow none, or what has become one since would lead elsewhere.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Generic, Self, TypeVar
 
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
@@ -25,6 +25,58 @@ _OF_THE_KERNEL: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 _OF_THE_SYSTEM: Final = tuple(
     map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/etc"))
 )
+
+_Level = TypeVar("_Level")
+
+
+class PathWalk(Generic[_Level]):
+    """An absolute path on its way through the file system.
+
+    Iterating yields each next name, which stands at `path`: a caller looks at it, and either enters it or goes where it
+    leads. `..` goes back to the folder before. `names` are those entered, none of them a link, and `levels` what the
+    caller found of the root and of each of these.
+    """
+
+    def __init__(self, path: Path, root: _Level) -> None:
+        self.names: list[str] = []
+        self.levels = [root]
+        self.pending = _components(str(path))  # the first one last
+        self.links = 0
+
+    def __iter__(self) -> Iterator[str]:
+        while self.pending:
+            name = self.pending.pop()
+            if name == "..":
+                self.leave(len(self.names) - 1)
+            else:
+                yield name
+
+    @property
+    def path(self) -> Path:
+        """The path so far, without a link."""
+        return Path("/", *self.names)
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether the kernel would follow one more link."""
+        return self.links < _MAX_LINKS
+
+    def enter(self, name: str, found: _Level) -> None:
+        """Go into what has a name; it is no link."""
+        self.names.append(name)
+        self.levels.append(found)
+
+    def go_to(self, target: str) -> None:
+        """Go where a link in the present folder leads."""
+        self.links += 1
+        if target.startswith("/"):
+            self.leave(0)
+        self.pending += _components(target)
+
+    def leave(self, kept: int) -> None:
+        """Go back until only so many names are left."""
+        kept = max(kept, 0)
+        del self.names[kept:], self.levels[kept + 1 :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +103,16 @@ class GrantedPath:
             NotAcceptedError: Nothing is there, no module may have it, or somebody else could put another thing in its
                 place.
         """
-        named = _spelled(written, working_dir, owner.home)
-        walk = _Walk(written, owner)
-        walk.follow(named)
-        mode = walk.infos[-1].st_mode
+        named = owner.expanded(written, working_dir)
+        walk = _GrantWalk(written, named, owner)
+        walk.follow()
+        mode = walk.levels[-1].st_mode
         if not walk.names:
             raise NotAcceptedError(f"`{written}` is the whole file system", "grant the folders that are needed")
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise NotAcceptedError(f"`{written}` is neither a file nor a folder", "grant the folder that it is in")
         others = tuple(map(_climbed, walk.others))
-        return cls(written, _climbed(named), walk.path, tuple(walk.links), stat.S_ISDIR(mode), others)
+        return cls(written, _climbed(named), walk.path, tuple(walk.followed), stat.S_ISDIR(mode), others)
 
     def refuse_writing_to_the_system(self) -> None:
         """Refuse to have the system's own folders written to: what is in them runs by itself, and for everybody.
@@ -83,42 +135,28 @@ class GrantedPath:
         return text
 
 
-class _Walk:
-    """A path on its way through the file system: the names so far, and what each stands for."""
+class _GrantWalk(PathWalk[os.stat_result]):
+    """A path that was granted: `followed` are the links on its way, each with what it says."""
 
-    def __init__(self, written: str, owner: Owner) -> None:
-        self.names: list[str] = []
-        self.infos = [os.stat("/")]
-        self.links: list[tuple[Path, str]] = []
+    def __init__(self, written: str, path: Path, owner: Owner) -> None:
+        super().__init__(path, os.stat("/"))
+        self.followed: list[tuple[Path, str]] = []
         self.others: list[Path] = []
         self._written = written
         self._owner = owner
 
-    @property
-    def path(self) -> Path:
-        return Path("/", *self.names)
-
-    def follow(self, path: Path) -> None:
-        pending = _components(str(path))
-        while pending:
-            name = pending.pop()
-            if name == "..":
-                if self.names:
-                    self.names.pop()
-                    self.infos.pop()
-                continue
+    def follow(self) -> None:
+        for name in self:
             info = self._look_at(name)
             self._refuse_strangers(name, info)
             if stat.S_ISLNK(info.st_mode):
-                pending += self._components_of_link(name)
-                self.others.append(self.path.joinpath(*reversed(pending)))
+                self._follow_link(self.path / name)
                 continue
-            if pending and not stat.S_ISDIR(info.st_mode):
+            if self.pending and not stat.S_ISDIR(info.st_mode):
                 raise NotAcceptedError(
                     f"`{self._written}` does not exist: `{self.path / name}` is no folder", "name what is there"
                 )
-            self.names.append(name)
-            self.infos.append(info)
+            self.enter(name, info)
             if self.path in _OF_THE_KERNEL:
                 raise NotAcceptedError(
                     f"`{self._written}` leads into `{self.path}`, which is the kernel's and never granted",
@@ -139,13 +177,13 @@ class _Walk:
             ) from error
 
     def _missing(self, path: Path) -> str:
-        if self.links:
-            link, target = self.links[-1]
+        if self.followed:
+            link, target = self.followed[-1]
             return f"`{self._written}` does not exist: `{link}` leads to `{target}`, and there is no `{path}`"
         return f"`{self._written}` does not exist: there is no `{path}`"
 
     def _refuse_strangers(self, name: str, info: os.stat_result) -> None:
-        folder = self.infos[-1]
+        folder = self.levels[-1]
         stranger = self._owner.stranger_at(folder, info)
         if stranger is not None:
             mode = stat.S_IMODE(folder.st_mode)
@@ -155,21 +193,13 @@ class _Walk:
                 f"grant a path below folders that only you can change, or change `{self.path}`: chown, chmod go-w",
             )
 
-    def _components_of_link(self, name: str) -> list[str]:
-        link = self.path / name
-        if len(self.links) == _MAX_LINKS:
+    def _follow_link(self, link: Path) -> None:
+        if not self.may_follow:
             raise NotAcceptedError(f"`{self._written}` leads through too many links, or in a circle", "name its end")
         target = os.readlink(link)
-        self.links.append((link, target))
-        if target.startswith("/"):
-            del self.names[:], self.infos[1:]
-        return _components(target)
-
-
-def _spelled(written: str, working_dir: Path, home: Path) -> Path:
-    if written == "~" or written.startswith("~/"):
-        return home / written[2:]
-    return working_dir / written
+        self.followed.append((link, target))
+        self.go_to(target)
+        self.others.append(self.path.joinpath(*reversed(self.pending)))
 
 
 def _climbed(path: Path) -> Path:

@@ -15,8 +15,9 @@ from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.grant_caps import AS_GRANTED, SecretCap
+from paddock.policy.owner import Owner
+from paddock.policy.path_walk import PathWalk
 
-_MAX_LINKS: Final = 40  # as many as the kernel follows
 _SPECIAL: Final = frozenset("*?[")
 
 
@@ -63,39 +64,24 @@ def _is_used_within(cap: SecretCap, granted: SecretGrant, permissions: Permissio
         return False
 
 
-def roots_of(caps: Iterable[str], working_dir: Path, home: Path) -> tuple[Path, ...]:
+def roots_of(caps: Iterable[str], working_dir: Path, owner: Owner) -> tuple[Path, ...]:
     """Return the folders and files that caps on paths stand for, without links.
 
     Inside the working directory a cap means what stands there and not what a link there leads to: the links in it are
     those of whoever wrote the project.
     """
-    spelled = (home / cap[2:] if cap == "~" or cap.startswith("~/") else working_dir / cap for cap in caps)
-    return tuple(_followed(path, working_dir) for path in spelled)
+    return tuple(_followed(owner.expanded(cap, working_dir), working_dir) for cap in caps)
 
 
 def _followed(path: Path, working_dir: Path) -> Path:
-    names: list[str] = []
-    pending = _components(str(path))
-    links = 0
-    while pending:
-        name = pending.pop()
-        folder = Path("/", *names)
-        if name == "..":
-            del names[-1:]
-        elif links < _MAX_LINKS and not folder.is_relative_to(working_dir) and (folder / name).is_symlink():
-            target = os.readlink(folder / name)
-            if target.startswith("/"):
-                names.clear()
-            pending += _components(target)
-            links += 1
+    walk = PathWalk(path, None)
+    for name in walk:
+        link = walk.path / name
+        if walk.may_follow and not walk.path.is_relative_to(working_dir) and link.is_symlink():
+            walk.go_to(os.readlink(link))
         else:
-            names.append(name)
-    return Path("/", *names)
-
-
-def _components(path: str) -> list[str]:
-    """Return the parts of a path, the first one last."""
-    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+            walk.enter(name, None)
+    return walk.path
 
 
 def covers_path(roots: Iterable[Path], path: Path) -> bool:

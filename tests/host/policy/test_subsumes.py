@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paddock.plan.net_rule import Destination, NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.policy.grant_caps import SecretCap
+from paddock.policy.owner import Owner
 from paddock.policy.subsumes import (
     covers_call,
     covers_env,
@@ -163,7 +164,7 @@ def test_a_cap_on_paths_is_below_its_folder_and_nowhere_else(tmp_path: Path) -> 
     work, home = tmp_path / "project", tmp_path / "home"
     work.mkdir()
     home.mkdir()
-    roots = roots_of([".", "~/data", "/srv"], work, home)
+    roots = roots_of([".", "~/data", "/srv"], work, Owner(1, home))
     assert roots == (work, home / "data", Path("/srv"))
     assert covers_path(roots, work / "a" / "b") and covers_path(roots, work) and covers_path(roots, home / "data" / "x")
     assert not covers_path(roots, tmp_path) and not covers_path(roots, Path(f"{work}-evil"))
@@ -184,8 +185,8 @@ def test_a_cap_follows_links_of_the_machine_and_none_of_the_project(tmp_path: Pa
         str(tmp_path / "link" / "project" / "out"),
         "~/project/out",
     ):
-        assert roots_of([spelled], work, tmp_path / "link") == (work / "out",), spelled
+        assert roots_of([spelled], work, Owner(1, tmp_path / "link")) == (work / "out",), spelled
     (tmp_path / "elsewhere").symlink_to("secret")
-    assert roots_of([str(tmp_path / "elsewhere")], work, tmp_path) == (secret,)
+    assert roots_of([str(tmp_path / "elsewhere")], work, Owner(1, tmp_path)) == (secret,)
     (tmp_path / "circle").symlink_to("circle")
-    assert roots_of([str(tmp_path / "circle")], work, tmp_path) == (tmp_path / "circle",)
+    assert roots_of([str(tmp_path / "circle")], work, Owner(1, tmp_path)) == (tmp_path / "circle",)

@@ -76,8 +76,9 @@ class AttemptJudge:
         self._profile = subject.profile
         self._mounts = tuple((Path(mount.target), mount.writable) for mount in subject.profile.mounts)
         self._programs = {*subject.permissions.run, *map(os.path.basename, subject.profile.programs)}
-        spelled = (_spelled(subject, written) for written in filter(is_program_path, subject.permissions.run))
-        self._places = tuple(dict.fromkeys((*spelled, *map(Path, subject.profile.programs))))
+        programs = filter(is_program_path, subject.permissions.run)
+        named = (Path(os.path.normpath(subject.owner.expanded(one, subject.working_dir))) for one in programs)
+        self._places = tuple(dict.fromkeys((*named, *map(Path, subject.profile.programs))))
         self._rules = tuple(NetRule.parse(written) for written in subject.permissions.net)
         self._told: Mapping[AttemptKind, Callable[[AttemptKind, str], Denial | None]] = {
             "read": self._tell_path,
@@ -274,11 +275,6 @@ def _names_in(folder: Path) -> frozenset[str]:
         return frozenset(os.listdir(folder))
     except OSError:
         return frozenset()
-
-
-def _spelled(subject: ExplainedModule, written: str) -> Path:
-    path = subject.owner.home / written[2:] if written.startswith("~/") else subject.working_dir / written
-    return Path(os.path.normpath(path))
 
 
 def _may_be_program(path: Path) -> bool:

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from paddock.policy.path_walk import PathWalk
 from paddock_sandbox.profile import Mount
 
 _KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and what is there depends on who looks
-_MAX_LINKS: Final = 40  # as the kernel has it
 _MAX_NAMED: Final = 4096  # characters of a path, as the kernel has it; a walk takes the square of their number
 
 
@@ -40,9 +40,9 @@ class AttemptedPath:
     @classmethod
     def follow(cls, named: Path, mounts: Iterable[Mount]) -> AttemptedPath | None:
         """Follow an absolute path; None for one that ends with the kernel, or nowhere."""
-        walk = _Walk({mount.target: mount.source for mount in mounts})
+        walk = _Walk(named, {mount.target: mount.source for mount in mounts})
         try:
-            return walk.follow(named)
+            return walk.follow()
         finally:
             walk.leave(0)
 
@@ -55,49 +55,49 @@ def open_within(folder: Path, named: str) -> int | None:
     """
     if len(named) > _MAX_NAMED:
         return None
-    walk = _Walk({str(folder): str(folder)})
+    walk = _Walk(folder / named, {str(folder): str(folder)})
     try:
-        return walk.open(folder / named)
+        return walk.open()
     finally:
         walk.leave(0)
 
 
-class _Walk:
-    """The names so far, and for each an open descriptor where it is within a grant and exists."""
+class _Level(NamedTuple):
+    """A name on the way: whether it is within a grant, and an open descriptor where it also exists."""
 
-    def __init__(self, sources: Mapping[str, str]) -> None:
+    is_granted: bool = False
+    opened: int | None = None
+
+
+class _Walk(PathWalk[_Level]):
+    """A path in the host's tree, of which what `sources` does not grant is not looked at."""
+
+    def __init__(self, named: Path, sources: Mapping[str, str]) -> None:
+        super().__init__(named, _Level())
         self._sources = sources
-        self._names: list[str] = []
-        self._open: list[int | None] = []
-        self._granted: list[bool] = []
 
-    def follow(self, named: Path) -> AttemptedPath | None:
-        pending, links = list(reversed(named.parts[1:])), 0
-        while pending:
-            part = pending.pop()
-            if part == "..":
-                self.leave(len(self._names) - 1)
-                continue
-            if self._name(part) in _KERNELS:
+    def follow(self) -> AttemptedPath | None:
+        for name in self:
+            place = "/" + "/".join([*self.names, name])
+            if place in _KERNELS:
                 return None
-            self._enter(part)
+            self.enter(name, self._look_at(name, place))
             leads = self._link()
             if leads is None:
                 continue
-            links += 1
-            if links > _MAX_LINKS:
+            if not self.may_follow:
                 return None
-            self.leave(0 if leads.startswith("/") else len(self._names) - 1)
-            pending += reversed([part for part in leads.split("/") if part not in ("", ".")])
-        there = sum(opened is not None for opened in self._open)
-        outside = self._granted.count(False)
-        is_within = bool(self._granted) and self._granted[-1]
-        nearest = Path("/", *self._names[: outside + there]) if is_within else None
-        return AttemptedPath(Path("/", *self._names), nearest)
+            self.leave(len(self.names) - 1)
+            self.go_to(leads)
+        entered = self.levels[1:]
+        there = sum(level.opened is not None for level in entered)
+        outside = sum(not level.is_granted for level in entered)
+        nearest = Path("/", *self.names[: outside + there]) if self.levels[-1].is_granted else None
+        return AttemptedPath(self.path, nearest)
 
-    def open(self, named: Path) -> int | None:
-        """Follow a path and open what it leads to, a plain file in a grant, for reading; None for anything else."""
-        if self.follow(named) is None or not self._open or (found := self._open[-1]) is None:
+    def open(self) -> int | None:
+        """Follow the path and open what it leads to, a plain file in a grant, for reading; None for anything else."""
+        if self.follow() is None or (found := self.levels[-1].opened) is None:
             return None
         with suppress(OSError):
             if stat.S_ISREG(os.fstat(found).st_mode):
@@ -106,35 +106,26 @@ class _Walk:
         return None
 
     def leave(self, kept: int) -> None:
-        """Go back until only so many names are left."""
-        while len(self._names) > max(kept, 0):
-            self._names.pop()
-            self._granted.pop()
-            opened = self._open.pop()
-            if opened is not None:
-                os.close(opened)
+        for level in self.levels[max(kept, 0) + 1 :]:
+            if level.opened is not None:
+                os.close(level.opened)
+        super().leave(kept)
 
-    def _enter(self, part: str) -> None:
-        source = self._sources.get(self._name(part))
+    def _look_at(self, name: str, place: str) -> _Level:
+        source, folder = self._sources.get(place), self.levels[-1]
         opened = None
         with suppress(OSError, ValueError):
             if source is not None:
                 opened = os.open(source, os.O_PATH | os.O_CLOEXEC)  # as the operator granted it
-            elif self._open and self._open[-1] is not None:
-                opened = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._open[-1])
-        is_granted = source is not None or bool(self._granted and self._granted[-1])
-        self._names.append(part)
-        self._open.append(opened)
-        self._granted.append(is_granted)
+            elif folder.opened is not None:
+                opened = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder.opened)
+        return _Level(source is not None or folder.is_granted, opened)
 
     def _link(self) -> str | None:
         """Return where the last name leads, if it is a link in a grant."""
-        opened = self._open[-1]
+        opened = self.levels[-1].opened
         if opened is None or not stat.S_ISLNK(os.fstat(opened).st_mode):
             return None
         with suppress(OSError):
             return os.readlink("", dir_fd=opened)
         return None
-
-    def _name(self, part: str) -> str:
-        return "/" + "/".join([*self._names, part])

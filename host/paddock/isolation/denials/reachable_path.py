@@ -51,7 +51,7 @@ class ReachablePath:
     @classmethod
     def find(cls, target: str, profile: SandboxProfile, working_dir: Path, owner: Owner) -> Self:
         """Return the path that is written as in a plan: absolute, below `working_dir`, or below the home as `~/…`."""
-        spelled = owner.home / target[2:] if target == "~" or target.startswith("~/") else working_dir / target
+        spelled = owner.expanded(target, working_dir)
         real = Path(os.path.realpath(spelled))
         # With a `..` behind a link, only the kernel knows where it leads.
         named = real if ".." in spelled.parts else Path(os.path.normpath(spelled))

@@ -16,12 +16,12 @@ from typing import Final, NoReturn
 
 from paddock.errors import PlanProblem, PolicyFileError
 from paddock.policy.owner import Owner
+from paddock.policy.path_walk import PathWalk
 
 ROOT: Final = Owner(0, Path("/root"))
 """Who owns what is the whole machine's."""
 
 _MAX_BYTES: Final = 256 * 1024
-_MAX_LINKS: Final = 40  # as many as the kernel follows
 
 
 def read_owned(path: Path, owner: Owner, *, max_bytes: int = _MAX_BYTES) -> str | None:
@@ -33,18 +33,15 @@ def read_owned(path: Path, owner: Owner, *, max_bytes: int = _MAX_BYTES) -> str 
     return _OwnedFile(path, owner).read(max_bytes)
 
 
-class _OwnedFile:
-    """One file on the way to being read: the names so far, and what was found of each, the root first."""
+class _OwnedFile(PathWalk[os.stat_result]):
+    """One file on the way to being read, with what was found of each folder it is in."""
 
     def __init__(self, path: Path, owner: Owner) -> None:
+        super().__init__(path, os.stat("/"))
         self._shown = str(path)
         self._owner = owner
         self._owner_name = _user_name(owner.uid)
-        self._names: list[str] = []
-        self._infos = [os.stat("/")]
-        self._pending = _components(str(path))
-        self._written_left = len(self._pending)  # of the path as it was given, the rest of `_pending` being links'
-        self._links = 0
+        self._written_left = len(self.pending)  # of the path as it was given, the rest of `pending` being links'
         self._stranger: tuple[str, str] | None = None
 
     def read(self, max_bytes: int) -> str | None:
@@ -54,7 +51,7 @@ class _OwnedFile:
                 return None
             if self._stranger is not None:
                 self._refuse(*self._stranger)
-            self._check_file(self._infos[-1])
+            self._check_file(self.levels[-1])
             # Not blocking: a fifo in its place would otherwise hold the host until somebody writes to it.
             descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             with open(descriptor, "rb") as file:
@@ -70,21 +67,15 @@ class _OwnedFile:
         except UnicodeDecodeError as error:
             self._refuse(f"is not UTF-8 text, at byte {error.start}", "save it as UTF-8")
 
-    def _follow(self) -> str | None:
+    def _follow(self) -> Path | None:
         """Follow the path a component at a time, look at who else could, and return where it ends; None: nowhere.
 
         A folder that somebody else may write to is no matter as long as there is no file.
         """
-        while self._pending:
-            name = self._pending.pop()
-            is_of_link = len(self._pending) >= self._written_left
-            self._written_left = min(self._written_left, len(self._pending))
-            if name == "..":
-                if self._names:
-                    self._names.pop()
-                    self._infos.pop()
-                continue
-            place = os.path.join("/", *self._names, name)
+        for name in self:
+            is_of_link = len(self.pending) >= self._written_left
+            self._written_left = min(self._written_left, len(self.pending))
+            place = self.path / name
             try:
                 info = os.lstat(place)
             except (FileNotFoundError, NotADirectoryError):
@@ -94,27 +85,19 @@ class _OwnedFile:
                     )
                 return None
             self._check_folder(name, info)
-            if stat.S_ISLNK(info.st_mode):
-                self._take_link(place)
-                continue
-            self._names.append(name)
-            self._infos.append(info)
-        return os.path.join("/", *self._names)
-
-    def _take_link(self, place: str) -> None:
-        self._links += 1
-        if self._links > _MAX_LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        target = os.readlink(place)
-        if target.startswith("/"):
-            del self._names[:], self._infos[1:]
-        self._pending += _components(target)
+            if not stat.S_ISLNK(info.st_mode):
+                self.enter(name, info)
+            elif self.may_follow:
+                self.go_to(os.readlink(place))
+            else:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return self.path
 
     def _check_folder(self, name: str, info: os.stat_result) -> None:
-        folder = self._infos[-1]
+        folder = self.levels[-1]
         stranger = self._owner.stranger_at(folder, info)
         if stranger is not None and self._stranger is None:
-            place, mode = os.path.join("/", *self._names), f"{stat.S_IMODE(folder.st_mode):04o}"
+            place, mode = self.path, f"{stat.S_IMODE(folder.st_mode):04o}"
             others = f"somebody else could put another `{name}`: {stranger} (mode {mode})"
             fix = f"chown {self._owner_name} {place} && chmod go-w {place}"
             self._stranger = (f"is reached through `{place}`, in which {others}", fix)
@@ -144,8 +127,3 @@ def _user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
-
-
-def _components(path: str) -> list[str]:
-    """Return the parts of a path, the first one last."""
-    return [part for part in reversed(path.split("/")) if part not in ("", ".")]

@@ -11,6 +11,7 @@ from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.findings import PolicyFindings
 from paddock.policy.grant_caps import GrantCaps
 from paddock.policy.grant_request import RequestedGrant
+from paddock.policy.owner import Owner
 from paddock.policy.rules.paths import GrantPathRule
 from paddock.policy.subsumes import covers_call, covers_env, covers_net, covers_secret, covers_text, roots_of
 from paddock_sandbox.profile import ANY_PROGRAM
@@ -26,7 +27,7 @@ def judge_caps(
     permissions: Permissions,
     *,
     working_dir: Path,
-    home: Path,
+    owner: Owner,
     findings: PolicyFindings,
 ) -> tuple[GrantPathRule, ...]:
     """Note each grant that a rule does not let be granted, and return what it says of paths.
@@ -56,7 +57,7 @@ def judge_caps(
         written = file.rule_of_cap(rule, family)
         if family not in _PATHS:
             findings.consult(written, "refuses what is asked for" if findings.is_against(written) else "is kept")
-    return tuple(_path_rules(file, rule, caps, said, hint, working_dir, home))
+    return tuple(_path_rules(file, rule, caps, said, hint, working_dir, owner))
 
 
 def _covers(caps: GrantCaps, grant: RequestedGrant, permissions: Permissions) -> bool:
@@ -74,10 +75,10 @@ def _covers(caps: GrantCaps, grant: RequestedGrant, permissions: Permissions) ->
 
 
 def _path_rules(
-    file: PolicyFile, rule: ModuleRule, caps: GrantCaps, said: str, hint: str, working_dir: Path, home: Path
+    file: PolicyFile, rule: ModuleRule, caps: GrantCaps, said: str, hint: str, working_dir: Path, owner: Owner
 ) -> Iterator[GrantPathRule]:
     """Yield what caps say of paths. What may be written may be read: a cap of one has a say in the other."""
-    reads, writes = roots_of(caps.read, working_dir, home), roots_of(caps.write, working_dir, home)
+    reads, writes = roots_of(caps.read, working_dir, owner), roots_of(caps.write, working_dir, owner)
     if "read" in caps.capped:
         yield GrantPathRule(frozenset({"read"}), (*reads, *writes), file.rule_of_cap(rule, "read"), said, hint)
     if "write" in caps.capped:
@@ -86,7 +87,7 @@ def _path_rules(
         includes = f"includes reading it, and {said}"
         yield GrantPathRule(frozenset({"write"}), reads, file.rule_of_cap(rule, "read"), includes, hint)
     if "run" in caps.capped:
-        programs = roots_of(filter(is_program_path, caps.run), working_dir, home)
+        programs = roots_of(filter(is_program_path, caps.run), working_dir, owner)
         if ANY_PROGRAM in caps.run:  # all that it can see
             programs += (*reads, *writes) if {"read", "write"} & caps.capped else (_ROOT,)
         yield GrantPathRule(frozenset({"run"}), programs, file.rule_of_cap(rule, "run"), said, hint)

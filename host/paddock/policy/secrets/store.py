@@ -203,7 +203,7 @@ class SecretSources(Mapping[str, str]):
         return text
 
     def _read(self, name: str, written: str) -> str:
-        path = self._owner.home / written[2:] if written.startswith("~/") else Path(written)
+        path = self._owner.expanded(written, Path("/"))
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
         except FileNotFoundError:
