@@ -22,7 +22,7 @@ _OF_SOME_COMMANDS = (
     "paddock.authoring",
     "paddock.demo",
     "paddock.doctor",
-    "paddock.egress.tls.certificate_authority",
+    "paddock.egress.certificate_authority",
     "paddock.selftest",
 )
 _NOT_FOR_HELP = (*_OF_SOME_COMMANDS, "anyio", "asyncio", "pydantic", "rich", "paddock.errors", "paddock_sources")

@@ -17,17 +17,12 @@ from typing import Final
 
 from paddock.egress.connection_record import Route
 from paddock.egress.context import EgressContext
-from paddock.egress.dialer import DialError
-from paddock.egress.first_bytes import ClientProtocol, client_protocol_of
-from paddock.egress.http.exchange import AnswerError
+from paddock.egress.errors import AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
+from paddock.egress.first_bytes import ClientHelloError, ClientProtocol, client_protocol_of, read_client_hello
 from paddock.egress.http.relay import ForwardTarget, HttpRelay, plain_answer
-from paddock.egress.http.request_head import HTTP_PORT, HTTPS_PORT, BadRequestError, RequestHead, split_target
-from paddock.egress.idle_timeout import IdleError, idle_timeout
-from paddock.egress.refusal import EgressRefusedError
+from paddock.egress.http.request_head import HTTP_PORT, HTTPS_PORT, RequestHead, split_target
 from paddock.egress.relay import Relay
-from paddock.egress.stream import SocketStream, Stream, receive_more, why
-from paddock.egress.tls.client_hello import ClientHelloError, read_client_hello
-from paddock.egress.tls.stream import TlsStream
+from paddock.egress.stream import SocketStream, Stream, TlsStream, idle_timeout, receive_more, why
 from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
@@ -148,7 +143,7 @@ class ProxiedConnection:
             upstream.drop()
 
     def _not_idle(self) -> AbstractAsyncContextManager[None]:
-        return idle_timeout(lambda: self._record.up + self._record.down, self._egress_context.bounds.idle_seconds)
+        return idle_timeout(self._record, self._egress_context.bounds.idle_seconds)
 
     async def _greet(self) -> None:
         if self._is_tunnel:

@@ -11,16 +11,14 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from paddock.egress.bounds import EgressLimits
 from paddock.egress.connection_record import ConnectionRecord, Recorder, Route
-from paddock.egress.dialer import Dialer, DialError, NameResolver
+from paddock.egress.dialer import Dialer, NameResolver
+from paddock.egress.errors import DialError, EgressRefusedError, not_granted
 from paddock.egress.injection import InjectedKeys, KeyInjection, keys_for
+from paddock.egress.limits import EgressLimits, PublicRates
 from paddock.egress.neighbours import LocalNetworks
-from paddock.egress.public_rates import PublicRates
-from paddock.egress.refusal import EgressRefusedError, not_granted
 from paddock.egress.rules import NetRules
-from paddock.egress.stream import SocketStream, Stream
-from paddock.egress.tls.stream import TlsStream
+from paddock.egress.stream import SocketStream, Stream, TlsStream
 from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
@@ -28,7 +26,7 @@ from paddock.plan.net_rule import NetRule
 from paddock.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
-    from paddock.egress.tls.certificate_authority import CertificateAuthority
+    from paddock.egress.certificate_authority import CertificateAuthority
 
 
 class EgressContext:
@@ -146,6 +144,6 @@ def _authority_for(injections: Sequence[KeyInjection]) -> CertificateAuthority |
     if not injections:
         return None
     # What it takes to sign is loaded for modules that have a key put in, and for no others.
-    from paddock.egress.tls.certificate_authority import CertificateAuthority
+    from paddock.egress.certificate_authority import CertificateAuthority
 
     return CertificateAuthority(each.rule for each in injections)

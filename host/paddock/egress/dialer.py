@@ -19,8 +19,8 @@ import anyio
 import anyio.to_thread
 
 from paddock.egress.addresses import carried_in, why_not_public
+from paddock.egress.errors import DialError, EgressRefusedError
 from paddock.egress.neighbours import LocalNetworks, SystemLocalNetworks
-from paddock.egress.refusal import EgressRefusedError
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import why
 from paddock.plan.host_name import Destination
@@ -36,15 +36,6 @@ _OF_CLOUDS: Final = frozenset(
 # RFC 8215: for networks that translate to IPv4 themselves. None of it is public, so only grants by name meet it.
 _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
 _LOOKUPS_AT_ONCE: Final = 4  # threads of one module; a name server that answers nothing holds each for half a minute
-
-
-class DialError(Exception):
-    """Raised when a destination is allowed and cannot be reached; `timed_out` says that it took too long."""
-
-    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.timed_out = timed_out
 
 
 class NameResolver(Protocol):

@@ -14,18 +14,18 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, ip_address
 from typing import Final
 
-from paddock.egress.bounds import EgressLimits
 from paddock.egress.connection import ProxiedConnection
 from paddock.egress.connection_record import Recorder
 from paddock.egress.context import EgressContext
 from paddock.egress.dialer import NameResolver, SystemResolver
-from paddock.egress.dns.lookups import LookupSocket
-from paddock.egress.dns.name_table import NAMES, NameTable
+from paddock.egress.dns import LookupSocket
+from paddock.egress.errors import EgressRefusedError, line_of
 from paddock.egress.injection import KeyInjection
+from paddock.egress.limits import EgressLimits
 from paddock.egress.listener import Listener
+from paddock.egress.name_table import NAMES, NameTable
 from paddock.egress.neighbours import LocalNetworks
 from paddock.egress.proxy import USER, ProxyClient
-from paddock.egress.refusal import EgressRefusedError, line_of
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import SocketStream, reset
 from paddock.errors import Denial

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from paddock.egress.bounds import EgressLimits
+from paddock.egress.limits import EgressLimits
 from paddock.egress.stream import reset
 from paddock.token_bucket import TokenBucket
 

@@ -16,19 +16,15 @@ from typing import Final
 
 from paddock.egress.connection import ProxiedConnection
 from paddock.egress.context import EgressContext
-from paddock.egress.dialer import DialError
-from paddock.egress.http.exchange import AnswerError
+from paddock.egress.errors import AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
 from paddock.egress.http.relay import ForwardTarget, HttpRelay
 from paddock.egress.http.request_head import (
     HTTP_PORT,
     HTTPS_PORT,
-    BadRequestError,
     RequestHead,
     parsed_authority,
     split_target,
 )
-from paddock.egress.idle_timeout import IdleError
-from paddock.egress.refusal import EgressRefusedError
 from paddock.egress.stream import SocketStream
 from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import ClassVar, Final
 
 from paddock.egress.connection_record import ConnectionRecord
-from paddock.egress.public_rates import PublicRates
+from paddock.egress.limits import PublicRates
 from paddock.token_bucket import TokenBucket
 
 _LONG_TURN_BYTES: Final = 1 << 20  # some 0.4 ms

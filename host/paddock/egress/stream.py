@@ -1,7 +1,8 @@
 """Bytes to and from one peer, awaited: what the parts that read what is said work on, whether it is encrypted or not.
 
 A socket stream uses the loop's own socket calls, no transport, so that a socket can be handed from one part to another
-in the middle of a connection, with nothing left in a buffer.
+in the middle of a connection, with nothing left in a buffer. A TLS stream tells what it holds, and flushes the alert of
+a failure; anyio's does neither (adr/0003).
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import os
 import socket
 import ssl
 import struct
-from contextlib import suppress
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Protocol, TypeVar
 
-from paddock.egress.public_rates import PublicRates
+from paddock.egress.errors import IdleError
+from paddock.egress.limits import PublicRates
+
+_T = TypeVar("_T")
 
 RECEIVE_BYTES: Final = 128 * 1024
 
@@ -23,6 +28,8 @@ _ENDED_BY_PEER: Final = frozenset({7, 8, 9})  # TCP_CLOSE, TCP_CLOSE_WAIT, TCP_L
 _LINGER_SECONDS: Final = 1.0
 _PIECES_SECONDS: Final = 0.005
 _LINGER_BYTES: Final = 1 << 20
+_WRITE_BYTES: Final = 64 * 1024  # encrypted at a time, so that memory is bounded and others get their turn
+_LOOKS: Final = 8  # within the time that nothing may happen for; an end is late by one of them at most
 
 
 class Stream(Protocol):
@@ -141,6 +148,99 @@ class SocketStream:
         self._sock.close()
 
 
+class TlsStream:
+    """The plain side of an encrypted stream on top of another, at either end, begun in the middle of a connection.
+
+    The encryption itself is OpenSSL's, between two buffers in memory, so that nothing but the stream below touches the
+    socket. Errors of OpenSSL are `ssl.SSLError`, which is an `OSError`.
+    """
+
+    def __init__(self, below: Stream, tls: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
+        self._below = below
+        self._tls = tls
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._sending = asyncio.Lock()
+
+    @classmethod
+    async def serve(cls, below: Stream, context: ssl.SSLContext, received: bytes) -> TlsStream:
+        """Return a stream to a client that began TLS, and whose first bytes were `received`."""
+        stream = cls._of(below, context, server_hostname=None)
+        stream._incoming.write(received)
+        await stream._do(stream._tls.do_handshake)
+        return stream
+
+    @classmethod
+    async def connect(cls, below: Stream, context: ssl.SSLContext, server_name: str) -> TlsStream:
+        """Return a stream to a server that has proved to be the one of that name."""
+        stream = cls._of(below, context, server_hostname=server_name)
+        await stream._do(stream._tls.do_handshake)
+        return stream
+
+    @classmethod
+    def _of(cls, below: Stream, context: ssl.SSLContext, *, server_hostname: str | None) -> TlsStream:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        is_server = server_hostname is None
+        tls = context.wrap_bio(incoming, outgoing, server_side=is_server, server_hostname=server_hostname)
+        return cls(below, tls, incoming, outgoing)
+
+    async def receive(self) -> bytes:
+        try:
+            return await self._do(lambda: self._tls.read(RECEIVE_BYTES))
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            # Many servers end without saying so; how long a message is says HTTP.
+            return b""
+
+    async def send(self, data: bytes | bytearray | memoryview) -> None:
+        view = memoryview(data)
+        while view:
+            piece = view[:_WRITE_BYTES]
+            written = await self._do(lambda piece=piece: self._tls.write(piece))  # type: ignore[misc]
+            view = view[written:]
+
+    @property
+    def sock(self) -> socket.socket:
+        return self._below.sock
+
+    @property
+    def holds_data(self) -> bool:
+        return bool(self._tls.pending() or self._incoming.pending)
+
+    async def finish(self) -> None:
+        with suppress(ssl.SSLError):
+            self._tls.unwrap()
+        with suppress(OSError):
+            await self._flush()
+        await self._below.finish()
+
+    async def _do(self, act: Callable[[], _T]) -> _T:
+        """Return what an act returns that OpenSSL may have to receive something for first."""
+        while True:
+            try:
+                done = act()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                received = await self._below.receive()
+                if received:
+                    self._incoming.write(received)
+                else:
+                    self._incoming.write_eof()
+            except ssl.SSLError:
+                with suppress(OSError):
+                    await self._flush()  # the alert that says what is wrong
+                raise
+            else:
+                await self._flush()
+                return done
+
+    async def _flush(self) -> None:
+        # One at a time: two that send at once would mix up their bytes.
+        if self._outgoing.pending:
+            async with self._sending:
+                if data := self._outgoing.read():
+                    await self._below.send(data)
+
+
 def reset(sock: socket.socket) -> None:
     """Close a socket in a way that its peer cannot take for an orderly end; what is closed already stays so."""
     if sock.fileno() < 0:
@@ -186,3 +286,34 @@ async def wait_for_any(*streams: Stream) -> set[Stream]:
         for descriptor in descriptors:
             loop.remove_reader(descriptor)
     return ready
+
+
+@asynccontextmanager
+async def idle_timeout(traffic: TrafficCounts, seconds: float) -> AsyncIterator[None]:
+    """Cancel what is done inside, once nothing was carried for so many seconds, by looking at the counts now and then.
+
+    Raises:
+        IdleError: Nothing was.
+    """
+    loop = asyncio.get_running_loop()
+    seen = traffic.up + traffic.down
+    timer: asyncio.TimerHandle
+
+    def look() -> None:
+        nonlocal seen, timer
+        carried = traffic.up + traffic.down
+        if carried != seen and not timeout.expired():
+            seen = carried
+            timeout.reschedule(loop.time() + seconds)
+        timer = loop.call_later(seconds / _LOOKS, look)
+
+    timer = loop.call_later(seconds / _LOOKS, look)
+    try:
+        async with asyncio.timeout(seconds) as timeout:
+            yield
+    except TimeoutError:
+        if timeout.expired():
+            raise IdleError from None
+        raise
+    finally:
+        timer.cancel()

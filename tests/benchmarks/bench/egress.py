@@ -14,9 +14,9 @@ from bench.affinity import every_core
 from bench.child import Child
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
-from paddock.egress.bounds import EgressLimits
 from paddock.egress.gate import EgressGate
 from paddock.egress.injection import KeyInjection
+from paddock.egress.limits import EgressLimits
 from paddock.egress.rules import NetRules
 from paddock.plan.net_rule import NetRule
 

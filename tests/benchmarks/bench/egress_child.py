@@ -22,7 +22,7 @@ _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length:
 
 def serve() -> None:
     """Swallow what is poured into one port, answer requests at the others: in the clear, and in TLS."""
-    from paddock.egress.tls.certificate_authority import CertificateAuthority
+    from paddock.egress.certificate_authority import CertificateAuthority
     from paddock.plan.net_rule import NetRule
 
     authority = CertificateAuthority([NetRule.parse("127.0.0.1")])

@@ -21,8 +21,8 @@ import anyio
 import pytest
 
 from paddock.egress import dialer
-from paddock.egress.bounds import EgressLimits
 from paddock.egress.gate import PROXY_PORT, EgressGate
+from paddock.egress.limits import EgressLimits
 from paddock.egress.rules import NetRules, RefusedNetwork
 from paddock.errors import Denial
 from paddock.plan.net_rule import NetRule

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from host.egress.ground import PATIENCE
-from paddock.egress.dialer import Dialer, DialError
-from paddock.egress.refusal import EgressRefusedError
+from paddock.egress.dialer import Dialer
+from paddock.egress.errors import DialError, EgressRefusedError
 from paddock.egress.rules import NetRules
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.egress.dns.answers import MAX_DATAGRAM_BYTES, TTL, answer
+from paddock.egress.dns import MAX_DATAGRAM_BYTES, TTL, answer
 
 ADDRESS = IPv4Address("198.18.0.7")
 GRANTED = "granted.test"

@@ -12,7 +12,8 @@ import pytest
 
 from host.egress.ground import PATIENCE, Ledger
 from paddock.egress.connection_record import ConnectionRecord
-from paddock.egress.http.exchange import AnswerError, HttpExchange
+from paddock.egress.errors import AnswerError
+from paddock.egress.http.exchange import HttpExchange
 from paddock.egress.http.request_head import take_head
 from paddock.egress.injection import InjectedKeys, KeyInjection
 from paddock.egress.stream import SocketStream

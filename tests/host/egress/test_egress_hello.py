@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.egress.tls.client_hello import MAX_HELLO_BYTES, ClientHello, ClientHelloError, read_client_hello
+from paddock.egress.first_bytes import MAX_HELLO_BYTES, ClientHello, ClientHelloError, read_client_hello
 from paddock.plan.host_name import parse_host
 
 SERVER_NAME, ALPN, ENCRYPTED_CLIENT_HELLO = 0, 16, 0xFE0D

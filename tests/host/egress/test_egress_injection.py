@@ -27,9 +27,9 @@ from host.egress.certificates import TestAuthority
 from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, Names, gate_for, redirect_ports
 from host.egress.origin import Asked, Origin, Respond, answer, origin, say_ok
 from paddock.egress import stream_redactor as echo_filter
+from paddock.egress.certificate_authority import CertificateAuthority
 from paddock.egress.injection import InjectionError, KeyInjection, keys_for
 from paddock.egress.stream_redactor import HOLD_SECONDS, WINDOW_BYTES, StreamRedactor
-from paddock.egress.tls.certificate_authority import CertificateAuthority
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.egress.addresses import is_public
-from paddock.egress.dns.name_table import MAX_NAMES, NameTable
+from paddock.egress.name_table import MAX_NAMES, NameTable
 
 
 def test_a_name_has_one_address_and_the_address_that_name() -> None:

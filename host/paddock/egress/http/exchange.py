@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import h11
 
-from paddock.egress.http.request_head import BadRequestError, RequestHead
+from paddock.egress.errors import AnswerError, BadRequestError
+from paddock.egress.http.request_head import RequestHead
 from paddock.egress.injection import Headers
-from paddock.egress.meanwhile import background_task
 from paddock.egress.stream import Stream
 from paddock.egress.stream_redactor import StreamRedactor
 from paddock.egress.upstream import UpstreamConnection
+
+_T = TypeVar("_T")
 
 _MAX_RESPONSE_HEAD_BYTES: Final = 32 * 1024  # cookies and policies make for large ones
 _EVENTS_IN_A_TURN: Final = 64  # of one body in tiny pieces, before others have theirs
@@ -57,15 +60,6 @@ class _Taken(Enum):
     ALL = 1
     ARRIVED = 2
     TURN = 3
-
-
-class AnswerError(Exception):
-    """Raised when there is no answer to pass on; `status` is what to answer instead, None if an answer has begun."""
-
-    def __init__(self, reason: str, status: int | None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.status = status
 
 
 class HttpExchange:
@@ -411,3 +405,34 @@ def _asks_for_websocket(head: RequestHead) -> bool:
         and not head.values(b"content-length")
         and not head.values(b"transfer-encoding")
     )
+
+
+@asynccontextmanager
+async def background_task(doing: Coroutine[Any, Any, _T]) -> AsyncIterator[asyncio.Task[_T]]:
+    """Run a coroutine as a task; when the block is left, it is cancelled, and has ended.
+
+    An error of it is raised where the block ends without one, unless the block awaits the task itself. A caller who is
+    cancelled is so: the wait for the task goes on, and the cancellation is raised after it.
+    """
+    task = asyncio.create_task(doing)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await _ended(task)
+    if not task.cancelled():
+        task.result()
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    # Not by awaiting the task: its cancellation could not be told from that of who waits for it.
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if not task.cancelled():
+        task.exception()  # known, should another error be on its way
+    if cancelled is not None:
+        raise cancelled

@@ -14,12 +14,10 @@ from typing import Protocol
 
 from paddock.egress.connection_record import Outcome
 from paddock.egress.context import EgressContext
-from paddock.egress.dialer import DialError
-from paddock.egress.http.exchange import AnswerError, HttpExchange
-from paddock.egress.http.request_head import BadRequestError, RequestHead, take_head
-from paddock.egress.idle_timeout import IdleError, idle_timeout
-from paddock.egress.refusal import EgressRefusedError
-from paddock.egress.stream import SocketStream, Stream, receive_more, wait_for_any
+from paddock.egress.errors import AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
+from paddock.egress.http.exchange import HttpExchange
+from paddock.egress.http.request_head import RequestHead, take_head
+from paddock.egress.stream import SocketStream, Stream, idle_timeout, receive_more, wait_for_any
 from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
@@ -103,9 +101,8 @@ class HttpRelay:
             IdleError: Nothing has happened for too long.
             OSError: The connection with the client broke.
         """
-        carried = self._below.traffic
         try:
-            async with idle_timeout(lambda: carried.up + carried.down, self._bounds.idle_seconds):
+            async with idle_timeout(self._below.traffic, self._bounds.idle_seconds):
                 return await self._serve(bytearray(received))
         except IdleError:
             self._end_link("idle")

@@ -13,6 +13,7 @@ from typing import Final
 
 import h11
 
+from paddock.egress.errors import BadRequestError
 from paddock.plan.host_name import Destination, HostNameError, parse_authority
 
 _END: Final = b"\r\n\r\n"
@@ -26,15 +27,6 @@ _END_OF_AUTHORITY: Final = re.compile(rb"[/?]")
 
 HTTP_PORT: Final = 80
 HTTPS_PORT: Final = 443
-
-
-class BadRequestError(Exception):
-    """Raised for a request that is not passed on, whatever is granted; `status` answers it, None if nothing can."""
-
-    def __init__(self, reason: str, status: int = 400) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.status: int | None = status
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from paddock.egress.meanwhile import background_task
+from paddock.egress.http.exchange import background_task
 
 
 async def _for_ever(ended: list[str]) -> None:

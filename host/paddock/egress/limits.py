@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paddock.token_bucket import TokenBucket
+
 
 @dataclass(frozen=True, slots=True)
 class EgressLimits:
@@ -28,3 +30,16 @@ class EgressLimits:
     public_up_at_once: float = 64 << 20
     public_down_per_second: float = 16 << 20
     public_down_at_once: float = 1 << 30
+
+
+class PublicRates:
+    """The budgets of one module for public hosts: slowed, never refused.
+
+    All connections by the grant `public` draw on the same budgets, over all lives of the module in a session. A token
+    of `up` and `down` is a byte, one of `connections` a connection.
+    """
+
+    def __init__(self, bounds: EgressLimits) -> None:
+        self.connections = TokenBucket(bounds.public_connections_per_second, bounds.public_connections_at_once)
+        self.up = TokenBucket(bounds.public_up_per_second, bounds.public_up_at_once)
+        self.down = TokenBucket(bounds.public_down_per_second, bounds.public_down_at_once)

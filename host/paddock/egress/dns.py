@@ -3,10 +3,14 @@
 One query datagram in, one reply out, nothing else kept or asked. Nothing is forwarded, so lookups carry nothing away.
 Only IPv4 addresses are told: whatever else is asked about a granted name has an empty answer, upon which clients go on
 to ask for those (RFC 1035, RFC 6891 for EDNS, RFC 6761 for `localhost`).
+
+`LookupSocket` does so where the lookups of one life of a module arrive, no faster than a budget.
 """
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,13 +18,16 @@ from enum import IntEnum
 from ipaddress import IPv4Address
 from typing import Final
 
+from paddock.egress.limits import EgressLimits
 from paddock.plan.host_name import HostNameError, parse_host
+from paddock.token_bucket import TokenBucket
 
 MAX_DATAGRAM_BYTES: Final = 512  # RFC 1035; a query has at most half of that
 TTL: Final = 30  # seconds; addresses are the same for longer than that, a client that asks again costs little
 
 Lookup = Callable[[str], IPv4Address | None]
 
+_ANSWERED_AT_ONCE: Final = 16  # for one wake-up
 _HEADER: Final = struct.Struct(">HHHHHH")
 _FIXED: Final = struct.Struct(">HHIH")  # of a record after its name: type, class, TTL, length of its data
 _QUESTION: Final = struct.Struct(">HH")
@@ -177,3 +184,58 @@ def _edns(record: bytes) -> tuple[int, bytes]:
     if kind != _TYPE_OPT or len(record) < end:
         raise _MalformedError
     return extended >> 16 & 0xFF, record[end:]
+
+
+# -- the socket -------------------------------------------------------------------------------------
+
+
+class LookupSocket:
+    """Answers on `sock`, which it owns; `on_unknown` hears of each name that does not exist."""
+
+    def __init__(
+        self, sock: socket.socket, bounds: EgressLimits, lookup: Lookup, on_unknown: Callable[[str], None]
+    ) -> None:
+        self._sock = sock
+        self._lookup = lookup
+        self._on_unknown = on_unknown
+        self._budget = TokenBucket(bounds.lookups_per_second, bounds.lookups_at_once)
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self._read()
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        if self._pause is not None:
+            self._pause.cancel()
+        else:
+            self._loop.remove_reader(self._sock)
+        self._sock.close()
+
+    def _read(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._sock, self._receive)
+
+    def _receive(self) -> None:
+        for _ in range(_ANSWERED_AT_ONCE):
+            if wait := self._budget.wait(self._loop.time()):
+                # What arrives meanwhile waits in the kernel, or is lost, as lookups are: clients ask again.
+                self._loop.remove_reader(self._sock)
+                self._pause = self._loop.call_later(wait, self._read)
+                return
+            try:
+                datagram, sender = self._sock.recvfrom(MAX_DATAGRAM_BYTES + 1)
+            except OSError:
+                return
+            self._budget.take()
+            self._answer(datagram, sender)
+
+    def _answer(self, datagram: bytes, sender: tuple[str, int]) -> None:
+        answered = answer(datagram, self._lookup)
+        if answered is None:
+            return
+        if answered.name is not None and not answered.known:
+            self._on_unknown(answered.name)
+        try:
+            self._sock.sendto(answered.reply, sender)
+        except OSError:
+            return  # it does not read its answers
