@@ -183,7 +183,7 @@ def test_a_link_to_the_file_stays_one(file: GrantsFile, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("[[plan]\n", 1, "is not TOML"),
+        ("[[plan]\n", 1, "not TOML"),
         ("plan = 5", 1, "must be a list"),
         ("[[plan]]\ndigest = 'x'\nplan = '/a'\naccepted_at = 2026-01-01T00:00:00Z", 2, ""),
         ("[[plan]]\nplan = '/a'\naccepted_at = 2026-01-01T00:00:00Z", 1, "`digest` is missing"),
@@ -192,7 +192,7 @@ def test_a_link_to_the_file_stays_one(file: GrantsFile, tmp_path: Path) -> None:
         ("{start}\ngrants = [{at = 'a', source = 'b', permissions = {net = ['*']}}]", 5, "`*` is every host"),
         ("{start}\ngrants = [{at = 'a', source = 'b', permissions = {nett = []}}]", 5, "did you mean `net`?"),
         ("{start}\ngrants = [{at = 'a', permissions = 'shell'}]", 5, "`source` is missing"),
-        ("[[plan]]\ndigest = 'x'\naccepted_at = 2026-13-01T00:00:00Z", 3, "is not TOML"),
+        ("[[plan]]\ndigest = 'x'\naccepted_at = 2026-13-01T00:00:00Z", 3, "not TOML"),
         ("other = 1", 1, "unknown key `other`"),
         ("a = " + "[" * 5000, None, ""),
     ],

@@ -403,8 +403,8 @@ async def test_what_is_nowhere_is_told_with_its_place_where_was_looked_and_what_
         ("[KEY]\ncommand = ['']", "KEY", "names no program"),
         ("[KEY]\ncommand = ['a', 5]", "KEY", "must be a list of a program"),
         ("['a b']\nenv = 'A'", '["a b"]', "not the name of a secret"),
-        ("[KEY\n", "", "is not TOML"),
-        ("[KEY]\nenv = 'A'\n[KEY]\nenv = 'B'", "", "is not TOML"),
+        ("[KEY\n", "", "not TOML"),
+        ("[KEY]\nenv = 'A'\n[KEY]\nenv = 'B'", "", "not TOML"),
         ("a = " + "[" * 5000, "", ""),
     ],
 )

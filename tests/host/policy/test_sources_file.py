@@ -83,9 +83,9 @@ def test_a_file_that_is_too_large_decides_nothing(environ: dict[str, str], file:
         (TEXT.replace("files.example.org:443", "*"), "index.hosts[0]", 9, "`*` is not a host"),
         (TEXT.replace("git+https://host/org/tool-x@v1", "./x"), "modules.tool-x", 4, "is not an absolute folder"),
         ("[modules]\n\n'a b' = '/a'", 'modules["a b"]', 3, "a character that no id may have"),
-        ("workspace = ]\n", "", 1, "is not TOML"),
+        ("workspace = ]\n", "", 1, "not TOML"),
         ("a = " + "[" * 5000 + "]" * 5000, "", 1, "nested too deeply"),
-        ("a = 1\na = 2\n", "", 2, "is not TOML"),
+        ("a = 1\na = 2\n", "", 2, "not TOML"),
     ],
 )
 def test_what_is_not_understood_is_told_with_its_line(text: str, path: str, line: int | None, said: str) -> None:

@@ -21,18 +21,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
+from pydantic import AwareDatetime, BeforeValidator, Field
 
 from paddock.errors import PlanProblem, PolicyFileError
-from paddock.plan.formats.toml_lines import toml_lines
 from paddock.plan.permissions import Permissions
-from paddock.plan.problems import StrictModel, path_text, problems_of
+from paddock.plan.problems import StrictModel, path_text
 from paddock.plan.source_map import Positions
+from paddock.policy.files.owned_file import OperatorFile
 from paddock.policy.pins import MovedPin, Pin
-from paddock_sources.bounded_toml import TomlError, read_toml
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -157,15 +155,14 @@ def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
     Raises:
         PolicyFileError: with everything in it that is not understood.
     """
-    positions = Positions(path, partial(toml_lines, text))
     try:
-        document = _Document.model_validate(read_toml(text))
-    except TomlError as error:
-        raise _not_understood(path, [PlanProblem("", f"is {error.problem}", line=error.line)]) from error
-    except ValidationError as error:
-        problems = problems_of(error, "", _KNOWN_KEYS, {})
-        raise _not_understood(path, [_with_line(problem, positions) for problem in problems]) from error
-    return tuple(_accepted(plan, path_text("plan", index), positions) for index, plan in enumerate(document.plan))
+        file = OperatorFile.parse(text, path)
+        document = file.checked(_Document, _KNOWN_KEYS)
+    except PolicyFileError as error:
+        hint = "mend it, or remove it: you are then asked again about each plan"
+        lost = PlanProblem("", "what you accepted is not known without it", hint)
+        raise PolicyFileError(path, [*error.problems, lost]) from error
+    return tuple(_accepted(plan, path_text("plan", index), file.positions) for index, plan in enumerate(document.plan))
 
 
 def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
@@ -177,15 +174,6 @@ def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
     if plan.pins is not None:
         pins = tuple(Pin(one.source, one.commit, one.digest, one.dependencies) for one in plan.pins)
     return AcceptedPlan(plan.digest, plan.plan, plan.accepted_at, grants, positions.line_of(place), pins)
-
-
-def _with_line(problem: PlanProblem, positions: Positions) -> PlanProblem:
-    return PlanProblem(problem.path, problem.message, problem.hint, positions.line_of(problem.at or problem.path))
-
-
-def _not_understood(path: str, problems: Iterable[PlanProblem]) -> PolicyFileError:
-    hint = "mend it, or remove it: you are then asked again about each plan"
-    return PolicyFileError(path, [*problems, PlanProblem("", "what you accepted is not known without it", hint)])
 
 
 def _said(plan: AcceptedPlan) -> object:

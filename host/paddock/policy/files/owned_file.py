@@ -1,8 +1,8 @@
 """Read a file that only the operator may have written: a policy, the grants that were given, where secrets are.
 
-What such a file says is believed, so nobody else may be able to write it, nor put another in its place: neither in a
+What such a file says is believed, so no other user may be able to write it, nor put another in its place: neither in a
 folder on the way to it nor through a link. A file that is not there says nothing. One that is there and cannot be read,
-or be believed, is an error: without it, less would be refused than the operator meant.
+believed or understood is an error, with file and line: without it, less would be refused than the operator meant.
 """
 
 from __future__ import annotations
@@ -11,17 +11,70 @@ import errno
 import os
 import pwd
 import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, Self, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from paddock.errors import PlanProblem, PolicyFileError
+from paddock.plan.formats.toml_lines import toml_lines
+from paddock.plan.problems import problems_of
+from paddock.plan.source_map import Positions
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import PathWalk
+from paddock_sources.bounded_toml import TomlError, read_toml
 
 ROOT: Final = Owner(0, Path("/root"))
 """Who owns what is the whole machine's."""
 
 _MAX_BYTES: Final = 256 * 1024
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFile:
+    """What a file of the operator's says, as TOML, and on which lines."""
+
+    table: dict[str, Any]
+    positions: Positions
+
+    @classmethod
+    def read(cls, path: Path, owner: Owner, *, max_bytes: int = _MAX_BYTES) -> Self | None:
+        """Return the file at `path`, which only `owner` and root may write; None if there is none.
+
+        Raises:
+            PolicyFileError: It is there and cannot be relied on, or is not TOML.
+        """
+        text = read_owned(path, owner, max_bytes=max_bytes)
+        return None if text is None else cls.parse(text, str(path))
+
+    @classmethod
+    def parse(cls, text: str, file: str) -> Self:
+        """Return what a text says, which errors name as `file`; raises as `read` does."""
+        try:
+            return cls(read_toml(text), Positions(file, partial(toml_lines, text)))
+        except TomlError as error:
+            raise PolicyFileError(file, [PlanProblem("", error.problem, line=error.line)]) from error
+
+    def checked(self, model: type[_Model], known: Mapping[str, tuple[str, ...]]) -> _Model:
+        """Return what the file says as a model, in whose tables the keys `known` are legal.
+
+        Raises:
+            PolicyFileError: with everything in it that is not understood.
+        """
+        try:
+            return model.model_validate(self.table)
+        except ValidationError as error:
+            raise self.error(problems_of(error, "", known, {})) from error
+
+    def error(self, problems: Iterable[PlanProblem]) -> PolicyFileError:
+        """Return the error that the file has these problems, with their lines."""
+        located = [replace(one, line=self.positions.line_of(one.at or one.path), at="") for one in problems]
+        return PolicyFileError(self.positions.file, located)
 
 
 def read_owned(path: Path, owner: Owner, *, max_bytes: int = _MAX_BYTES) -> str | None:

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, cast
+from typing import Annotated, Final, Literal, Self, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from paddock.errors import PlanProblem, PolicyFileError
-from paddock.plan.formats.toml_lines import toml_lines
+from paddock.errors import PlanProblem
 from paddock.plan.host_name import host_text, parse_host, split_port
 from paddock.plan.limits import Limits, limit_text
-from paddock.plan.problems import NotAcceptedError, StrictModel, path_text, problems_of, type_text
+from paddock.plan.problems import NotAcceptedError, StrictModel, path_text, type_text
 from paddock.plan.source_map import Positions
-from paddock.policy.files.owned_file import read_owned
+from paddock.policy.files.owned_file import OperatorFile
 from paddock.policy.files.source_pattern import SourcePattern
 from paddock.policy.grant_caps import FAMILIES, GrantCaps, SecretCap
 from paddock.policy.owner import Owner
 from paddock.policy.rule import Rule, written_list
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
-from paddock_sources.bounded_toml import TomlError, read_toml
 
 Network = IPv4Network | IPv6Network
 
@@ -152,8 +149,8 @@ class PolicyFile:
         Raises:
             PolicyFileError: It is there and cannot be relied on; everything wrong with it is told.
         """
-        text = read_owned(path, owner)
-        return cls.parse(text, str(path)) if text is not None else None
+        file = OperatorFile.read(path, owner)
+        return None if file is None else cls._of(file)
 
     @classmethod
     def parse(cls, text: str, file: str) -> Self:
@@ -162,18 +159,11 @@ class PolicyFile:
         Raises:
             PolicyFileError: It is none; everything wrong with it is told.
         """
-        try:
-            written = read_toml(text)
-        except TomlError as error:
-            raise PolicyFileError(file, [PlanProblem("", error.problem, line=error.line)]) from error
-        return cls._checked(written, Positions(file, partial(toml_lines, text)))
+        return cls._of(OperatorFile.parse(text, file))
 
     @classmethod
-    def _checked(cls, written: dict[str, Any], positions: Positions) -> Self:
-        try:
-            table = _FileTable.model_validate(written)
-        except ValidationError as error:
-            raise _error(positions, problems_of(error, "", _KNOWN, {})) from error
+    def _of(cls, written: OperatorFile) -> Self:
+        table, positions = written.checked(_FileTable, _KNOWN), written.positions
         file = cls(
             positions,
             table.minimum_isolation,
@@ -186,7 +176,7 @@ class PolicyFile:
         )
         contradictions = list(file._contradictions())
         if contradictions:
-            raise _error(positions, contradictions)
+            raise written.error(contradictions)
         return file
 
     @property
@@ -252,8 +242,3 @@ def _module_rule(path: str, table: _ModuleTable, positions: Positions) -> Module
     match = SourcePattern.parse(table.match)
     rule = Rule(positions.place_of(f"{path}.match"), f'[[module]] match = "{match.text}"')
     return ModuleRule(path, match, rule, table.grants, table.limits, table.level)
-
-
-def _error(positions: Positions, problems: list[PlanProblem]) -> PolicyFileError:
-    located = [PlanProblem(one.path, one.message, one.hint, positions.line_of(one.at or one.path)) for one in problems]
-    return PolicyFileError(positions.file, located)

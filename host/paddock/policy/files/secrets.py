@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, Literal
 
-from paddock.errors import PlanProblem, PolicyFileError
-from paddock.plan.formats.toml_lines import toml_lines
+from paddock.errors import PlanProblem
 from paddock.plan.problems import NotAcceptedError, path_text, type_text
-from paddock.plan.source_map import Positions
-from paddock_sources.bounded_toml import TomlError, read_toml
+from paddock.policy.files.owned_file import OperatorFile
 
 Way = Literal["env", "file", "command"]
 
@@ -37,29 +34,23 @@ class SecretLocation:
     line: int | None
 
 
-def read_secrets(text: str, path: str) -> dict[str, SecretLocation]:
-    """Return what a file with this text says, by the names of secrets.
+def secrets_in(file: OperatorFile) -> dict[str, SecretLocation]:
+    """Return what a file says, by the names of secrets.
 
     Raises:
         PolicyFileError: with everything in it that is not understood.
     """
-    try:
-        written = read_toml(text)
-    except TomlError as error:
-        raise PolicyFileError(path, [PlanProblem("", f"is {error.problem}", line=error.line)]) from None
-    positions = Positions(path, partial(toml_lines, text))
     entries: dict[str, SecretLocation] = {}
     problems: list[PlanProblem] = []
-    for name, table in written.items():
+    for name, table in file.table.items():
         place = path_text(name)
-        line = positions.line_of(place)
         try:
             way, what = _way(name, table)
-            entries[name] = SecretLocation(way, what, line)
+            entries[name] = SecretLocation(way, what, file.positions.line_of(place))
         except NotAcceptedError as error:
-            problems.append(PlanProblem(place, error.problem, error.accepted, line))
+            problems.append(PlanProblem(place, error.problem, error.accepted))
     if problems:
-        raise PolicyFileError(path, problems)
+        raise file.error(problems)
     return entries
 
 

@@ -6,18 +6,14 @@ It decides which code is run, so it is believed as policies are: only the user a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 from paddock.errors import PlanProblem, PolicyFileError
-from paddock.plan.formats.toml_lines import toml_lines
 from paddock.plan.problems import path_text
-from paddock.plan.source_map import Positions
-from paddock.policy.files.owned_file import read_owned
+from paddock.policy.files.owned_file import OperatorFile
 from paddock.policy.files.policy import user_config_folder
 from paddock.policy.owner import Owner
-from paddock_sources.bounded_toml import TomlError, read_toml
-from paddock_sources.settings import SettingProblem, SettingsError, SourceSettings
+from paddock_sources.settings import SettingsError, SourceSettings
 
 
 def sources_path(environ: Mapping[str, str]) -> Path:
@@ -32,8 +28,8 @@ def load_source_settings(environ: Mapping[str, str]) -> SourceSettings:
         PolicyFileError: The file cannot be relied on, or says something that is not understood.
     """
     path = sources_path(environ)
-    text = read_owned(path, Owner.current(environ))
-    return read_source_settings(text or "", str(path))
+    file = OperatorFile.read(path, Owner.current(environ))
+    return SourceSettings(origin=str(path)) if file is None else _settings(file)
 
 
 def read_source_settings(text: str, path: str) -> SourceSettings:
@@ -42,18 +38,12 @@ def read_source_settings(text: str, path: str) -> SourceSettings:
     Raises:
         PolicyFileError: with everything in it that is not understood.
     """
+    return _settings(OperatorFile.parse(text, path))
+
+
+def _settings(file: OperatorFile) -> SourceSettings:
     try:
-        written = read_toml(text)
-    except TomlError as error:
-        raise PolicyFileError(path, [PlanProblem("", f"is {error.problem}", line=error.line)]) from None
-    try:
-        return SourceSettings.of(written, origin=path)
+        return SourceSettings.of(file.table, origin=file.positions.file)
     except SettingsError as error:
-        positions = Positions(path, partial(toml_lines, text))
-        problems = [_located(one, positions) for one in error.problems]
-        raise PolicyFileError(path, sorted(problems, key=lambda one: one.line or 0)) from None
-
-
-def _located(problem: SettingProblem, positions: Positions) -> PlanProblem:
-    place = path_text(*problem.path)
-    return PlanProblem(place, problem.message, problem.hint, positions.line_of(place))
+        located = file.error(PlanProblem(path_text(*one.path), one.message, one.hint) for one in error.problems)
+        raise PolicyFileError(located.file, sorted(located.problems, key=lambda one: one.line or 0)) from None

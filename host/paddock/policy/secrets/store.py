@@ -20,9 +20,9 @@ import anyio.to_thread
 
 from paddock.errors import PaddockError, PlanProblem, PolicyFileError
 from paddock.plan.source_map import Location, Positions
-from paddock.policy.files.owned_file import read_owned
+from paddock.policy.files.owned_file import OperatorFile, read_owned
 from paddock.policy.files.policy import user_config_folder
-from paddock.policy.files.secrets import WAYS_TEXT, SecretLocation, read_secrets
+from paddock.policy.files.secrets import WAYS_TEXT, SecretLocation, secrets_in
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.command import MAX_BYTES, SecretCommandError, run_secret_command
 
@@ -78,8 +78,8 @@ class SecretSources(Mapping[str, str]):
             PolicyFileError: The file cannot be relied on, or says something that is not understood.
         """
         owner, path = Owner.current(environ), user_config_folder(environ) / "secrets.toml"
-        text = read_owned(path, owner)
-        return cls(environ, owner, path, None if text is None else read_secrets(text, str(path)))
+        file = OperatorFile.read(path, owner)
+        return cls(environ, owner, path, None if file is None else secrets_in(file))
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries or bool(self._environ.get(str(name)))
