@@ -26,11 +26,15 @@ _MAX_LINE_CHARACTERS = 500
 
 
 class PaddockError(Exception):
-    """Root of the tree. `exit_code` is what a command ends with: 3, our bug, unless a leaf knows better."""
+    """Root of the tree. `exit_code` is what a command ends with: 3, our bug, unless a leaf knows better.
+
+    `code` names the kind of failure for scripts: the name of its class, where the constructor was given no other.
+    """
 
     exit_code: int = 3
 
-    def __init__(self, summary: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+    def __init__(self, summary: str, *, code: str = "", detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+        self.code = code or type(self).__name__
         self.summary = summary
         self.detail: tuple[str, ...] = tuple(detail)
         self.hints: tuple[str, ...] = tuple(hints)
@@ -528,6 +532,11 @@ class CallRefusedError(PaddockError, boundary_errors.RefusedError):
     def __init__(self, denial: Denial) -> None:
         self.denial = denial
         super().__init__(denial.describe(), hints=[denial.hint])
+
+
+def code_of(error: BaseException) -> str:
+    """Return the name by which scripts know a kind of failure."""
+    return error.code if isinstance(error, (PaddockError, SourceError)) else type(error).__name__
 
 
 def render(error: BaseException) -> str:

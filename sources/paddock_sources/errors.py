@@ -42,9 +42,14 @@ class LayerAnswer:
 
 
 class SourceError(Exception):
-    """Root of everything this package raises on purpose."""
+    """Root of everything this package raises on purpose; `code` names the kind of failure for scripts.
 
-    def __init__(self, summary: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+    The code is the name of the class where the constructor was given no other. A class is one that callers tell apart,
+    or whose fields they read; other kinds of failures differ in their code alone.
+    """
+
+    def __init__(self, summary: str, *, code: str = "", detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+        self.code = code or type(self).__name__
         self.summary = _shown(summary)
         self.detail: tuple[str, ...] = tuple(_shown(line) for line in detail)
         self.hints: tuple[str, ...] = tuple(_shown(hint) for hint in hints)

@@ -23,6 +23,7 @@ from paddock.errors import (
     PaddockError,
     PlanError,
     TurnError,
+    code_of,
     render,
 )
 from paddock.text import escape
@@ -89,7 +90,7 @@ def exit_code(error: BaseException) -> int:
 
 def as_dict(error: BaseException) -> dict[str, object]:
     """Return `error` for scripts; `message` is escaped text, as a person would be shown it."""
-    facts: dict[str, object] = {"type": type(error).__name__, "message": escape(str(error), multiline=True)}
+    facts: dict[str, object] = {"type": code_of(error), "message": escape(str(error), multiline=True)}
     if isinstance(error, PaddockError):
         facts["hints"] = [escape(hint) for hint in error.hints]
     if isinstance(error, PlanError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from paddock.errors import ModuleError
+from paddock.errors import ModuleError, code_of
 from paddock.plan.units import size_text
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.peer import Encoded, Handle, Peer
@@ -31,7 +31,7 @@ def failed_result(error: Exception, report: ExitReport | None = None) -> ToolRes
     """Return what a tool's caller gets in place of an answer: what went wrong and, of a death, the report."""
     report = getattr(error, "report", None) or report
     failure = {
-        "type": type(error).__name__,
+        "type": code_of(error),
         "message": str(error),
         "report": report.as_dict() if isinstance(report, ExitReport) else None,
     }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandRunner, CommandTimeoutError
-from paddock_sources.git.errors import GitTimeoutError
+from paddock_sources.git.errors import FetchError
 from paddock_sources.git.remote import Remote
 
 _SECONDS = 20.0
@@ -46,7 +46,7 @@ class Credentials:
         """Return the header that says who asks, or None where no helper knows.
 
         Raises:
-            GitTimeoutError: the helpers do not answer.
+            FetchError: the helpers do not answer.
         """
         with self._lock:
             if remote.url not in self._known:
@@ -66,7 +66,7 @@ class Credentials:
                     max_stdout_bytes=_MAX_PRINTED_BYTES,
                 )
         except CommandTimeoutError as error:
-            raise GitTimeoutError(remote.shown, "asking git's credential helpers", error.seconds) from error
+            raise FetchError.timeout(remote.shown, "asking git's credential helpers", error.seconds) from error
         except CommandError:
             return None
         return _basic(result.stdout) if result.code == 0 else None

@@ -7,44 +7,68 @@ the lines under it, never acted on.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, Self
 
 from paddock_sources.errors import SourceError
 
+FetchCode = Literal[
+    "AuthRequiredError",
+    "CertificateError",
+    "DamagedRepositoryError",
+    "FetchError",
+    "GitMissingError",
+    "GitTimeoutError",
+    "HostRefusedError",
+    "ImpostorCommitError",
+    "OfflineError",
+    "RefNotFoundError",
+    "RepositoryNotFoundError",
+    "TooLargeError",
+    "UnreachableError",
+]
+
 
 class FetchError(SourceError):
-    """Raised when a repository could not be fetched from; the root of what goes wrong with one."""
+    """Raised when a repository could not be fetched from; `code` says in which way."""
 
-    def __init__(self, repository: str, problem: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+    code: FetchCode
+
+    def __init__(
+        self,
+        repository: str,
+        problem: str,
+        *,
+        code: FetchCode = "FetchError",
+        detail: Iterable[str] = (),
+        hints: Iterable[str] = (),
+    ) -> None:
         self.repository = repository
         self.problem = problem
-        super().__init__(f"cannot fetch `{repository}`: {problem}", detail=detail, hints=hints)
+        super().__init__(f"cannot fetch `{repository}`: {problem}", code=code, detail=detail, hints=hints)
 
+    @classmethod
+    def git_missing(cls, repository: str) -> Self:
+        """There is no git to run."""
+        return cls(
+            repository,
+            "there is no `git` on this machine",
+            code="GitMissingError",
+            hints=["install git (2.32 or later)"],
+        )
 
-class GitMissingError(FetchError):
-    """Raised when there is no git to run."""
-
-    def __init__(self, repository: str) -> None:
-        super().__init__(repository, "there is no `git` on this machine", hints=["install git (2.32 or later)"])
-
-
-class OfflineError(FetchError):
-    """Raised when something would have to be fetched and nothing may be."""
-
-    def __init__(self, repository: str, wanted: str) -> None:
-        self.wanted = wanted
-        super().__init__(
+    @classmethod
+    def offline(cls, repository: str, wanted: str) -> Self:
+        """Something would have to be fetched and nothing may be."""
+        return cls(
             repository,
             f"{wanted} is not in the cache, and nothing is fetched offline",
+            code="OfflineError",
             hints=["fetch it while there is a network: `paddock sync`"],
         )
 
-
-class AuthRequiredError(FetchError):
-    """Raised when a server wants to know who asks; `was_given` says whether it refused what it was told."""
-
-    def __init__(self, repository: str, host: str, *, was_given: bool = False, by_ssh: bool = False) -> None:
-        self.host = host
-        self.was_given = was_given
+    @classmethod
+    def auth_required(cls, repository: str, host: str, *, was_given: bool = False, by_ssh: bool = False) -> Self:
+        """A server wants to know who asks; `was_given` says whether it refused what it was told."""
         if by_ssh:
             problem = f"`{host}` does not accept the keys that ssh offers without asking"
             hints = [f"try `ssh -T {host}`", "load the key into an agent: `ssh-add`"]
@@ -54,41 +78,36 @@ class AuthRequiredError(FetchError):
         else:
             problem = f"`{host}` wants credentials, and git's helpers have none for it"
             hints = [_helper_hint(host), "nobody is asked for a password here"]
-        super().__init__(repository, problem, hints=hints)
+        return cls(repository, problem, code="AuthRequiredError", hints=hints)
 
-
-class RepositoryNotFoundError(FetchError):
-    """Raised when a server has no such repository, or none that it shows to whoever asks."""
-
-    def __init__(self, repository: str, *, detail: Iterable[str] = ()) -> None:
-        super().__init__(
+    @classmethod
+    def repository_not_found(cls, repository: str, *, detail: Iterable[str] = ()) -> Self:
+        """A server has no such repository, or none that it shows to whoever asks."""
+        return cls(
             repository,
             "there is no such repository, or it is private",
+            code="RepositoryNotFoundError",
             detail=detail,
             hints=["check how the address is spelled", "for a private one, see `git help credentials`"],
         )
 
-
-class RefNotFoundError(FetchError):
-    """Raised when a repository has no branch or tag of a name; `close` are names that it has."""
-
-    def __init__(self, repository: str, ref: str, *, close: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
-        self.ref = ref
-        self.close = tuple(close)
-        meant = [f"did you mean {' or '.join(f'`{name}`' for name in self.close)}?"] if self.close else []
+    @classmethod
+    def ref_not_found(
+        cls, repository: str, ref: str, *, close: tuple[str, ...] = (), hints: Iterable[str] = ()
+    ) -> Self:
+        """A repository has no branch or tag of a name; `close` are names that it has."""
+        meant = [f"did you mean {' or '.join(f'`{name}`' for name in close)}?"] if close else []
         problem = f"it has no branch or tag `{ref}`" if ref else "it has no commit, or no default branch"
         listed = [f"`git ls-remote {repository}` lists them"]
-        super().__init__(repository, problem, hints=[*meant, *hints, *listed])
+        return cls(repository, problem, code="RefNotFoundError", hints=[*meant, *hints, *listed])
 
-
-class ImpostorCommitError(FetchError):
-    """Raised for a commit that no branch or tag of its repository leads to."""
-
-    def __init__(self, repository: str, commit: str) -> None:
-        self.commit = commit
-        super().__init__(
+    @classmethod
+    def impostor_commit(cls, repository: str, commit: str) -> Self:
+        """No branch or tag of a repository leads to a commit."""
+        return cls(
             repository,
             f"no branch or tag of it leads to commit {commit}",
+            code="ImpostorCommitError",
             detail=[
                 "the commit may come from somebody's fork: servers show those of pull requests as the repository's own",
                 "or its branch or tag was deleted, or moved by a force push",
@@ -99,68 +118,59 @@ class ImpostorCommitError(FetchError):
             ],
         )
 
-
-class GitTimeoutError(FetchError):
-    """Raised when git was ended because it took too long."""
-
-    def __init__(self, repository: str, doing: str, seconds: float) -> None:
-        self.seconds = seconds
-        super().__init__(
+    @classmethod
+    def timeout(cls, repository: str, doing: str, seconds: float) -> Self:
+        """Git was ended because it took too long."""
+        return cls(
             repository,
             f"{doing} took more than {seconds:g} s",
+            code="GitTimeoutError",
             hints=["try again; what was fetched before is still there"],
         )
 
-
-class UnreachableError(FetchError):
-    """Raised when a host does not answer, or stops answering midway."""
-
-    def __init__(self, repository: str, problem: str, *, detail: Iterable[str] = ()) -> None:
-        super().__init__(
+    @classmethod
+    def unreachable(cls, repository: str, problem: str, *, detail: Iterable[str] = ()) -> Self:
+        """A host does not answer, or stops answering midway."""
+        return cls(
             repository,
             problem,
+            code="UnreachableError",
             detail=detail,
             hints=["try again; what was fetched before is still there, and used with `--offline`"],
         )
 
-
-class CertificateError(FetchError):
-    """Raised when a host cannot prove that it is the one that was named."""
-
-    def __init__(self, repository: str, host: str, *, detail: Iterable[str] = (), by_ssh: bool = False) -> None:
-        self.host = host
+    @classmethod
+    def certificate(cls, repository: str, host: str, *, detail: Iterable[str] = (), by_ssh: bool = False) -> Self:
+        """A host cannot prove that it is the one that was named."""
         hints = (
             [f"compare the host's key with what its operator publishes, then connect once by hand: `ssh -T {host}`"]
             if by_ssh
             else ["for an authority of your own, name its file: `GIT_SSL_CAINFO=/path/to/ca.pem`"]
         )
-        super().__init__(repository, f"`{host}` cannot prove that it is `{host}`", detail=detail, hints=hints)
+        problem = f"`{host}` cannot prove that it is `{host}`"
+        return cls(repository, problem, code="CertificateError", detail=detail, hints=hints)
 
-
-class HostRefusedError(FetchError):
-    """Raised when git tried to connect to hosts that it may not reach: only the repository's own is."""
-
-    def __init__(self, repository: str, hosts: Iterable[str]) -> None:
-        self.hosts = tuple(hosts)
-        named = ", ".join(f"`{host}`" for host in self.hosts)
-        super().__init__(
+    @classmethod
+    def host_refused(cls, repository: str, hosts: Iterable[str]) -> Self:
+        """Git tried to connect to hosts that it may not reach: only the repository's own is."""
+        named = ", ".join(f"`{host}`" for host in hosts)
+        return cls(
             repository,
             f"it may not be fetched from {named}",
+            code="HostRefusedError",
             hints=["only the host of the address is reached: name the repository where it really is"],
         )
 
+    @classmethod
+    def too_large(cls, repository: str, problem: str) -> Self:
+        """A repository is larger than one may be."""
+        hints = ["a module's repository holds code: keep models and data elsewhere"]
+        return cls(repository, problem, code="TooLargeError", hints=hints)
 
-class TooLargeError(FetchError):
-    """Raised when a repository is larger than one may be."""
-
-    def __init__(self, repository: str, problem: str) -> None:
-        super().__init__(
-            repository, problem, hints=["a module's repository holds code: keep models and data elsewhere"]
-        )
-
-
-class DamagedRepositoryError(FetchError):
-    """Raised when what a server sent, or what is kept of it, is not what git's own names say it is."""
+    @classmethod
+    def damaged(cls, repository: str, problem: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> Self:
+        """What a server sent, or what is kept of it, is not what git's own names say it is."""
+        return cls(repository, problem, code="DamagedRepositoryError", detail=detail, hints=hints)
 
 
 def _helper_hint(host: str) -> str:

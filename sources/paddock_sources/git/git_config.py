@@ -1,4 +1,4 @@
-"""The one configuration that our git reads, and its whole environment.
+"""The one configuration that our git reads, its whole environment, and how much and how long fetching may take.
 
 Nothing of the system's or the user's configuration, no `GIT_*` variable, no helper, hook, filter, submodule or prompt.
 Of the operator's environment only the certificates to trust are taken, and for ssh what it takes to use the user's
@@ -8,9 +8,9 @@ keys without asking.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from paddock_sources.git.git_limits import GitLimits
 from paddock_sources.git.remote import Remote
 
 _CONFIG = """\
@@ -88,6 +88,23 @@ _ENVIRON = {
 }
 _FOR_SSH = ("SSH_AUTH_SOCK", "USER", "LOGNAME", "KRB5CCNAME", "XDG_RUNTIME_DIR")
 _NEVER_ASK = "-o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 -o ServerAliveCountMax=2"
+
+
+@dataclass(frozen=True, slots=True)
+class GitLimits:
+    """Bounds on each git command, by what it does, and on what it may leave behind."""
+
+    fetch_seconds: float = 300.0
+    ask_seconds: float = 60.0  # for refs, without any object
+    read_seconds: float = 120.0  # of what was fetched
+    lock_seconds: float = 600.0  # until somebody else is done with the same repository
+    slow_bytes_per_second: int = 1000
+    slow_seconds: int = 30  # of less than that many bytes, until a transfer is given up
+    pack_bytes: int = 1 << 30
+    blob_bytes: int = 64 << 20
+    tree_bytes: int = 512 << 20
+    files: int = 20_000
+    refs: int = 200_000
 
 
 def config_text(remote: Remote, limits: GitLimits) -> str:

@@ -17,19 +17,7 @@ from paddock_sources.commands.command_runner import (
     CommandResult,
     CommandTimeoutError,
 )
-from paddock_sources.git.errors import (
-    AuthRequiredError,
-    CertificateError,
-    DamagedRepositoryError,
-    FetchError,
-    GitMissingError,
-    GitTimeoutError,
-    HostRefusedError,
-    RefNotFoundError,
-    RepositoryNotFoundError,
-    TooLargeError,
-    UnreachableError,
-)
+from paddock_sources.git.errors import FetchError
 from paddock_sources.git.remote import Remote
 
 _MAX_LINES = 6
@@ -45,15 +33,15 @@ _NOT_ADVERTISED = re.compile(r"not our ref|does not allow request for unadvertis
 def of_finished(remote: Remote, result: CommandResult, *, ref: str = "", was_given: bool = False) -> FetchError:
     """Return the error that a git command ended with; `was_given` says that it had credentials."""
     if result.refused:
-        return HostRefusedError(remote.shown, result.refused)
+        return FetchError.host_refused(remote.shown, result.refused)
     said = result.stderr.decode("utf-8", errors="replace")
     if result.code == -_SIGNAL_OF_SIZE or f"signal {_SIGNAL_OF_SIZE}" in said or "File too large" in said:
-        return TooLargeError(remote.shown, "it is larger than a repository of modules may be")
+        return FetchError.too_large(remote.shown, "it is larger than a repository of modules may be")
     if -result.code in _CRASHES:
         return _damaged(_Failure(remote, said, ref, was_given))
     lines = lines_of(said)
     if lines == (_UNPACKER_GONE,):
-        return TooLargeError(remote.shown, "git was ended while it unpacked it: it is larger than it may be")
+        return FetchError.too_large(remote.shown, "git was ended while it unpacked it: it is larger than it may be")
     for patterns, error in _ERRORS:
         if any(re.search(pattern, said) for pattern in patterns):
             return error(_Failure(remote, said, ref, was_given))
@@ -66,11 +54,11 @@ def of_command(remote: Remote, error: CommandError, doing: str) -> FetchError:
     """Return the error of a git command that was not run to its end."""
     match error:
         case CommandTimeoutError():
-            return GitTimeoutError(remote.shown, doing, error.seconds)
+            return FetchError.timeout(remote.shown, doing, error.seconds)
         case CommandOutputError():
-            return TooLargeError(remote.shown, f"{doing} printed more than it may")
+            return FetchError.too_large(remote.shown, f"{doing} printed more than it may")
         case CommandMissingError(program="git"):
-            return GitMissingError(remote.shown)
+            return FetchError.git_missing(remote.shown)
         case _:
             return FetchError(remote.shown, error.problem, hints=error.hints)
 
@@ -96,13 +84,13 @@ class _Failure:
 
 
 def _unreachable(problem: str) -> Callable[[_Failure], FetchError]:
-    return lambda failure: UnreachableError(
+    return lambda failure: FetchError.unreachable(
         failure.remote.shown, problem.format(host=failure.host), detail=failure.said
     )
 
 
 def _damaged(failure: _Failure) -> FetchError:
-    return DamagedRepositoryError(
+    return FetchError.damaged(
         failure.remote.shown,
         "what came is damaged, or made to do harm",
         detail=failure.said,
@@ -111,13 +99,15 @@ def _damaged(failure: _Failure) -> FetchError:
 
 
 def _auth(failure: _Failure) -> FetchError:
-    return AuthRequiredError(
+    return FetchError.auth_required(
         failure.remote.shown, failure.host, was_given=failure.was_given, by_ssh=failure.remote.is_outside
     )
 
 
 def _certificate(failure: _Failure) -> FetchError:
-    return CertificateError(failure.remote.shown, failure.host, detail=failure.said, by_ssh=failure.remote.is_outside)
+    return FetchError.certificate(
+        failure.remote.shown, failure.host, detail=failure.said, by_ssh=failure.remote.is_outside
+    )
 
 
 def _plain(problem: str, *hints: str) -> Callable[[_Failure], FetchError]:
@@ -130,7 +120,7 @@ _ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = 
         ("No space left on device", "Disk quota exceeded"),
         _plain("the disk is full", "`paddock cache prune` makes room"),
     ),
-    (("couldn't find remote ref",), lambda failure: RefNotFoundError(failure.remote.shown, failure.ref)),
+    (("couldn't find remote ref",), lambda failure: FetchError.ref_not_found(failure.remote.shown, failure.ref)),
     (("Host key verification failed",), _certificate),
     (
         (
@@ -153,7 +143,7 @@ _ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = 
             "Repository not found",
             "does not appear to be a git repository",
         ),
-        lambda failure: RepositoryNotFoundError(failure.remote.shown, detail=failure.said),
+        lambda failure: FetchError.repository_not_found(failure.remote.shown, detail=failure.said),
     ),
     (("(?i)certificate", "SSL peer", "gnutls_handshake", "SSL_connect", "(?i)tls connect error"), _certificate),
     (("[Cc]ould not resolve (?:host|proxy)",), _unreachable("there is no host `{host}`, or no way to ask for it")),

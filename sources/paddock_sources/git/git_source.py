@@ -18,16 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandRunner
 from paddock_sources.errors import NotFetchedError
 from paddock_sources.git.credentials import Credentials
-from paddock_sources.git.errors import (
-    AuthRequiredError,
-    DamagedRepositoryError,
-    FetchError,
-    ImpostorCommitError,
-    OfflineError,
-    RefNotFoundError,
-    RepositoryNotFoundError,
-)
-from paddock_sources.git.git_config import config_text, git_environ, trusted_certificates
+from paddock_sources.git.errors import FetchError
+from paddock_sources.git.git_config import GitLimits, config_text, git_environ, trusted_certificates
 from paddock_sources.git.git_failure import of_command
 from paddock_sources.git.git_folder import (
     config_in,
@@ -39,10 +31,8 @@ from paddock_sources.git.git_folder import (
     put_back,
     set_aside,
 )
-from paddock_sources.git.git_limits import GitLimits
-from paddock_sources.git.git_pin import GitPin
 from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
-from paddock_sources.git.remote import Remote
+from paddock_sources.git.remote import GitPin, Remote
 from paddock_sources.progress import Progress, ProgressStep, SilentProgress
 from paddock_sources.ref_name import is_commit
 from paddock_sources.uri import GitUri
@@ -141,13 +131,13 @@ class GitSource:
         """Return what is known of a commit, if that is enough to use it without its repository being asked.
 
         Raises:
-            ImpostorCommitError: it is not, and nobody can be asked.
+            FetchError: it is not, and nobody can be asked.
         """
         kept = self._kept.get(commit)
         if kept is None or kept.is_reachable or allow_impostor:
             return kept
         if self._is_offline:
-            raise ImpostorCommitError(self.remote.shown, commit)
+            raise FetchError.impostor_commit(self.remote.shown, commit)
         return None
 
     def _files(self, kept: KeptCommit) -> TreeEntry | None:
@@ -166,10 +156,10 @@ class GitSource:
             )
             try:
                 return self._in_session(lambda work: work.restore(kept), folder, self._shut_in, access)
-            except (DamagedRepositoryError, NotFetchedError):
+            except NotFetchedError:
                 return None
-            except FetchError:
-                if self._is_offline:
+            except FetchError as error:
+                if self._is_offline and error.code != "DamagedRepositoryError":
                     raise
                 return None  # a machine that cannot shut in what runs may reach the repository all the same
 
@@ -179,9 +169,9 @@ class GitSource:
         ref = self.uri.ref
         if ref.startswith("refs/") and not ref.startswith(("refs/heads/", "refs/tags/")):
             hints = ["only branches and tags are the repository's own: name one, or a commit that one leads to"]
-            raise RefNotFoundError(self.remote.shown, ref, hints=hints)
+            raise FetchError.ref_not_found(self.remote.shown, ref, hints=hints)
         if is_commit(ref.lower()) and not is_commit(ref):
-            raise RefNotFoundError(self.remote.shown, ref, hints=["a commit is written in small letters"])
+            raise FetchError.ref_not_found(self.remote.shown, ref, hints=["a commit is written in small letters"])
         return ref
 
     @staticmethod
@@ -192,9 +182,9 @@ class GitSource:
 
     def _online(self, wanted: str, do: Callable[[GitWork], _Result]) -> _Result:
         if self._is_offline:
-            raise OfflineError(self.remote.shown, wanted)
+            raise FetchError.offline(self.remote.shown, wanted)
         if self.remote.folder is not None and not self.remote.folder.is_dir():
-            raise RepositoryNotFoundError(self.remote.shown, detail=["there is no such folder"])
+            raise FetchError.repository_not_found(self.remote.shown, detail=["there is no such folder"])
         self._progress.step(ProgressStep(self.remote.shown, "looking up"))
         try:
             with self._kept.locked(self._limits.lock_seconds, self._progress) as folder:
@@ -207,8 +197,8 @@ class GitSource:
         is_new = not has_objects(folder)
         try:
             return self._authorized(do, folder)
-        except DamagedRepositoryError:
-            if is_new:
+        except FetchError as error:
+            if is_new or error.code != "DamagedRepositoryError":
                 raise
         set_aside(folder)
         try:
@@ -225,7 +215,9 @@ class GitSource:
         try:
             access = self._reach(folder, authorization)
             return self._in_session(do, folder, self._runner, access, was_given=authorization is not None)
-        except AuthRequiredError:
+        except FetchError as error:
+            if error.code != "AuthRequiredError":
+                raise
             if authorization is not None or self.remote.scheme not in ("https", "http"):
                 raise
             authorization = self._credentials.authorization(self.remote)

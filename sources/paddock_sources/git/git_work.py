@@ -14,22 +14,14 @@ from pathlib import Path
 
 from paddock_sources.cache import TreeEntry, TreeWriter, UnsafeTreeError
 from paddock_sources.commands.command_runner import CommandSession
-from paddock_sources.git.blob_reader import BlobError, BlobMissingError, BlobTooLargeError
-from paddock_sources.git.errors import (
-    DamagedRepositoryError,
-    FetchError,
-    ImpostorCommitError,
-    RefNotFoundError,
-    TooLargeError,
-)
+from paddock_sources.git.errors import FetchError
+from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_folder import has_objects, history_in, objects_in
-from paddock_sources.git.git_limits import GitLimits
-from paddock_sources.git.git_pin import GitPin, RefKind
+from paddock_sources.git.git_output import BlobError, GitOutputError, TreeLine
 from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
-from paddock_sources.git.remote import Remote
+from paddock_sources.git.remote import GitPin, RefKind, Remote
 from paddock_sources.git.repository import Commit, Repository
 from paddock_sources.git.sandboxed_git import SandboxedGit
-from paddock_sources.git.tree_listing import TooManyFilesError, TreeLine, TreeListingError
 from paddock_sources.progress import Phase, Progress, ProgressStep
 from paddock_sources.ref_name import is_commit, is_like_commit
 
@@ -117,7 +109,9 @@ class GitWork:
     def _fetch_named(self, ref: str) -> tuple[RefKind, str]:
         try:
             fetched = self._objects.fetch_ref(ref)
-        except RefNotFoundError as error:
+        except FetchError as error:
+            if error.code != "RefNotFoundError":
+                raise
             raise self._not_found(ref) from error
         if ref in _DEFAULT:
             return "default", fetched.name
@@ -132,7 +126,7 @@ class GitWork:
             self._objects.fetch_ref(leading)
         is_reachable = bool(leading) or self._is_in_history(commit)
         if not is_reachable and not allow_impostor:
-            raise ImpostorCommitError(self._remote.shown, commit)
+            raise FetchError.impostor_commit(self._remote.shown, commit)
         if self._objects.commit(commit) is None and not self._objects.fetch_commit(commit):
             # This server gives out only what a branch or tag is at: then all that they lead to.
             self._objects.fetch_history(commits_only=False)
@@ -152,10 +146,10 @@ class GitWork:
             )
         return commit
 
-    def _not_found(self, ref: str) -> RefNotFoundError:
+    def _not_found(self, ref: str) -> FetchError:
         hints = [_WHOLE_HINT] if is_like_commit(ref) else []
         close = () if ref in _DEFAULT else self._objects.refs().close_to(ref)
-        return RefNotFoundError(self._remote.shown, "" if ref in _DEFAULT else ref, close=close, hints=hints)
+        return FetchError.ref_not_found(self._remote.shown, "" if ref in _DEFAULT else ref, close=close, hints=hints)
 
     # -- into the cache
 
@@ -175,12 +169,11 @@ class GitWork:
         """Say of whatever is wrong with the files of a commit whose they are."""
         try:
             yield
-        except TooManyFilesError as error:
-            raise TooLargeError(self._remote.shown, f"commit {commit.name[:12]} has too many files: {error}") from error
-        except (TreeListingError, BlobError) as error:
-            raise DamagedRepositoryError(
-                self._remote.shown, f"the files of commit {commit.name[:12]} cannot be read: {error}"
-            ) from error
+        except GitOutputError as error:
+            named = f"commit {commit.name[:12]}"
+            if error.is_too_much:
+                raise FetchError.too_large(self._remote.shown, f"{named} has too many files: {error}") from error
+            raise FetchError.damaged(self._remote.shown, f"the files of {named} cannot be read: {error}") from error
 
     def _write(self, lines: Sequence[TreeLine], writer: TreeWriter) -> None:
         def take(index: int, content: bytes) -> None:
@@ -194,13 +187,11 @@ class GitWork:
 
         try:
             self._objects.read(lines, take)
-        except BlobTooLargeError as error:
-            raise UnsafeTreeError(lines[error.index].path, str(error)) from error
-        except BlobMissingError as error:
-            if not self._objects.is_partial:
+        except BlobError as error:
+            if error.is_missing and not self._objects.is_partial:
                 raise
-            # The server left it out, as it was asked to.
-            problem = f"it has more than {self._limits.blob_bytes} bytes"
+            # One that is missing, the server left out, as it was asked to.
+            problem = f"it has more than {self._limits.blob_bytes} bytes" if error.is_missing else str(error)
             raise UnsafeTreeError(lines[error.index].path, problem) from error
 
     # -- what is told meanwhile

@@ -1,4 +1,4 @@
-"""The address of a repository as git is given it, and what that lets git reach.
+"""The address of a repository as git is given it, what that lets git reach, and what a ref of it is at one moment.
 
 Stricter than the grammar of sources, which has to name whatever a rule may have to refuse. What passes has one
 spelling, the one that policies judged: no user but ssh's, nothing encoded that decodes to more than a name, no query.
@@ -10,6 +10,7 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, Self, cast
 from urllib.parse import quote, unquote, urlsplit
@@ -18,6 +19,7 @@ from paddock_sources.errors import SourceUriError
 from paddock_sources.uri import GitUri
 
 Scheme = Literal["https", "ssh", "file", "http"]
+RefKind = Literal["branch", "tag", "commit", "default"]
 
 _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22}
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
@@ -72,6 +74,22 @@ class Remote:
     def shown(self) -> str:
         """The repository as people are told of it."""
         return str(self.folder) if self.folder is not None else self.url
+
+
+@dataclass(frozen=True, slots=True)
+class GitPin:
+    """A ref, resolved. `committed_at` is what the commit says of itself, None where that is not known.
+
+    `is_reachable` is False for an impostor that was allowed. `is_outside` says that git ran with all that the user may
+    touch, for ssh's sake.
+    """
+
+    requested_ref: str
+    kind: RefKind
+    commit: str
+    committed_at: datetime | None = None
+    is_reachable: bool = True
+    is_outside: bool = False
 
 
 def _plain(uri: GitUri, component: str) -> str:

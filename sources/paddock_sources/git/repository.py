@@ -15,14 +15,22 @@ from datetime import UTC, datetime
 
 from paddock_sources.commands.command_runner import CommandError
 from paddock_sources.git import git_failure
-from paddock_sources.git.blob_reader import BlobReader, asked, object_name
-from paddock_sources.git.errors import DamagedRepositoryError, FetchError
-from paddock_sources.git.git_limits import GitLimits
-from paddock_sources.git.git_pin import RefKind
-from paddock_sources.git.remote import Remote
-from paddock_sources.git.remote_refs import RemoteRefs, RemoteRefsError, asked_for, default_commit, kind_of_fetched
+from paddock_sources.git.errors import FetchError
+from paddock_sources.git.git_config import GitLimits
+from paddock_sources.git.git_output import (
+    BlobReader,
+    GitOutputError,
+    RemoteRefs,
+    TreeLine,
+    TreeListing,
+    blob_requests,
+    default_commit,
+    kind_of_fetched,
+    object_name,
+    ref_patterns,
+)
+from paddock_sources.git.remote import RefKind, Remote
 from paddock_sources.git.sandboxed_git import GitFailedError, SandboxedGit
-from paddock_sources.git.tree_listing import TreeLine, TreeListing
 
 _FETCHED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(?:not-for-merge)?\t([^\n]*)\n?")
 _MAX_FETCHED_BYTES = 16 << 10
@@ -65,12 +73,12 @@ class Repository:
 
     def refs(self, name: str = "") -> RemoteRefs:
         """Ask for all branches and tags, or for those of a name."""
-        patterns = asked_for(name) if name else ()
+        patterns = ref_patterns(name) if name else ()
         try:
             return RemoteRefs.parse(
                 self._ask("--heads", "--tags", "--", self._remote.url, *patterns), self._limits.refs
             )
-        except RemoteRefsError as error:
+        except GitOutputError as error:
             raise self._damaged(f"its list of branches and tags is malformed: {error}") from error
 
     def default(self) -> str | None:
@@ -130,7 +138,7 @@ class Repository:
         """Return the files of a commit.
 
         Raises:
-            TreeListingError: there are more than there may be, or of a kind that there may not be.
+            GitOutputError: there are more than there may be, or of a kind that there may not be.
         """
         listing = TreeListing(self._limits.files)
         with self._failing("listing the files"):
@@ -142,12 +150,12 @@ class Repository:
         """Hand on the content of each file, with its index.
 
         Raises:
-            BlobError: one is missing, too large or not what its name says.
+            GitOutputError: one is missing, too large or not what its name says.
         """
         blobs = [line.blob for line in lines]
         reader = BlobReader(blobs, self._limits.blob_bytes, take)
         with self._failing("reading the files"):
-            self._git.text("cat-file", "--batch", "--buffer", istream=asked(blobs), output_stream=reader)
+            self._git.text("cat-file", "--batch", "--buffer", istream=blob_requests(blobs), output_stream=reader)
         reader.finish()
 
     @property
@@ -205,8 +213,8 @@ class Repository:
         except CommandError as error:
             raise git_failure.of_command(self._remote, error, doing) from error
 
-    def _damaged(self, problem: str) -> DamagedRepositoryError:
-        return DamagedRepositoryError(self._remote.shown, problem)
+    def _damaged(self, problem: str) -> FetchError:
+        return FetchError.damaged(self._remote.shown, problem)
 
 
 def _committed_at(content: bytes) -> datetime | None:

@@ -107,7 +107,7 @@ def test_what_a_read_only_cache_has_is_provided_and_what_it_lacks_is_refused(
         origin.commit({"more.py": "1"})
         with pytest.raises(SourceError) as caught:
             ours.lock(uri)
-        assert type(caught.value).__name__ == "ReadOnlyCacheError" and str(place) in str(caught.value)
+        assert caught.value.code == "ReadOnlyCacheError" and str(place) in str(caught.value)
         assert any("PADDOCK_CACHE_DIR" in hint for hint in caught.value.hints)
 
 
@@ -140,5 +140,5 @@ def test_nothing_of_a_source_archive_is_run(tmp_path: Path, cache: SourceCache, 
         uri = uri_of(f"{origin.address}@main")
         with pytest.raises(SourceError) as caught:
             provisioner(cache, index.url, DirectRunner()).lock(uri)
-    assert type(caught.value).__name__ == "NoWheelError" and "built" in str(caught.value)
+    assert caught.value.code == "NoWheelError" and "built" in str(caught.value)
     assert not marker.exists()

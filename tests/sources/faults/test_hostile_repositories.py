@@ -53,7 +53,7 @@ def outcome(provisioner: Provisioner, uri: GitUri, left_out: str) -> tuple[str, 
         provisioner.module_ids(uri, locked)
         resolution = provisioner.provide(uri, "tool-greet", locked)
     except SourceError as error:
-        return type(error).__name__, "\n".join([str(error), *error.hints])
+        return error.code, "\n".join([str(error), *error.hints])
     tree = resolution.root.resolve()
     assert resolution.package_dir.is_relative_to(tree) and resolution.import_root.is_relative_to(tree)
     for path in tree.rglob("*"):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources import GitUri, SourceError, SourceUri
+from failures import failing
+from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.errors import PinMismatchError
-from paddock_sources.git.errors import ImpostorCommitError, OfflineError, RefNotFoundError
 from paddock_sources.provisioner import Provisioner
 from sources.faults.one_host import provisioner
 from sources.git.origin_repository import OriginRepository
@@ -77,17 +77,17 @@ def delete_branch(origin: OriginRepository) -> None:
     ("ref", "act", "now", "afresh"),
     [
         ("v1", move_tag, None, None),  # `main` still leads to what it was
-        ("main", force_push, None, ImpostorCommitError),
-        ("v1", delete_tag, RefNotFoundError, None),
-        ("main", delete_branch, RefNotFoundError, ImpostorCommitError),
+        ("main", force_push, None, "ImpostorCommitError"),
+        ("v1", delete_tag, "RefNotFoundError", None),
+        ("main", delete_branch, "RefNotFoundError", "ImpostorCommitError"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_what_was_locked_is_what_is_provided(
     ref: str,
     act: Callable[[OriginRepository], None],
-    now: type[SourceError] | None,
-    afresh: type[SourceError] | None,
+    now: str | None,
+    afresh: str | None,
     origin: OriginRepository,
     server: GitServer,
     provisioner_of: MakeProvisioner,
@@ -104,14 +104,14 @@ def test_what_was_locked_is_what_is_provided(
     if now is None:
         assert ours.pin(uri).commit != locked.commit
     else:
-        with pytest.raises(now):
+        with failing(now):
             ours.pin(uri)
     with SourceCache(tmp_path / "other") as other:
         elsewhere = provisioner_of(other)
         if afresh is None:
             assert elsewhere.provide(uri, ID, locked).tree == before.tree
         else:
-            with pytest.raises(afresh):
+            with failing(afresh):
                 elsewhere.provide(uri, ID, locked)
     assert provisioner_of(offline=True).provide(uri, ID, locked) == before
 
@@ -123,13 +123,13 @@ def test_a_commit_that_only_a_pull_request_leads_to_is_refused_unless_it_is_allo
     pull_request(origin)
     commit = origin.git("rev-parse", "refs/pull/1/head")
     uri, ours = uri_of(server, commit), provisioner_of()
-    with pytest.raises(ImpostorCommitError):
+    with failing("ImpostorCommitError"):
         ours.lock(uri)
     for ref in ("refs/pull/1/head", "pull/1/head"):
-        with pytest.raises(RefNotFoundError):
+        with failing("RefNotFoundError"):
             ours.lock(uri_of(server, ref))
     assert ours.lock(uri, allow_impostor=True).commit == commit
-    with pytest.raises(ImpostorCommitError):
+    with failing("ImpostorCommitError"):
         ours.lock(uri)
 
 
@@ -150,7 +150,7 @@ def test_offline_what_the_cache_lacks_is_named(
     uri = uri_of(server, "v1")
     locked = provisioner_of().lock(uri)
     server.forget()
-    with SourceCache(tmp_path / "other") as empty, pytest.raises(OfflineError) as caught:
+    with SourceCache(tmp_path / "other") as empty, failing("OfflineError") as caught:
         provisioner_of(empty, offline=True).provide(uri, ID, locked)
     assert server.host in str(caught.value) and locked.commit in str(caught.value)
     assert any("paddock sync" in hint for hint in caught.value.hints)

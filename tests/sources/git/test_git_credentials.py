@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.credentials import Credentials
-from paddock_sources.git.errors import GitTimeoutError
 from paddock_sources.git.git_config import git_environ
 from paddock_sources.git.remote import Remote
 from sources.git.watched_runner import WatchedRunner
@@ -79,6 +79,6 @@ def test_a_helper_that_knows_nothing_is_no_error_and_nobody_is_asked(tmp_path: P
 def test_a_helper_that_hangs_is_ended(tmp_path: Path) -> None:
     helper = Helper(tmp_path, "exec sleep 600")
     begun = time.monotonic()
-    with pytest.raises(GitTimeoutError, match="credential helpers"):
+    with failing("GitTimeoutError", "credential helpers"):
         helper.credentials(seconds=0.5).authorization(remote())
     assert time.monotonic() - begun < 60

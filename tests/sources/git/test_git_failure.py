@@ -12,7 +12,6 @@ from paddock_sources.commands.command_runner import (
     CommandResult,
     CommandTimeoutError,
 )
-from paddock_sources.git import errors
 from paddock_sources.git.git_failure import is_not_advertised, of_command, of_finished
 from paddock_sources.git.remote import Remote
 
@@ -24,56 +23,56 @@ def remote(text: str = "git+https://host.example/o/r") -> Remote:
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "told"),
+    ("said", "code", "told"),
     [
-        ("fatal: couldn't find remote ref v9", errors.RefNotFoundError, "no branch or tag `v9`"),
+        ("fatal: couldn't find remote ref v9", "RefNotFoundError", "no branch or tag `v9`"),
         (
             "fatal: could not read Username for 'https://host.example': terminal prompts disabled",
-            errors.AuthRequiredError,
+            "AuthRequiredError",
             "wants credentials",
         ),
-        ("fatal: Authentication failed for 'https://host.example/o/r/'", errors.AuthRequiredError, "host.example"),
-        ("fatal: unable: The requested URL returned error: 403", errors.AuthRequiredError, "credentials"),
-        ("fatal: unable: The requested URL returned error: 301", errors.FetchError, "leads to another"),
-        ("fatal: repository 'https://host.example/o/r/' not found", errors.RepositoryNotFoundError, "or it is private"),
+        ("fatal: Authentication failed for 'https://host.example/o/r/'", "AuthRequiredError", "host.example"),
+        ("fatal: unable: The requested URL returned error: 403", "AuthRequiredError", "credentials"),
+        ("fatal: unable: The requested URL returned error: 301", "FetchError", "leads to another"),
+        ("fatal: repository 'https://host.example/o/r/' not found", "RepositoryNotFoundError", "or it is private"),
         (
             "fatal: unable: server certificate verification failed. CAfile: none CRLfile: none",
-            errors.CertificateError,
+            "CertificateError",
             "cannot prove that it is `host.example`",
         ),
         (
             "fatal: unable: SSL certificate problem: self signed certificate",
-            errors.CertificateError,
+            "CertificateError",
             "cannot prove",
         ),
         (
             "fatal: unable: SSL: no alternative certificate subject name matches target host name",
-            errors.CertificateError,
+            "CertificateError",
             "cannot prove",
         ),
-        ("fatal: unable: Could not resolve host: host.example", errors.UnreachableError, "there is no host"),
-        ("fatal: unable: Failed to connect to host.example port 443", errors.UnreachableError, "answer"),
-        ("fatal: unable: Operation too slow. Less than 1000 bytes/sec", errors.UnreachableError, "too slow"),
-        ("error: RPC failed; HTTP 503\nfatal: the remote end hung up", errors.UnreachableError, "broke off"),
+        ("fatal: unable: Could not resolve host: host.example", "UnreachableError", "there is no host"),
+        ("fatal: unable: Failed to connect to host.example port 443", "UnreachableError", "answer"),
+        ("fatal: unable: Operation too slow. Less than 1000 bytes/sec", "UnreachableError", "too slow"),
+        ("error: RPC failed; HTTP 503\nfatal: the remote end hung up", "UnreachableError", "broke off"),
         (
             "fetch-pack: unexpected disconnect\nfatal: early EOF\nfatal: fetch-pack: invalid index-pack output",
-            errors.UnreachableError,
+            "UnreachableError",
             "broke off",
         ),
-        ("fatal: pack is corrupted\nfatal: index-pack failed", errors.DamagedRepositoryError, "damaged"),
-        ("error: object 1234: hasDotdot\nfatal: fsck error in packed object", errors.DamagedRepositoryError, "harm"),
-        ("fatal: write error: No space left on device", errors.FetchError, "the disk is full"),
-        ("fatal: mismatched algorithms: client sha1; server sha256", errors.FetchError, "SHA-256"),
-        ("error: index-pack died of signal 25", errors.TooLargeError, "larger"),
-        ("Receiving objects: 66%\rfatal: fetch-pack: invalid index-pack output", errors.TooLargeError, "unpacked"),
-        ("fatal: remote error: upload-pack: not our ref 1234", errors.FetchError, "does not give out that commit"),
-        ("fatal: something nobody has seen", errors.FetchError, "git could not do it"),
-        ("", errors.FetchError, "git could not do it"),
+        ("fatal: pack is corrupted\nfatal: index-pack failed", "DamagedRepositoryError", "damaged"),
+        ("error: object 1234: hasDotdot\nfatal: fsck error in packed object", "DamagedRepositoryError", "harm"),
+        ("fatal: write error: No space left on device", "FetchError", "the disk is full"),
+        ("fatal: mismatched algorithms: client sha1; server sha256", "FetchError", "SHA-256"),
+        ("error: index-pack died of signal 25", "TooLargeError", "larger"),
+        ("Receiving objects: 66%\rfatal: fetch-pack: invalid index-pack output", "TooLargeError", "unpacked"),
+        ("fatal: remote error: upload-pack: not our ref 1234", "FetchError", "does not give out that commit"),
+        ("fatal: something nobody has seen", "FetchError", "git could not do it"),
+        ("", "FetchError", "git could not do it"),
     ],
 )  # fmt: skip
-def test_what_git_said_becomes_an_error_that_helps(said: str, error: type[errors.FetchError], told: str) -> None:
+def test_what_git_said_becomes_an_error_that_helps(said: str, code: str, told: str) -> None:
     raised = of_finished(remote(), CommandResult(128, b"", said.encode()), ref="v9")
-    assert type(raised) is error
+    assert raised.code == code
     assert "https://host.example/o/r" in raised.summary and told in raised.summary
     assert raised.hints or raised.detail
 
@@ -81,25 +80,25 @@ def test_what_git_said_becomes_an_error_that_helps(said: str, error: type[errors
 def test_hosts_that_were_refused_come_before_what_git_made_of_it() -> None:
     finished = CommandResult(128, b"", b"fatal: Could not resolve host", ("elsewhere.example:443",))
     raised = of_finished(remote(), finished)
-    assert isinstance(raised, errors.HostRefusedError)
-    assert raised.hosts == ("elsewhere.example:443",)
+    assert raised.code == "HostRefusedError"
+    assert "it may not be fetched from `elsewhere.example:443`" in raised.summary
 
 
 def test_credentials_that_were_not_accepted_are_told_apart() -> None:
     finished = CommandResult(128, b"", b"fatal: Authentication failed")
     given = of_finished(remote(), finished, was_given=True)
-    assert isinstance(given, errors.AuthRequiredError) and given.was_given and "does not accept" in given.summary
+    assert given.code == "AuthRequiredError" and "does not accept" in given.summary
     by_ssh = of_finished(
         remote("git+ssh://git@host.example/r"), CommandResult(128, b"", b"Permission denied (publickey).")
     )
-    assert isinstance(by_ssh, errors.AuthRequiredError) and any("ssh-add" in hint for hint in by_ssh.hints)
+    assert by_ssh.code == "AuthRequiredError" and any("ssh-add" in hint for hint in by_ssh.hints)
 
 
 def test_an_unknown_host_key_is_a_host_that_cannot_prove_who_it_is() -> None:
     raised = of_finished(
         remote("git+ssh://git@host.example/r"), CommandResult(128, b"", b"Host key verification failed.")
     )
-    assert isinstance(raised, errors.CertificateError) and any("ssh -T" in hint for hint in raised.hints)
+    assert raised.code == "CertificateError" and any("ssh -T" in hint for hint in raised.hints)
 
 
 def test_what_a_server_says_cannot_draw_on_a_terminal_or_fill_it() -> None:
@@ -109,21 +108,21 @@ def test_what_a_server_says_cannot_draw_on_a_terminal_or_fill_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "code"),
     [
-        (CommandTimeoutError("git", 7.0), errors.GitTimeoutError),
-        (CommandOutputError("git", "it was ended"), errors.TooLargeError),
-        (CommandMissingError("git", "git", "no such file or directory"), errors.GitMissingError),
-        (CommandMissingError("git", "sh", "no such file or directory"), errors.FetchError),
-        (CommandError("git", "`git` cannot be started: permission denied", hints=["do this"]), errors.FetchError),
-        (CommandError("git", "the place cannot be had", hints=["do this"]), errors.FetchError),
+        (CommandTimeoutError("git", 7.0), "GitTimeoutError"),
+        (CommandOutputError("git", "it was ended"), "TooLargeError"),
+        (CommandMissingError("git", "git", "no such file or directory"), "GitMissingError"),
+        (CommandMissingError("git", "sh", "no such file or directory"), "FetchError"),
+        (CommandError("git", "`git` cannot be started: permission denied", hints=["do this"]), "FetchError"),
+        (CommandError("git", "the place cannot be had", hints=["do this"]), "FetchError"),
     ],
 )
-def test_a_git_that_was_not_run_to_its_end_is_told_as_well(error: CommandError, kind: type[errors.FetchError]) -> None:
+def test_a_git_that_was_not_run_to_its_end_is_told_as_well(error: CommandError, code: str) -> None:
     raised = of_command(remote(), error, "fetching")
-    assert type(raised) is kind and raised.hints
-    if isinstance(raised, errors.GitTimeoutError):
-        assert raised.seconds == 7.0 and "fetching took more than 7 s" in raised.summary
+    assert raised.code == code and raised.hints
+    if raised.code == "GitTimeoutError":
+        assert "fetching took more than 7 s" in raised.summary
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess
 from paddock_sources.commands.direct_runner import DirectRunner
-from paddock_sources.git.git_config import config_text, git_environ, trusted_certificates
-from paddock_sources.git.git_limits import GitLimits
+from paddock_sources.git.git_config import GitLimits, config_text, git_environ, trusted_certificates
 from paddock_sources.git.git_source import GitSource
 from paddock_sources.git.remote import Remote
 from sources.git.conftest import MakeSource
@@ -228,7 +227,7 @@ def test_ssh_runs_outside_and_all_else_shut_in(cache: SourceCache, tmp_path: Pat
     source = GitSource(uri, cache, shut_in, direct=direct, environ={"GIT_SSH_COMMAND": str(program)})
     with pytest.raises(Exception) as caught:
         source.pin()
-    assert type(caught.value).__name__ == "AuthRequiredError"
+    assert caught.value.code == "AuthRequiredError"
     assert not shut_in.reaches and len(direct.reaches) == 1
     assert "-o BatchMode=yes" in told.read_text() and "git@host.example" in told.read_text()
 

@@ -9,23 +9,16 @@ from typing import Any
 
 import pytest
 
+from failures import failing
 from host.egress.certificates import TestAuthority
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.credentials import Credentials
 from paddock_sources.git.errors import (
-    AuthRequiredError,
-    CertificateError,
-    DamagedRepositoryError,
     FetchError,
-    GitTimeoutError,
-    ImpostorCommitError,
-    RefNotFoundError,
-    RepositoryNotFoundError,
-    UnreachableError,
 )
-from paddock_sources.git.git_limits import GitLimits
+from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
@@ -98,7 +91,7 @@ def test_commits_are_checked_whatever_the_server_can_do(
     scene.origin.commit({"a.py": "2"})
     assert scene.source(first).pin().is_reachable
     assert (scene.source("main").fetch(first).root / "a.py").read_text() == "1"
-    with pytest.raises(ImpostorCommitError):
+    with failing("ImpostorCommitError"):
         scene.source(pulled).pin()
 
 
@@ -108,9 +101,9 @@ def test_commits_are_checked_whatever_the_server_can_do(
 def test_a_private_repository_is_fetched_with_what_gits_helpers_know(scene: Scene) -> None:
     commit = scene.origin.commit({"a.py": "1"})
     scene.server.private["org/tool"] = "ann:hunter2"
-    with pytest.raises(AuthRequiredError) as caught:
+    with failing("AuthRequiredError") as caught:
         scene.source("main").pin()
-    assert not caught.value.was_given and caught.value.hints
+    assert "helpers have none" in caught.value.summary and caught.value.hints
     store_credentials(scene.home, scene.server, "ann:hunter2")
     assert scene.source("main").pin().commit == commit
     ran = str(scene.runner.commands) + str(scene.direct.commands)
@@ -135,9 +128,9 @@ def test_credentials_that_the_server_does_not_accept_are_said_to_be(scene: Scene
     scene.origin.commit({"a.py": "1"})
     scene.server.private["org/tool"] = "ann:hunter2"
     store_credentials(scene.home, scene.server, "ann:hunter3")
-    with pytest.raises(AuthRequiredError) as caught:
+    with failing("AuthRequiredError") as caught:
         scene.source("main").pin()
-    assert caught.value.was_given
+    assert "does not accept the credentials" in caught.value.summary
     assert "hunter" not in str(caught.value) + str(caught.value.hints) + str(caught.value.__cause__)
 
 
@@ -145,32 +138,31 @@ def test_credentials_that_the_server_does_not_accept_are_said_to_be(scene: Scene
 
 
 @pytest.mark.parametrize(
-    ("fault", "error"),
+    ("fault", "code"),
     [
-        (Answers(404), RepositoryNotFoundError),
-        (Answers(403), AuthRequiredError),
-        (Answers(503), UnreachableError),
-        (Answers(429), UnreachableError),
-        (Answers(301, headers={"Location": "/elsewhere/info/refs?service=git-upload-pack"}), FetchError),
-        (Answers(302, headers={"Location": "https://elsewhere.example/"}), FetchError),
-        (BreaksOff(0, ("refs", "list", "fetch")), FetchError),
-        (BreaksOff(300), UnreachableError),
-        (BreaksOff(20_000), UnreachableError),
-        (Corrupts(5), FetchError),
-        (Corrupts(500), DamagedRepositoryError),
-        (Corrupts(30_000), DamagedRepositoryError),
+        (Answers(404), "RepositoryNotFoundError"),
+        (Answers(403), "AuthRequiredError"),
+        (Answers(503), "UnreachableError"),
+        (Answers(429), "UnreachableError"),
+        (Answers(301, headers={"Location": "/elsewhere/info/refs?service=git-upload-pack"}), "FetchError"),
+        (Answers(302, headers={"Location": "https://elsewhere.example/"}), "FetchError"),
+        (BreaksOff(0, ("refs", "list", "fetch")), ""),
+        (BreaksOff(300), "UnreachableError"),
+        (BreaksOff(20_000), "UnreachableError"),
+        (Corrupts(5), ""),
+        (Corrupts(500), "DamagedRepositoryError"),
+        (Corrupts(30_000), "DamagedRepositoryError"),
     ],
     ids=str,
 )
-def test_a_server_that_fails_is_said_to_and_costs_nothing_that_was_good(
-    scene: Scene, fault: Fault, error: type[FetchError]
-) -> None:
+def test_a_server_that_fails_is_said_to_and_costs_nothing_that_was_good(scene: Scene, fault: Fault, code: str) -> None:
     first = scene.origin.commit({"a.py": "1"})
     kept = scene.source("main").fetch(first)
     second = scene.origin.commit({"large": os.urandom(60_000)})
     scene.server.fault = fault
-    with pytest.raises(error) as caught:
+    with pytest.raises(FetchError) as caught:
         scene.source("main").pin()
+    assert code in ("", caught.value.code)  # which of several it is may depend on git's version
     assert caught.value.hints and caught.value.summary.isprintable()
     assert (kept.root / "a.py").read_text() == "1"
     assert (scene.source("main", offline=True).fetch(first).root / "a.py").read_text() == "1"
@@ -191,12 +183,12 @@ def test_a_redirect_is_not_followed_also_on_the_same_host(scene: Scene) -> None:
 
 def test_a_server_that_says_nothing_more_is_given_up(scene: Scene) -> None:
     commit = scene.origin.commit({"large": os.urandom(100_000)})
-    for limits, error in (
-        (GitLimits(slow_seconds=1), UnreachableError),
-        (GitLimits(fetch_seconds=1), GitTimeoutError),
+    for limits, code in (
+        (GitLimits(slow_seconds=1), "UnreachableError"),
+        (GitLimits(fetch_seconds=1), "GitTimeoutError"),
     ):
         scene.server.fault = stalled = Stalls(after=1000)
-        with pytest.raises(error):
+        with failing(code):
             scene.source("main", limits=limits).pin()
         assert stalled.has_stalled.is_set()
     scene.server.fault = None
@@ -216,13 +208,13 @@ def test_a_host_that_cannot_prove_who_it_is_gets_nothing(scene: Scene, tmp_path:
     scene.origin.commit({"a.py": "1"})
     store_credentials(scene.home, scene.server, "ann:hunter2")
     unknown = {name: value for name, value in scene.environ.items() if not name.startswith("GIT_SSL")}
-    with pytest.raises(CertificateError) as caught:
+    with failing("CertificateError") as caught:
         scene.source("main", environ=unknown).pin()
     assert any("GIT_SSL_CAINFO" in hint for hint in caught.value.hints)
-    with pytest.raises(CertificateError):
+    with failing("CertificateError"):
         scene.source("main", environ={**unknown, "GIT_SSL_NO_VERIFY": "1"}).pin()
     proved, scene.server.context = scene.server.context, scene.server.impostor(tmp_path / "impostor")
-    with pytest.raises(CertificateError):
+    with failing("CertificateError"):
         scene.source("main").pin()
     assert not scene.server.requests and not scene.direct.commands
     scene.server.context = proved
@@ -232,6 +224,6 @@ def test_a_host_that_cannot_prove_who_it_is_gets_nothing(scene: Scene, tmp_path:
 
 def test_names_that_are_none_are_looked_up_for_close_ones(scene: Scene) -> None:
     scene.origin.commit({"a.py": "1"})
-    with pytest.raises(RefNotFoundError) as caught:
+    with failing("RefNotFoundError") as caught:
         scene.source("mian").pin()
-    assert caught.value.close == ("main",)
+    assert "did you mean `main`?" in caught.value.hints

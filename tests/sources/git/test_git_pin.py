@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from paddock_sources.git.errors import (
     FetchError,
-    ImpostorCommitError,
-    OfflineError,
-    RefNotFoundError,
-    RepositoryNotFoundError,
 )
 from sources.git.conftest import MakeSource
 from sources.git.origin_repository import OriginRepository
@@ -68,7 +65,7 @@ def test_looking_up_a_ref_fetches_nothing(origin: OriginRepository, source: Make
         pin = source(ref).look()
         assert (pin.commit, pin.kind) == (commit, kind)
     assert runner.verbs == ["ls-remote"] * 3
-    with pytest.raises(RefNotFoundError):
+    with failing("RefNotFoundError"):
         source("v2").look()
 
 
@@ -103,13 +100,13 @@ def test_a_ref_that_moved_is_pinned_to_where_it_is_and_what_was_pinned_stays(
 def test_names_that_are_none_are_told_with_names_that_are_close(origin: OriginRepository, source: MakeSource) -> None:
     commit = origin.commit({"a.py": "1"})
     origin.git("tag", "v1.2.0")
-    with pytest.raises(RefNotFoundError) as caught:
+    with failing("RefNotFoundError") as caught:
         source("v1.2").pin()
-    assert caught.value.close == ("v1.2.0",) and "did you mean `v1.2.0`?" in caught.value.hints
-    with pytest.raises(RefNotFoundError) as caught:
+    assert "did you mean `v1.2.0`?" in caught.value.hints
+    with failing("RefNotFoundError") as caught:
         source(commit[:10]).pin()
     assert any("all 40 digits" in hint for hint in caught.value.hints)
-    with pytest.raises(RefNotFoundError) as caught:
+    with failing("RefNotFoundError") as caught:
         source(commit.upper()).pin()
     assert any("small letters" in hint for hint in caught.value.hints)
 
@@ -127,7 +124,7 @@ def test_a_deleted_ref_is_an_error_and_what_was_pinned_stays(
     origin.git("tag", "v1")
     assert source("v1").pin().commit == commit
     origin.git("tag", "-d", "v1")
-    with pytest.raises(RefNotFoundError):
+    with failing("RefNotFoundError"):
         source("v1").pin()
     runner.forget()
     assert (source("v1").fetch(commit).root / "a.py").read_text() == "1"
@@ -137,12 +134,12 @@ def test_a_deleted_ref_is_an_error_and_what_was_pinned_stays(
 def test_an_empty_repository_and_none_at_all_are_told_apart(
     origin: OriginRepository, source: MakeSource, tmp_path: Path
 ) -> None:
-    with pytest.raises(RefNotFoundError, match="no commit"):
+    with failing("RefNotFoundError", "no commit"):
         source().pin()
-    with pytest.raises(RepositoryNotFoundError):
+    with failing("RepositoryNotFoundError"):
         source(address=f"git+file://{tmp_path}/none").pin()
     (tmp_path / "plain").mkdir()
-    with pytest.raises(RepositoryNotFoundError):
+    with failing("RepositoryNotFoundError"):
         source(address=f"git+file://{tmp_path}/plain").pin()
 
 
@@ -180,9 +177,9 @@ def test_a_commit_of_a_pull_request_alone_is_an_impostor(
     origin: OriginRepository, source: MakeSource, pulled: str
 ) -> None:
     for act in (lambda: source(pulled).pin(), lambda: source("main").fetch(pulled)):
-        with pytest.raises(ImpostorCommitError) as caught:
+        with failing("ImpostorCommitError") as caught:
             act()
-        assert caught.value.commit == pulled and any("--allow-impostor" in hint for hint in caught.value.hints)
+        assert pulled in caught.value.summary and any("--allow-impostor" in hint for hint in caught.value.hints)
     origin.git("branch", "merged", pulled)  # the same act, once a branch leads there
     assert source(pulled).pin().is_reachable
 
@@ -192,12 +189,12 @@ def test_an_impostor_that_is_allowed_is_marked_and_allows_nothing_later(
 ) -> None:
     pin = source(pulled).pin(allow_impostor=True)
     assert (pin.commit, pin.is_reachable) == (pulled, False)
-    with pytest.raises(ImpostorCommitError):
+    with failing("ImpostorCommitError"):
         source(pulled).pin()
     for offline in (False, True):
         named = source(pulled, offline=offline)
         for act in (named.pin, partial(named.fetch, pulled)):
-            with pytest.raises(ImpostorCommitError):
+            with failing("ImpostorCommitError"):
                 act()
         allowed = named.fetch(pulled, allow_impostor=True)
         assert (allowed.root / "a.py").read_text() == "evil"  # it was accepted before, and is in the cache
@@ -208,7 +205,7 @@ def test_an_impostor_that_is_allowed_is_marked_and_allows_nothing_later(
 
 @pytest.mark.parametrize("ref", ["pull/1/head", "refs/pull/1/head", "refs/stash", "refs/heads"])
 def test_only_branches_and_tags_are_refs(source: MakeSource, pulled: str, ref: str) -> None:
-    with pytest.raises(RefNotFoundError):
+    with failing("RefNotFoundError"):
         source(ref).pin()
 
 
@@ -237,7 +234,7 @@ def test_what_a_force_push_took_away_is_one_when_it_has_to_be_fetched(
     gone = origin.commit({"a.py": "1"})
     origin.git("reset", "-q", "--hard", "HEAD~1")
     origin.commit({"a.py": "2"})
-    with pytest.raises(ImpostorCommitError):
+    with failing("ImpostorCommitError"):
         source("main").fetch(gone)
 
 
@@ -248,7 +245,7 @@ def test_servers_that_can_do_less_are_asked_for_more(
     origin.git("config", *setting.split("="))
     first = origin.git("rev-parse", "main~1")
     assert (source(first).fetch(first).root / "a.py").read_text() == "1"
-    with pytest.raises(ImpostorCommitError):
+    with failing("ImpostorCommitError"):
         source(pulled).pin()
 
 
@@ -276,7 +273,7 @@ def test_offline_only_what_is_in_the_cache_is_there(
     origin: OriginRepository, source: MakeSource, runner: WatchedRunner
 ) -> None:
     commit = origin.commit({"a.py": "1"})
-    with pytest.raises(OfflineError) as caught:
+    with failing("OfflineError") as caught:
         source("main", offline=True).fetch(commit)
     assert commit in caught.value.summary
     source("main").pin()
@@ -284,6 +281,6 @@ def test_offline_only_what_is_in_the_cache_is_there(
     assert (source("main", offline=True).fetch(commit).root / "a.py").read_text() == "1"
     assert source(commit, offline=True).pin().commit == commit
     for ref in ("main", ""):
-        with pytest.raises(OfflineError):
+        with failing("OfflineError"):
             source(ref, offline=True).pin()
     assert not runner.reaches

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from host.egress.certificates import TestAuthority
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
-from paddock_sources.git.errors import ImpostorCommitError, TooLargeError, UnreachableError
-from paddock_sources.git.git_limits import GitLimits
+from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_source import GitSource
 from shut_in_commands import LEVELS, commands_at
 from sources.git.origin_repository import OriginRepository
@@ -52,9 +52,9 @@ def test_sources_are_fetched_checked_and_asked_who_asks_by_a_git_that_is_shut_in
         for address in (origin.address, server.address("tool")):
             assert source(address, "main").pin().commit == second
             assert (source(address, first).fetch(first).root / "a.py").read_text() == "1"
-            with pytest.raises(ImpostorCommitError):
+            with failing("ImpostorCommitError"):
                 source(address, pulled).pin()
-    with pytest.raises(UnreachableError):
+    with failing("UnreachableError"):
         source(server.address("tool"), "main").pin()
 
 
@@ -83,5 +83,5 @@ def test_what_is_larger_than_it_may_be_is_cut_off(commands: SourceCommands, tmp_
             if limits == GitLimits():
                 assert source.pin()
                 continue
-            with pytest.raises(TooLargeError):
+            with failing("TooLargeError"):
                 source.pin()

@@ -48,7 +48,7 @@ class CacheFailedError(PaddockError):
     exit_code = 1
 
     def __init__(self, error: SourceError) -> None:
-        self.cause = type(error).__name__
+        self.cause = error.code
         super().__init__(error.summary, detail=error.detail, hints=error.hints)
 
     def facts(self) -> Mapping[str, object]:

@@ -64,7 +64,7 @@ class SourceFailedError(PaddockError):
     @classmethod
     def of(cls, error: SourceError) -> SourceFailedError:
         """Return the error that tells people what `error` told us."""
-        return cls(type(error).__name__, error.summary, error.detail, error.hints)
+        return cls(error.code, error.summary, error.detail, error.hints)
 
     def facts(self) -> dict[str, object]:
         """Return the kind of failure for scripts."""
