@@ -1,0 +1,217 @@
+"""Every command and snippet that README and the manuals show works as it is shown."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from integration.command_line import paddock
+from integration.manual_pages import MANUALS, ROOT, Block, Command, blocks, commands, is_shown, links
+
+_SECONDS = 200  # for one program; hit only by a hang
+_PLAN = """
+session: {orchestrator: loop-basic, context: context-simple}
+providers:
+  - module: provider-mock
+    config: {responses: ["Hello."]}
+tools:
+  - module: tool-filesystem
+"""
+_TRIED_ELSEWHERE = {"make", "export", "eval", "git", "pytest", "_PADDOCK_COMPLETE=fish_source"}
+_OPTIONS = json.loads((ROOT / "tests/blackbox/golden/command_options.json").read_text(encoding="utf-8"))
+
+
+def _each(*kinds: str) -> list[object]:
+    found = [(page, block) for page in MANUALS for block in blocks(page) if block.kind in kinds]
+    return [pytest.param(block, id=f"{page.relative_to(ROOT)}:{block.line}") for page, block in found]
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder as the pages suppose it: a note, a plan, a broken plan, a module of one's own."""
+    shout = next(block for block in blocks(ROOT / "README.md") if block.kind == "python module")
+    files = {
+        "notes.txt": "buy milk\n",
+        "plan.yaml": _PLAN,
+        "broken.yaml": _PLAN.replace("tools:", "tool:"),
+        shout.value: shout.text,
+        "data/figures.csv": "1\n",
+        "logs/session.jsonl": "",
+        "modules/amplifier-module-tool-mine/amplifier_module_tool_mine/__init__.py": shout.text,
+        "out/.keep": "",
+    }
+    for name, text in files.items():
+        path = tmp_path / "work" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path / "work"
+
+
+@pytest.mark.parametrize("page", MANUALS, ids=_name)
+def test_a_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
+    for block in blocks(page):
+        place = f"{_name(page)}:{block.line}"
+        match block.kind:
+            case "console" | "console exit":
+                for command in (those := commands(block)):
+                    _run(command, folder, int(block.value or 0) if command is those[-1] else 0, place)
+            case "python run":
+                _run_program(block.text, folder, place)
+            case "python module":
+                (folder / block.value).parent.mkdir(parents=True, exist_ok=True)
+                (folder / block.value).write_text(block.text, encoding="utf-8")
+            case "yaml plan" if block is next(one for one in blocks(page) if one.kind == "yaml plan"):
+                if page.name == "plans.md":  # its commands are about the plan that it begins with
+                    (folder / "plan.yaml").write_text(block.text, encoding="utf-8")
+
+
+def _run(command: Command, folder: Path, code: int, place: str) -> None:
+    assert command.words[0] == "paddock", f"{place}: {command.words[0]} is not run here"
+    done = paddock(*command.words[1:], stdin=command.stdin, cwd=folder)
+    said = f"{done.stderr}\n{done.stdout}"
+    assert done.returncode == code, f"{place}: {' '.join(command.words)} ended with {done.returncode}:\n{said}"
+    missing = [line for line in command.shown if line != "…" and not is_shown(line, said)]
+    assert not missing, f"{place}: {missing} is not shown by {' '.join(command.words)}:\n{said}"
+
+
+def _run_program(text: str, folder: Path, place: str) -> None:
+    settings = [str(ROOT / name) for name in ("host", "sdk", "sources")]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(settings)}
+    program = [sys.executable, "-c", text]
+    done = subprocess.run(
+        program, cwd=folder, env=environ, capture_output=True, encoding="utf-8", timeout=_SECONDS, check=False
+    )
+    assert done.returncode == 0, f"{place}:\n{done.stderr}"
+
+
+@pytest.mark.parametrize("block", _each("console shown"))
+def test_commands_that_are_only_shown_exist_with_their_options(block: Block) -> None:
+    for line in commands(block):
+        words = " ".join(line.words).split(" && ")
+        for command in words:
+            name, *rest = command.split()
+            if name != "paddock":
+                assert name in _TRIED_ELSEWHERE
+                continue
+            of = next(key for key in (" ".join(rest[:2]), rest[0]) if key in _OPTIONS)
+            known = {word for option in _OPTIONS[of]["options"] for word in option.replace(",", " ").split()}
+            ours = rest[: rest.index("--")] if "--" in rest else rest
+            assert {word for word in ours if word.startswith("-") and len(word) > 1} <= known
+
+
+@pytest.mark.parametrize("block", _each("yaml plan", "yaml entry"))
+def test_a_plan_is_read_as_it_is_shown(block: Block, folder: Path) -> None:
+    from paddock.plan.load import load_plan
+
+    text = block.text
+    if block.kind == "yaml entry":
+        text = "session: {orchestrator: loop-basic, context: context-simple}\ntools:\n" + text
+    (folder / "shown.yaml").write_text(text, encoding="utf-8")
+    assert load_plan(folder / "shown.yaml", environ={"OPENAI_API_KEY": "k"}) is not None
+
+
+@pytest.mark.parametrize("block", _each("toml policy", "toml secrets", "toml sources", "toml manifest"))
+def test_a_file_is_read_as_it_is_shown(block: Block, folder: Path) -> None:
+    config = Path(os.environ["HOME"]) / ".config/paddock"
+    config.mkdir(parents=True)
+    (config / f"{block.word}.toml").write_text(block.text, encoding="utf-8")
+    (config / f"{block.word}.toml").chmod(0o600)
+    if block.word == "manifest":
+        (folder / "amplifier-module-tool-shout/pyproject.toml").write_text(
+            f'[project]\nname = "amplifier-module-tool-shout"\nversion = "1"\n{block.text}', encoding="utf-8"
+        )
+        said = paddock("add", "./amplifier-module-tool-shout", "--json", cwd=folder)
+        assert "api.example.org" in said.stdout
+    elif block.word == "policy":
+        from paddock import Policy
+
+        assert Policy.parse(block.text).files
+    else:
+        assert paddock("run", "plan.yaml", "Hi", cwd=folder).returncode == 0
+
+
+@pytest.mark.parametrize("block", _each("python signature"))
+def test_a_signature_is_shown_as_it_is(block: Block) -> None:
+    module, _, name = block.value.rpartition(".")
+    shown: dict[str, object] = {}
+    exec(compile(f"from __future__ import annotations\n{block.text}", block.value, "exec"), shown)
+    said, real = (inspect.signature(one) for one in (shown[name], getattr(importlib.import_module(module), name)))
+    assert [str(one) for one in said.parameters.values()] == [str(one) for one in real.parameters.values()]
+
+
+def test_each_block_says_how_it_is_tried() -> None:
+    known = {"console", "console exit", "console shown", "python run", "python module", "python signature"}
+    known |= {"text order", "yaml plan", "yaml entry", "toml policy", "toml secrets", "toml sources", "toml manifest"}
+    unknown = [f"{_name(page)}:{block.line}" for page in MANUALS for block in blocks(page) if block.kind not in known]
+    assert not unknown
+
+
+@pytest.mark.parametrize("page", [page for page in MANUALS if page.parent != ROOT], ids=_name)
+def test_a_manual_begins_with_what_one_can_do_after_it(page: Path) -> None:
+    title, empty, first = page.read_text(encoding="utf-8").splitlines()[:3]
+    assert title.startswith("# ") and not empty and first.startswith(("After this page", "Modules written for"))
+
+
+@pytest.mark.parametrize("page", MANUALS, ids=_name)
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    for link in links(page):
+        path, _, heading = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        if heading:
+            headings = [line for line in target.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+            assert heading in [line.lstrip("# ").lower().replace(" ", "-") for line in headings], link
+
+
+def test_readme_is_short_and_leads_to_every_manual() -> None:
+    page = ROOT / "README.md"
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= 300
+    reached = {(page.parent / link.partition("#")[0]).resolve() for link in links(page)}
+    assert {one for one in MANUALS if one != page} <= reached
+
+
+@pytest.mark.parametrize(
+    ("page", "heading"), [("README.md", "## Limits"), ("host/docs/limits.md", "## Limits of a plan")]
+)
+def test_the_table_of_limits_names_every_limit(page: str, heading: str) -> None:
+    from paddock.plan.limits import Limits
+
+    section = (ROOT / page).read_text(encoding="utf-8").partition(f"{heading}\n")[2].partition("\n## ")[0]
+    assert {name for name in Limits.model_fields if f"`{name}`" not in section} == set()
+
+
+@pytest.mark.parametrize("page", ["README.md", "host/docs/permissions.md"])
+def test_the_table_of_permissions_names_every_family(page: str) -> None:
+    from paddock.plan.permissions import Permissions
+
+    rows = [line.split("|")[1] for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if line[:3] == "| `"]
+    named = {word.strip(" `") for row in rows for word in row.split(",")}
+    assert set(Permissions.model_fields) - {"preset"} <= named
+
+
+def test_the_table_of_policy_keys_names_every_key() -> None:
+    from paddock.policy.files.policy_file import _FileTable, _ModuleTable
+
+    page = (ROOT / "host/docs/policy.md").read_text(encoding="utf-8")
+    keys = {*_FileTable.model_fields, *_ModuleTable.model_fields} - {"module"}
+    assert {key for key in keys if f"| `{key}` |" not in page and f"`{key}` |" not in page} == set()
+
+
+def test_the_order_of_packages_is_the_one_that_is_enforced() -> None:
+    shown = next(block for block in blocks(ROOT / "host/docs/developing.md") if block.kind == "text order")
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if one["name"] == "The host's stages are entered forwards")
+    assert shown.text.splitlines() == layers
