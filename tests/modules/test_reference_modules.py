@@ -20,8 +20,7 @@ from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.needs import ProposalContext
 from paddock.authorization.suggestions.proposal import propose
 from paddock.plan.model import EntryPlace, ModuleEntry
-from paddock.plan.permissions import grants_of
-from paddock.policy.grant_caps import FAMILIES
+from paddock.plan.permissions import FAMILIES, grants_of
 from paddock_sources.builtin import BuiltinSource
 from sources.index_server import IndexServer
 from twins.published import OURS, Python

@@ -307,7 +307,7 @@ def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tup
             hint = f"did you mean `{close[0]}`?" if close else f"its modules: {', '.join(names)}"
             problems.append(PlanProblem("--grant", f"the plan has no module `{name}`", hint))
         try:
-            permissions = Permissions.model_validate(Permissions.written(preset))
+            permissions = Permissions.parse(preset)
         except NotAcceptedError as error:
             problems.append(PlanProblem("--grant", error.problem, error.accepted))
             continue

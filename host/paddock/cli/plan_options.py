@@ -7,22 +7,17 @@ wrote, is told of the options again.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import click
 from pydantic import BaseModel, ValidationError
 
 from paddock.errors import PlanError, PlanProblem, PolicyRefusedError
 from paddock.plan.limits import Limits
-from paddock.plan.permissions import Permissions, Preset
+from paddock.plan.permissions import PRESETS, Permissions, grants_in_word
 from paddock.plan.problems import problems_of
 
-PRESETS: Final = get_args(Preset)
-FAMILIES: Final = tuple(name for name in Permissions.model_fields if name != "preset")
-
-_OWN_COMMA: Final = "\0"  # in no argument of a program
 _GRANT: Final = re.compile(r".*permissions: \{(\w+): \[([^\]]+)\]\}")  # how a hint tells what to write in a plan
 _PLACE: Final = re.compile(
     r"(?P<part>permissions|limits|config|isolation)(?:\.(?P<name>\w+)|(?P<index>\[.*))?(?P<rest>.*)", re.DOTALL
@@ -54,7 +49,7 @@ def read_grants(written: Mapping[str, Sequence[str]]) -> dict[str, object]:
     grants: dict[str, object] = {}
     for family, options in written.items():
         if options:
-            grants[family] = [value for option in options for value in _separated(option)]
+            grants[family] = [value for option in options for value in grants_in_word(option)]
     _check(Permissions, grants, "--allow-")
     return grants
 
@@ -89,11 +84,6 @@ def _reworded(problem: PlanProblem) -> PlanProblem:
     return PlanProblem(_option_of(problem.path), problem.message, _GRANT.sub(r"add `--allow-\1=\2`", problem.hint))
 
 
-def _separated(option: str) -> list[str]:
-    parts = option.replace(",,", _OWN_COMMA).split(",")
-    return [part.replace(_OWN_COMMA, ",") for part in parts]
-
-
 def _option_of(place: str) -> str:
     match = _PLACE.fullmatch(place)
     if match is None:
@@ -115,17 +105,3 @@ def _check(model: type[BaseModel], values: Mapping[str, Any], prefix: str) -> No
         problems = problems_of(error, "", {"": tuple(model.model_fields)}, {})
         said = [f"{prefix}{problem.describe()}{f' ({problem.hint})' if problem.hint else ''}" for problem in problems]
         raise click.UsageError("; ".join(said)) from error
-
-
-def allow_option(family: str, grant: str) -> str:
-    """Return the option of a call that gives a grant, as it is typed in a shell."""
-    value = grant.replace(",", ",,")  # one alone stands between two grants
-    return shlex.quote(f"--allow-{family}={value}")
-
-
-def allow_options(line: str) -> list[str]:
-    """Return the options that give what a line of a plan does, `permissions: {family: [grant…]}`."""
-    import yaml  # nothing else here reads any, and a call that asks for nothing more has no such line
-
-    families = yaml.safe_load(line)["permissions"]
-    return [allow_option(family, str(grant)) for family, grants in families.items() for grant in grants]

@@ -17,12 +17,12 @@ from typing import Final
 import click
 
 from paddock.cli import failure
-from paddock.cli.plan_options import allow_option
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError, Refusal
 from paddock.isolation.denials.explain import Explanation, Family, explain
 from paddock.isolation.record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
+from paddock.plan.permissions import allow_option
 from paddock.plan.problems import NotAcceptedError
 from paddock.session.preview import Preview, located_paths, refusals_of
 from paddock.text import escape

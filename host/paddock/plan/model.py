@@ -23,7 +23,7 @@ from pydantic import (
 from paddock.errors import PlanError, PlanProblem
 from paddock.plan.limits import Limits
 from paddock.plan.merging import merged
-from paddock.plan.permissions import Permissions, SecretGrant
+from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant
 from paddock.plan.problems import NotAcceptedError, StrictModel, must_be, path_text, problems_of
 from paddock.plan.secret_references import reference_problems
 from paddock.plan.source_map import Location, Positions
@@ -168,7 +168,7 @@ _GRANTED = ("permissions", "isolation", "replaces", "state")  # what an entry al
 _KNOWN_KEYS = {
     "": ENTRY_KEYS,
     "limits": tuple(Limits.model_fields),
-    "permissions": tuple(name for name in Permissions.model_fields if name != "preset"),
+    "permissions": FAMILIES,
     "secrets": tuple(SecretGrant.model_fields),
 }
 

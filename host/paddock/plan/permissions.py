@@ -1,14 +1,16 @@
-"""What a plan grants to one module: the grammar of each family is checked here, its meaning belongs to the policy.
+"""The one grammar of grants: in plans, options, the operator's files, manifests and what Paddock proposes.
 
-A grant is text that is exactly one of the accepted forms; `*` stands for everything in `run`, `call`, `emit` and
-`hooks` only. A preset's name stands for one table of grants.
+A grant is text that is exactly one of the forms that its family accepts; `*` stands for everything in `run`, `call`,
+`emit` and `hooks` only. A preset's name stands for one table of grants. What is written here is read here, as a table
+of a file, as words of a command line, and as one line of a plan. What a grant means belongs to the policy.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
@@ -18,25 +20,36 @@ from pydantic import AfterValidator, BeforeValidator
 from paddock.plan.host_name import split_port
 from paddock.plan.net_rule import NetRule
 from paddock.plan.problems import NotAcceptedError, StrictModel, type_text
+from paddock_sources.manifest import permission_request
 
 Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
+PRESETS: Final = get_args(Preset)
+FAMILIES: Final = ("read", "write", "net", "env", "secrets", "run", "call", "emit", "hooks", "mount")
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
 MOUNTED_BY_GRANT: Final = ("providers", "orchestrator", "context")
 """The mount points that carry authority, and which a module of another kind takes a grant for."""
 _ONLY_HOST = "host"  # in `inject`, in place of the name of the only one that `net` has
+_OWN_COMMA: Final = "\0"  # in no argument of a program
+_FAMILY_OF_LINE: Final = re.compile(r"(?:permissions: \{|, )(\w+): ")
 
 
-def _listed(value: object) -> object:
+def listed(value: object) -> object:
+    """Return a list of a file as a tuple.
+
+    Raises:
+        NotAcceptedError: it is no list.
+    """
     if isinstance(value, (list, tuple)):
         return tuple(value)
-    if isinstance(value, str):
-        raise NotAcceptedError("must be a list, is text", f'write ["{value}"]')
-    raise NotAcceptedError(f"must be a list, is {type_text(value)}")
+    hint = f'write ["{value}"]' if isinstance(value, str) else ""
+    raise NotAcceptedError(f"must be a list, is {type_text(value)}", hint)
 
 
-def _each(check: Callable[[str], None]) -> AfterValidator:
+def each(check: Callable[[str], None]) -> AfterValidator:
+    """Have each grant of a family be text that people can read, and that `check` does not raise for."""
+
     def checked(values: tuple[str, ...]) -> tuple[str, ...]:
         for value in values:
             if not value.strip():
@@ -54,7 +67,8 @@ def _check_path(value: str) -> None:
         raise NotAcceptedError("`*` is not a path", "name the folders; `/` is all of them")
 
 
-def _check_net(value: str) -> None:
+def check_net(value: str) -> None:
+    """Raise `NotAcceptedError` for what is no grant of `net`."""
     NetRule.parse(value)
 
 
@@ -75,29 +89,27 @@ def is_program_path(value: str) -> bool:
     return "/" in value
 
 
-def _check_call(value: str) -> None:
+def check_call(value: str) -> None:
+    """Raise `NotAcceptedError` for what is no grant of `call`."""
     if not _CALL.fullmatch(value):
         accepted = "call takes `tools`, `tools:<name>`, `providers`, `context`, `spawn` or `*`"
         raise NotAcceptedError(f"`{value}` is not understood", accepted)
 
 
 def check_mount(value: str) -> None:
-    """Do nothing for a mount point that can be granted.
-
-    Raises:
-        NotAcceptedError: it is another, which every module may mount at or none.
-    """
+    """Raise `NotAcceptedError` for a mount point that every module may mount at, or none."""
     if value not in MOUNTED_BY_GRANT:
         accepted = "mount takes `providers`, `orchestrator` or `context`; new names at `tools` need no grant"
         raise NotAcceptedError(f"`{value}` is not understood", accepted)
 
 
-def _check_glob(value: str) -> None:
+def check_event(value: str) -> None:
+    """Raise `NotAcceptedError` for what is no name or pattern of events."""
     if any(char.isspace() for char in value):
         raise NotAcceptedError(f"`{value}` has a space in it", "an event's name or pattern, as in `tool:*`")
 
 
-_Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 
 def _one_host(value: str | None) -> str | None:
@@ -117,10 +129,11 @@ class SecretGrant(StrictModel):
     inject: Annotated[str | None, AfterValidator(_one_host)] = None
 
 
-def _secret(value: object) -> object:
+def secret_table(value: object) -> object:
+    """Return a secret of a file as a table: a name alone stands for one."""
     if isinstance(value, str):
         value = {"name": value}
-    if not isinstance(value, (Mapping, SecretGrant)):
+    if not isinstance(value, (Mapping, StrictModel)):
         raise NotAcceptedError(f"must be a name or a table, is {type_text(value)}")
     return value
 
@@ -131,33 +144,42 @@ def _named(secret: SecretGrant) -> SecretGrant:
     return secret
 
 
-_Secret = Annotated[SecretGrant, BeforeValidator(_secret), AfterValidator(_named)]
+_Secret = Annotated[SecretGrant, BeforeValidator(secret_table), AfterValidator(_named)]
 
 
 class Permissions(StrictModel):
     """Either a `preset` and nothing else, or grants by family; no family granted is the default."""
 
     preset: Preset | None = None
-    read: Annotated[_Texts, _each(_check_path)] = ()
-    write: Annotated[_Texts, _each(_check_path)] = ()
-    net: Annotated[_Texts, _each(_check_net)] = ()
-    env: Annotated[_Texts, _each(_check_env)] = ()
-    secrets: Annotated[tuple[_Secret, ...], BeforeValidator(_listed)] = ()
-    run: Annotated[_Texts, _each(_check_run)] = ()
-    call: Annotated[_Texts, _each(_check_call)] = ()
-    emit: Annotated[_Texts, _each(_check_glob)] = ()
-    hooks: Annotated[_Texts, _each(_check_glob)] = ()
-    mount: Annotated[_Texts, _each(check_mount)] = ()
+    read: Annotated[Texts, each(_check_path)] = ()
+    write: Annotated[Texts, each(_check_path)] = ()
+    net: Annotated[Texts, each(check_net)] = ()
+    env: Annotated[Texts, each(_check_env)] = ()
+    secrets: Annotated[tuple[_Secret, ...], BeforeValidator(listed)] = ()
+    run: Annotated[Texts, each(_check_run)] = ()
+    call: Annotated[Texts, each(check_call)] = ()
+    emit: Annotated[Texts, each(check_event)] = ()
+    hooks: Annotated[Texts, each(check_event)] = ()
+    mount: Annotated[Texts, each(check_mount)] = ()
+
+    @classmethod
+    def parse(cls, value: object) -> Permissions:
+        """Return what a person wrote as permissions.
+
+        Raises:
+            ValueError: it is neither the name of a preset nor a table of grants.
+        """
+        return cls.model_validate(cls.written(value))
 
     @staticmethod
     def written(value: object) -> object:
         """Return what to validate for a value that a person wrote: the name of a preset becomes the grant of it."""
         if isinstance(value, str):
-            if value not in get_args(Preset):
-                raise NotAcceptedError(f"`{value}` is not a preset", f"presets: {', '.join(get_args(Preset))}")
+            if value not in PRESETS:
+                raise NotAcceptedError(f"`{value}` is not a preset", f"presets: {', '.join(PRESETS)}")
             return Permissions.model_validate({"preset": value})
         if isinstance(value, Mapping) and "preset" in value:
-            names = ", ".join(get_args(Preset))
+            names = ", ".join(PRESETS)
             raise NotAcceptedError("a preset stands alone", f"write permissions: <preset>, which is one of {names}")
         return Permissions() if value is None else value
 
@@ -211,14 +233,8 @@ def _only(secret: SecretGrant, rules: Sequence[NetRule]) -> NetRule:
 @cache
 def preset_grants() -> Mapping[Preset, Permissions]:
     """Return what each preset stands for; made when the first is asked for, as its model builds its validator then."""
-    return MappingProxyType(
-        {
-            "isolated": Permissions(),
-            "workspace-read": Permissions(read=(".",)),
-            "workspace": Permissions(read=(".",), write=(".",)),
-            "shell": Permissions(read=(".",), write=(".",), run=("*",)),
-        }
-    )
+    tables = permission_request.PRESETS
+    return MappingProxyType({name: Permissions.model_validate(tables[name]) for name in PRESETS})
 
 
 def grants_of(permissions: Permissions) -> Permissions:
@@ -226,10 +242,21 @@ def grants_of(permissions: Permissions) -> Permissions:
     return permissions if permissions.preset is None else preset_grants()[permissions.preset]
 
 
+def united(several: Sequence[Permissions]) -> Permissions:
+    """Return what is granted by any of these, family by family, each grant once and the first ones first."""
+    tables = tuple(map(grants_of, several))
+    values = {
+        family: tuple(dict.fromkeys(value for one in tables for value in getattr(one, family))) for family in FAMILIES
+    }
+    return Permissions().model_copy(update=values)
+
+
 def with_grant(permissions: Permissions, family: str, grant: str) -> Permissions:
     """Return permissions, family by family, with one grant more."""
-    table = grants_of(permissions).model_dump(exclude_defaults=True, mode="json")
-    return Permissions.model_validate({**table, family: [*table.get(family, ()), grant]})
+    return united((permissions, Permissions.model_validate({family: [grant]})))
+
+
+# -- as one line of a plan, and as words of a command line -----------------------------------
 
 
 def redacted_permissions_line(permissions: Permissions) -> str:
@@ -246,3 +273,23 @@ def permissions_line(permissions: Permissions) -> str:
     assert not isinstance(written, str), "of a preset a line says what it stands for"
     families = (f"{family}: {json.dumps(grants, ensure_ascii=False)}" for family, grants in written.items())
     return f"permissions: {{{', '.join(families)}}}"
+
+
+def grants_in_line(line: str) -> Iterator[tuple[str, str]]:
+    """Yield each grant of such a line with its family; of a secret, its name."""
+    at = 0
+    while (family := _FAMILY_OF_LINE.match(line, at)) is not None:
+        grants, at = json.JSONDecoder().raw_decode(line, family.end())
+        yield from ((family[1], one if isinstance(one, str) else one["name"]) for one in grants)
+
+
+def grants_in_word(word: str) -> list[str]:
+    """Return the grants of one family in a word of a command line: a comma stands between two, and twice for itself."""
+    parts = word.replace(",,", _OWN_COMMA).split(",")
+    return [part.replace(_OWN_COMMA, ",") for part in parts]
+
+
+def allow_option(family: str, grant: str) -> str:
+    """Return the option of a call that gives a grant, as it is typed in a shell."""
+    value = grant.replace(",", ",,")
+    return shlex.quote(f"--allow-{family}={value}")

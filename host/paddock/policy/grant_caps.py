@@ -7,39 +7,31 @@ asked for. A family that is not named is not capped; one that is named and empty
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, check_mount, grants_of, is_program_path
-from paddock.plan.problems import NotAcceptedError, StrictModel, type_text
+from paddock.plan.permissions import (
+    FAMILIES,
+    Permissions,
+    Texts,
+    check_call,
+    check_event,
+    check_mount,
+    check_net,
+    each,
+    grants_of,
+    is_program_path,
+    listed,
+    secret_table,
+)
+from paddock.plan.problems import NotAcceptedError, StrictModel
 
-FAMILIES: Final = ("read", "write", "net", "env", "secrets", "run", "call", "emit", "hooks", "mount")
 AS_GRANTED: Final = "host"
 """In place of a host to inject at: whichever one is granted."""
 
 _NAME: Final = re.compile(r"[A-Za-z_*][\w*]*", re.ASCII)
-_CALL: Final = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
-
-
-def _listed(value: object) -> object:
-    if isinstance(value, (list, tuple)):
-        return tuple(value)
-    hint = f'write ["{value}"]' if isinstance(value, str) else "write [] for none of it"
-    raise NotAcceptedError(f"must be a list, is {type_text(value)}", hint)
-
-
-def _each(check: Callable[[str], None]) -> AfterValidator:
-    def checked(values: tuple[str, ...]) -> tuple[str, ...]:
-        for value in values:
-            if not value.strip() or not value.isprintable():
-                raise NotAcceptedError(f"`{value}` is empty or has an unprintable character")
-            check(value)
-        return values
-
-    return AfterValidator(checked)
 
 
 def _check_path(value: str) -> None:
@@ -47,10 +39,6 @@ def _check_path(value: str) -> None:
         raise NotAcceptedError(
             f"`{value}` has a star in it", "a folder stands for all that is in it; `/` for everything"
         )
-
-
-def _check_net(value: str) -> None:
-    NetRule.parse(value)
 
 
 def _check_env(value: str) -> None:
@@ -66,21 +54,9 @@ def _check_run(value: str) -> None:
         raise NotAcceptedError(f"`{value}` is not the name of a program", accepted)
 
 
-def _check_call(value: str) -> None:
-    if not _CALL.fullmatch(value):
-        raise NotAcceptedError(
-            f"`{value}` is not understood", "call takes `tools`, `tools:<name>`, `providers`, `context`, `spawn` or `*`"
-        )
-
-
 def _check_mount(value: str) -> None:
     if value != "*":
         check_mount(value)
-
-
-def _check_event(value: str) -> None:
-    if any(char.isspace() for char in value):
-        raise NotAcceptedError(f"`{value}` has a space in it", "an event's name or pattern, as in `tool:*`")
 
 
 def _known_host(value: str | None) -> str | None:
@@ -96,44 +72,35 @@ class SecretCap(StrictModel):
     inject: Annotated[str | None, AfterValidator(_known_host)] = None
 
 
-def _secret(value: object) -> object:
-    if isinstance(value, str):
-        value = {"name": value}
-    if not isinstance(value, Mapping):
-        raise NotAcceptedError(f"must be a name or a table, is {type_text(value)}")
-    return value
-
-
 def _named(secret: SecretCap) -> SecretCap:
     if not _NAME.fullmatch(secret.name):
         raise NotAcceptedError(f"`{secret.name}` is neither a name nor a pattern of names")
     return secret
 
 
-_Secret = Annotated[SecretCap, BeforeValidator(_secret), AfterValidator(_named)]
-_Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+_Secret = Annotated[SecretCap, BeforeValidator(secret_table), AfterValidator(_named)]
 
 
 class GrantCaps(StrictModel):
     """What a rule lets be granted; `capped` are the families that it is about."""
 
-    read: Annotated[_Texts, _each(_check_path)] = ()
-    write: Annotated[_Texts, _each(_check_path)] = ()
-    net: Annotated[_Texts, _each(_check_net)] = ()
-    env: Annotated[_Texts, _each(_check_env)] = ()
-    secrets: Annotated[tuple[_Secret, ...], BeforeValidator(_listed)] = ()
-    run: Annotated[_Texts, _each(_check_run)] = ()
-    call: Annotated[_Texts, _each(_check_call)] = ()
-    emit: Annotated[_Texts, _each(_check_event)] = ()
-    hooks: Annotated[_Texts, _each(_check_event)] = ()
-    mount: Annotated[_Texts, _each(_check_mount)] = ()
+    read: Annotated[Texts, each(_check_path)] = ()
+    write: Annotated[Texts, each(_check_path)] = ()
+    net: Annotated[Texts, each(check_net)] = ()
+    env: Annotated[Texts, each(_check_env)] = ()
+    secrets: Annotated[tuple[_Secret, ...], BeforeValidator(listed)] = ()
+    run: Annotated[Texts, each(_check_run)] = ()
+    call: Annotated[Texts, each(check_call)] = ()
+    emit: Annotated[Texts, each(check_event)] = ()
+    hooks: Annotated[Texts, each(check_event)] = ()
+    mount: Annotated[Texts, each(_check_mount)] = ()
 
     @staticmethod
     def written(value: object) -> object:
         """Return what to validate for a value that a person wrote: a preset's name is a cap of every family."""
         if not isinstance(value, str):
             return value
-        granted = grants_of(Permissions.model_validate(Permissions.written(value)))
+        granted = grants_of(Permissions.parse(value))
         return GrantCaps.model_validate({family: getattr(granted, family) for family in FAMILIES})
 
     @property

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 from paddock.errors import PlanProblem
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import Permissions, SecretGrant, grants_of, is_program_path
+from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant, grants_of, is_program_path, united
 from paddock.plan.problems import path_text
 from paddock.plan.source_map import Positions
-from paddock.policy.grant_caps import FAMILIES
 from paddock.policy.rule import Rule
 
 
@@ -80,12 +79,7 @@ def grants_asked(entry: ModuleEntry, given: Iterable[OperatorGrant]) -> Iterator
 
 def union_of(entry: ModuleEntry, given: Iterable[OperatorGrant]) -> Permissions:
     """Return what an entry is granted together with what was given; what it says itself comes first."""
-    others = tuple(grants_of(one.permissions) for one in given)
-    every = (grants_of(entry.permissions), *others)
-    values = {
-        family: tuple(dict.fromkeys(value for one in every for value in getattr(one, family))) for family in FAMILIES
-    }
-    return Permissions().model_copy(update=values)
+    return united((entry.permissions, *(one.permissions for one in given)))
 
 
 def contradictions(entry: ModuleEntry, asked: Iterable[RequestedGrant]) -> Iterator[PlanProblem]:

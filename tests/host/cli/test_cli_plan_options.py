@@ -8,8 +8,9 @@ import click
 import pytest
 
 from paddock.cli.commands import _FAMILIES, _ISOLATING, _LEVELS
-from paddock.cli.plan_options import FAMILIES, read_grants, read_limits, read_presets, retell
+from paddock.cli.plan_options import read_grants, read_limits, read_presets, retell
 from paddock.errors import GrantError, PlanError, PlanProblem, render
+from paddock.plan.permissions import FAMILIES
 from paddock.selftest import LEVELS
 from paddock_sandbox.profile import ISOLATION_LEVELS
 

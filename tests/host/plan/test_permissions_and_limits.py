@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from paddock.errors import PlanError
 from paddock.plan.model import EntryPlace, ModuleEntry
-from paddock.plan.permissions import SecretGrant
+from paddock.plan.permissions import (
+    Permissions,
+    SecretGrant,
+    allow_option,
+    grants_in_line,
+    grants_in_word,
+    permissions_line,
+)
 from paddock.plan.problems import NotAcceptedError
 
 PLACE = EntryPlace("tool", "tools[0]", Path("/plans"))
@@ -301,3 +309,18 @@ def test_a_choice_outside_the_list_shows_the_list(key: str) -> None:
 def test_one_replaced_name_may_be_written_without_a_list() -> None:
     assert read(replaces="bash").replaces == ("bash",)
     assert read(replaces=["bash", "sh"]).replaces == ("bash", "sh")
+
+
+def test_a_line_and_options_are_read_as_they_were_printed() -> None:
+    secrets = ["KEY", {"name": "OTHER", "inject": "host"}]
+    granted = {"read": ["./a, b: {c}", "."], "env": ["A=b,,c", "LANG"], "secrets": secrets, "net": ["[::1]:80"]}
+    found = list(grants_in_line(permissions_line(Permissions.parse(granted))))
+    assert found == [
+        *(("read", "./a, b: {c}"), ("read", ".")),
+        ("net", "[::1]:80"),
+        *(("env", "A=b,,c"), ("env", "LANG"), ("secrets", "KEY"), ("secrets", "OTHER")),
+    ]
+    for family, grant in found:
+        (option,) = shlex.split(allow_option(family, grant))
+        assert grants_in_word(option.removeprefix(f"--allow-{family}=")) == [grant]
+    assert list(grants_in_line(permissions_line(Permissions()))) == []

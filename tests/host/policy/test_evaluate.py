@@ -66,7 +66,7 @@ def decide(
     named: IsolationLevel | None = None,
     **keys: object,
 ) -> Decision:
-    permissions = Permissions.model_validate(Permissions.written(given))
+    permissions = Permissions.parse(given)
     asked = GrantRequest(entry(**keys), source, (OperatorGrant(permissions, FLAG),) if given else (), named)
     (decision,) = evaluate([asked], situation(work, *texts, accepted=accepted, secrets=secrets))
     return decision

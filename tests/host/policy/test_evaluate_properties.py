@@ -130,7 +130,7 @@ def result(asked: GrantRequest, where: EvaluationContext) -> Decision | None:
 def given_by_flag(written: Any) -> tuple[OperatorGrant, ...]:
     if not written:
         return ()
-    return (OperatorGrant(Permissions.model_validate(Permissions.written(written)), Rule(Location("flag"), "--grant")),)
+    return (OperatorGrant(Permissions.parse(written), Rule(Location("flag"), "--grant")),)
 
 
 @pytest.mark.parametrize("family", GRANTED)

@@ -52,7 +52,7 @@ def advice_of(resolution: Resolution) -> ManifestAdvice | None:
 def permissions_asked(request: PermissionRequest) -> Permissions | None:
     """Return what a plan would grant if it granted a request; None if it asks in no way that is understood."""
     try:
-        return Permissions.model_validate(Permissions.written(request.written))
+        return Permissions.parse(request.written)
     except ValueError:
         return None
 

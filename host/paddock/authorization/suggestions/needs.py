@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from paddock.plan.permissions import Permissions, Preset, SecretGrant, grants_of
-from paddock.policy.grant_caps import FAMILIES
+from paddock.plan.permissions import Permissions, Preset, SecretGrant, united
 from paddock.policy.owner import Owner
 
 
@@ -59,15 +58,11 @@ def _union(first: Permissions, second: Permissions) -> Permissions:
     nothing = Permissions()
     if nothing in (first, second):
         return first if second == nothing else second
-    tables = grants_of(first), grants_of(second)
-    found: dict[str, Any] = {
-        family: tuple(dict.fromkeys(value for table in tables for value in getattr(table, family)))
-        for family in FAMILIES
-    }
+    both = united((first, second))
     # One secret twice is a contradiction; what is used more narrowly stands.
     secrets: dict[str, SecretGrant] = {}
-    for secret in found["secrets"]:
+    for secret in both.secrets:
         known = secrets.setdefault(secret.name, secret)
         if known.inject is None:
             secrets[secret.name] = secret
-    return Permissions().model_copy(update={**found, "secrets": tuple(secrets.values())})
+    return both.model_copy(update={"secrets": tuple(secrets.values())})

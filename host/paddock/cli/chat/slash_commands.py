@@ -20,14 +20,14 @@ import click
 
 from paddock.cli.chat.conversation import ChatConversation
 from paddock.cli.module_rows import row_of
-from paddock.cli.plan_options import FAMILIES, PRESETS, read_grants
+from paddock.cli.plan_options import read_grants
 from paddock.cli.terminal.denial_notes import tell_denials
 from paddock.cli.terminal.render import Screen
 from paddock.cli.why_command import run_why
 from paddock.errors import PaddockError, render
 from paddock.isolation.denials.explain import Family
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import Permissions, grants_of, with_grant
+from paddock.plan.permissions import FAMILIES, PRESETS, Permissions, united
 
 _COMMAND: Final = re.compile(r"/([A-Za-z]*)(?:\s+(.*))?", re.DOTALL)
 _FAMILY_NAMES: Final = get_args(Family)
@@ -216,10 +216,8 @@ def more_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:
         click.UsageError: it is neither.
     """
     if len(words) == 1 and words[0] in PRESETS:
-        preset = Permissions.model_validate(Permissions.written(words[0]))
-        if granted == Permissions():
-            return preset
-        return _merged(granted, grants_of(preset).model_dump(exclude_defaults=True, mode="json"))
+        preset = Permissions.parse(words[0])
+        return preset if granted == Permissions() else united((granted, preset))
     families: dict[str, list[str]] = {}
     for word in words:
         family, equals, value = word.partition("=")
@@ -230,12 +228,4 @@ def more_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:
                 + (f"; did you mean `{close[0]}`?" if close else "")
             )
         families.setdefault(family, []).append(value)
-    return _merged(granted, read_grants(families))
-
-
-def _merged(granted: Permissions, more: Mapping[str, Any]) -> Permissions:
-    for family, grants in more.items():
-        for grant in grants:
-            if grant not in getattr(grants_of(granted), family):
-                granted = with_grant(granted, family, grant)
-    return granted
+    return united((granted, Permissions.parse(read_grants(families))))

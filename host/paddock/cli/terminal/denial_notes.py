@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, Final, cast
 
-from paddock.cli.plan_options import allow_options
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 from paddock.lookalikes import marked
+from paddock.plan.permissions import allow_option, grants_in_line
 
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
@@ -52,4 +52,4 @@ def _without_climbs(denials: Iterable[Denial]) -> Iterator[Denial]:
 def _remedy(denial: Denial, of_call: bool) -> str:
     if not (of_call and denial.grant):
         return denial.hint
-    return f"to allow it, add {' '.join(allow_options(denial.grant))}"
+    return f"to allow it, add {' '.join(allow_option(*grant) for grant in grants_in_line(denial.grant))}"

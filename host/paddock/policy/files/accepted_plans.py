@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from paddock.errors import PlanProblem, PolicyFileError
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import FAMILIES, Permissions
 from paddock.plan.problems import StrictModel, path_text
 from paddock.plan.source_map import Positions
 from paddock.policy.files.owned_file import OperatorFile
@@ -144,7 +144,7 @@ _KNOWN_KEYS: Final = {
     "plan": tuple(_Plan.model_fields),
     "grants": tuple(_Grant.model_fields),
     "pins": tuple(_Pin.model_fields),
-    "permissions": tuple(name for name in Permissions.model_fields if name != "preset"),
+    "permissions": FAMILIES,
     "secrets": ("name", "inject"),
 }
 

@@ -17,11 +17,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from paddock.errors import PlanProblem
 from paddock.plan.host_name import host_text, parse_host, split_port
 from paddock.plan.limits import Limits, limit_text
+from paddock.plan.permissions import FAMILIES
 from paddock.plan.problems import NotAcceptedError, StrictModel, path_text, type_text
 from paddock.plan.source_map import Positions
 from paddock.policy.files.owned_file import OperatorFile
 from paddock.policy.files.source_pattern import SourcePattern
-from paddock.policy.grant_caps import FAMILIES, GrantCaps, SecretCap
+from paddock.policy.grant_caps import GrantCaps, SecretCap
 from paddock.policy.owner import Owner
 from paddock.policy.rule import Rule, written_list
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel

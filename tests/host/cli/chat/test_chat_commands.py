@@ -36,7 +36,7 @@ from paddock.policy.secrets.values import SecretValues
     ],
 )
 def test_a_grant_adds_to_what_is_granted(granted: Any, words: list[str], expected: Any) -> None:
-    before = Permissions.model_validate(Permissions.written(granted))
+    before = Permissions.parse(granted)
     written = more_permissions(before, words).as_written()
     assert (written if isinstance(written, str) else {name: list(one) for name, one in written.items()}) == expected
 
