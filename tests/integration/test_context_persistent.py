@@ -19,7 +19,7 @@ def _said(number: int) -> dict[str, Any]:
 
 
 async def _kill(session: Session) -> None:
-    hosted = next(module for module in session._session_runtime.modules.all if module.kind == "context")
+    hosted = next(module for module in session._kernel.runtime.modules.all if module.kind == "context")
     process = hosted.supervisor.process
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)

@@ -340,7 +340,7 @@ async def test_a_context_that_dies_comes_back_with_every_message_once(
         for message in told[:3]:
             await context.add_message(message)
         if moment == "killed":
-            hosted = next(module for module in session._session_runtime.modules.all if module.kind == "context")
+            hosted = next(module for module in session._kernel.runtime.modules.all if module.kind == "context")
             process = hosted.supervisor.process
             assert process is not None
             os.kill(process.pid, signal.SIGKILL)

@@ -130,7 +130,7 @@ async def test_a_module_that_has_the_host_do_ever_more_waits_for_it(
         ordinary = json.loads(await session.execute(_order()))
         assert ordinary["output"] == [19, True]
         assert heard == [[1] * 500] * 20
-        (module,) = (module for module in session._session_runtime.modules.all if module.name == "tool-flooder")
+        (module,) = (module for module in session._kernel.runtime.modules.all if module.name == "tool-flooder")
         admission = module.peer.admission
         flood = asyncio.ensure_future(session.execute(_order(act=act, times=times, size=size, stays=True)))
         async with asyncio.timeout(30):
@@ -223,7 +223,7 @@ def _ended(session: Session) -> dict[str, str]:
 
 def _behind(session: Session) -> set[str]:
     """Return the modules whose requests are put off now."""
-    return {module.name for module in session._session_runtime.modules.all if module.peer.admission.is_behind}
+    return {module.name for module in session._kernel.runtime.modules.all if module.peer.admission.is_behind}
 
 
 @pytest.mark.slow

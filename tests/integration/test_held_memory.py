@@ -109,7 +109,7 @@ def _talkers(write_module: WriteModule, *names: str) -> list[dict[str, Any]]:
 
 
 async def _kill(session: Session, path: str) -> None:
-    module = session._session_runtime.modules.at(path)
+    module = session._kernel.runtime.modules.at(path)
     assert module is not None
     assert module.supervisor.process is not None
     os.kill(module.supervisor.process.init_pid, signal.SIGKILL)
@@ -242,7 +242,7 @@ async def test_who_tells_the_context_more_than_it_may_hold_is_refused_and_what_w
         assert await session.execute("1") == "1"
         answer = await session.execute("40")
         assert answer.startswith("4 OverLimitError: the conversation takes 28.6 MiB of the 32 MiB that it may")
-        assert session._session_runtime.journal.weight < 32 * _MIB
+        assert session._kernel.runtime.journal.weight < 32 * _MIB
         context = session.coordinator.get("context")
         assert (await context.get_messages_for_request())[0] == [6_000_000] * 5
         await context.clear()
@@ -287,7 +287,7 @@ def _scripted(*turns: list[dict[str, Any]]) -> dict[str, Any]:
 
 async def _answers_again(session: Session) -> None:
     """Check that a session whose conversation is full goes on, and that clearing it gives everything back."""
-    journal = session._session_runtime.journal
+    journal = session._kernel.runtime.journal
     for prompt in ("second", "x" * 3_000, "fourth"):
         assert await session.execute(prompt) == "and on it goes"
     context = session.coordinator.get("context")
@@ -314,7 +314,7 @@ async def test_results_that_fill_the_conversation_leave_the_turns_after_them_wha
         context={"module": "context-simple", "limits": {"memory_max": "128M"}},
         providers=[_scripted(*[calls] * (40 // per_reply))],
     ) as session:
-        journal = session._session_runtime.journal
+        journal = session._kernel.runtime.journal
         if side_by_side:
             with pytest.raises(OverLimitError, match="4 MiB are kept for what the session itself has to say"):
                 await session.execute("first")
@@ -344,7 +344,7 @@ async def test_what_hooks_inject_does_not_reach_into_what_is_kept_and_is_left_ou
         context={"module": "context-simple", "limits": {"memory_max": "128M"}},
         providers=[_scripted(calls)],
     ) as session:
-        journal = session._session_runtime.journal
+        journal = session._kernel.runtime.journal
         assert await session.execute("first") == "and on it goes"
         injected = [one for one in journal.messages() if one["content"] == "x" * 500_000]
         assert len(injected) == 24

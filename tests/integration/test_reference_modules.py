@@ -228,7 +228,7 @@ def _delegating(orchestrator: dict[str, Any], *replies: Any) -> dict[str, Any]:
 
 
 async def _kill(session: Session, name: str) -> None:
-    hosted = next(module for module in session._session_runtime.modules.all if module.name == name)
+    hosted = next(module for module in session._kernel.runtime.modules.all if module.name == name)
     process = hosted.supervisor.process
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)

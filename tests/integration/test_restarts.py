@@ -145,7 +145,7 @@ _SLOW_CONTEXT = """
 
 
 async def _kill(session: Session, kind: str) -> None:
-    hosted = next(module for module in session._session_runtime.modules.all if module.kind == kind)
+    hosted = next(module for module in session._kernel.runtime.modules.all if module.kind == kind)
     process = hosted.supervisor.process
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)

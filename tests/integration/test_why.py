@@ -110,11 +110,11 @@ class Scene:
 
 
 def _record_of(session: Session, scene: Scene) -> SessionRecord:
-    session_resources = session._session_resources
-    assert session._kernel is not None
+    resources = session._resources
+    assert resources is not None
     modules = []
     for authorized in session._kernel._authorized.values():
-        shelter = session_resources.sandbox_planner.of(authorized.entry)
+        shelter = resources.sandbox_planner.of(authorized.entry)
         modules.append(ModuleRecord.of(authorized.entry, authorized.resolution, shelter.confinement, shelter.limits))
     return SessionRecord.begin(session.session_id, modules, working_dir=scene.work, home=Path.home())
 

@@ -12,9 +12,9 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import Any, Final, Self
 
 import anyio.from_thread
@@ -26,12 +26,15 @@ from paddock.authoring.provided import FetchOptions, TrialNeeds, provided
 from paddock.authoring.trial import TrialConditions
 from paddock.authoring.trial_context import TrialContext
 from paddock.authoring.validation import validate
-from paddock.authorization.authorizer import AuthorizedModule, Authorizer
+from paddock.authorization.authorizer import Authorizer
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Handle
-from paddock.session.resources import SessionResources
-from paddock.session.runtime import SessionRuntime
+from paddock.session.module import HostedModule
+from paddock.session.recorder import Unrecorded
+from paddock.session.resources import StartOptions
+from paddock.session.runtime import SessionCore, SessionRuntime
+from paddock.session.startup import ConfinedModules, ModuleAtHand, confined
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.protocol.remote_object import stand_in
@@ -64,27 +67,31 @@ class MountedModule:
 
 
 class ModuleSandbox:
-    """A module of `kind` whose workers are started at `isolation`, by default the strongest level there is."""
+    """A module whose workers are started in sandboxes, until `open` is left."""
 
-    def __init__(self, folder: ModuleFolder, kind: Kind, isolation: IsolationLevel | None = None) -> None:
+    def __init__(
+        self, portal: BlockingPortal, folder: ModuleFolder, kind: Kind, options: StartOptions, modules: ConfinedModules
+    ) -> None:
+        self._portal = portal
         self._folder = folder
         self._kind = kind
-        self._isolation = isolation
-        self._stack = ExitStack()
+        self._options = options
+        self._modules = modules
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._portal = stack.enter_context(anyio.from_thread.start_blocking_portal("asyncio"))
-            self._session_resources, self._authorized = stack.enter_context(
-                self._portal.wrap_async_context_manager(self._ready())
-            )
-            self._stack = stack.pop_all()
-        return self
+    @classmethod
+    @contextmanager
+    def open(cls, folder: ModuleFolder, kind: Kind, isolation: IsolationLevel | None = None) -> Iterator[Self]:
+        """Have a module of `kind` ready to be mounted at `isolation`, by default the strongest level there is.
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._stack.close()
+        Raises:
+            PaddockError: it cannot be.
+        """
+        options = StartOptions(folder.root, dict(os.environ), isolation)
+        with (
+            anyio.from_thread.start_blocking_portal("asyncio") as portal,
+            portal.wrap_async_context_manager(_confined(folder, kind, options)) as modules,
+        ):
+            yield cls(portal, folder, kind, options, modules)
 
     def validate(self) -> Future[ValidationResult]:
         """Begin to validate the module, in a worker of its own, and return what will tell the outcome."""
@@ -97,46 +104,30 @@ class ModuleSandbox:
         Raises:
             PaddockError: it cannot be.
         """
-        with self._portal.wrap_async_context_manager(self._mounted()) as (coordinator, marshaller):
+        with self._portal.wrap_async_context_manager(self._mounted()) as (module, core):
+            coordinator = core.coordinator
             cleanup = _Once(self._portal, coordinator)
             try:
                 yield MountedModule(
-                    self._portal.call(self._object, coordinator, marshaller),
+                    self._portal.call(self._object, coordinator, core.marshaller),
                     _CrossLoopObject(coordinator, self._portal),
-                    cleanup if coordinator.has_cleanups else None,
+                    cleanup if module.quota.number_of("cleanup") else None,
                 )
             finally:
                 cleanup()
 
     async def _validate(self) -> ValidationResult:
-        environ = dict(os.environ)
+        environ = self._options.environ
         authorizer = await Authorizer.at_work(self._folder.root, environ, None)
-        trial_context = TrialContext(authorizer, FetchOptions(environ), TrialConditions(environ, self._isolation), {})
-        return await validate(trial_context, self._folder, self._kind)
+        conditions = TrialConditions(environ, self._options.isolation)
+        return await validate(TrialContext(authorizer, FetchOptions(environ), conditions, {}), self._folder, self._kind)
 
     @asynccontextmanager
-    async def _ready(self) -> AsyncIterator[tuple[SessionResources, AuthorizedModule]]:
-        environ = dict(os.environ)
-        root = self._folder.root
-        authorizer = await Authorizer.at_work(root, environ, None)
-        async with (
-            provided(self._folder, authorizer.policy, FetchOptions(environ), TrialNeeds()) as resolution,
-            SessionResources(working_dir=root, environ=environ) as session_resources,
-        ):
-            written = {"module": resolution.module_id, "source": str(root)}
-            entry = ModuleEntry.read(written, EntryPlace(self._kind, "", root))
-            authorization = await authorizer.authorize_call(entry, resolution, self._isolation)
-            await session_resources.plan_sandboxes(authorization)
-            yield session_resources, authorization.modules[0]
-
-    @asynccontextmanager
-    async def _mounted(self) -> AsyncIterator[tuple[_Coordinator, Marshaller]]:
-        async with SessionRuntime(self._session_resources) as session_runtime:
-            session = SimpleNamespace(session_id="test-session", parent_id=None, config=dict(_CONFIG))
-            coordinator = _Coordinator(session, session_runtime.marshaller, session_runtime.mirrors)
-            session_runtime.bind(coordinator)
-            await session_runtime.start(self._authorized)
-            yield coordinator, session_runtime.marshaller
+    async def _mounted(self) -> AsyncIterator[tuple[HostedModule, SessionCore]]:
+        session = SimpleNamespace(session_id="test-session", parent_id=None, config=dict(_CONFIG))
+        core = SessionCore(session)
+        async with SessionRuntime.open(core, self._modules.resources) as session_runtime:
+            yield await session_runtime.start(self._modules.authorization.modules[0]), core
 
     def _object(self, coordinator: HostedCoordinator, marshaller: Marshaller) -> Any:
         """Return a stand-in for what was mounted that calls it with what it is given, also where a session would not.
@@ -154,14 +145,16 @@ class ModuleSandbox:
         return stand_in(handle.description(marshaller.codec), 0, _Caller(self._portal, marshaller, handle))
 
 
-class _Coordinator(HostedCoordinator):
-    """Notes whether the module wants anything done at its end."""
-
-    has_cleanups: bool = False
-
-    def register_cleanup(self, fn: Any) -> None:
-        super().register_cleanup(fn)
-        self.has_cleanups = True
+@asynccontextmanager
+async def _confined(folder: ModuleFolder, kind: Kind, options: StartOptions) -> AsyncIterator[ConfinedModules]:
+    """Have the module in a folder ready to be started, granted nothing."""
+    authorizer = await Authorizer.at_work(folder.root, options.environ, None)
+    async with provided(folder, authorizer.policy, FetchOptions(options.environ), TrialNeeds()) as resolution:
+        written = {"module": resolution.module_id, "source": str(folder.root)}
+        entry = ModuleEntry.read(written, EntryPlace(kind, "", folder.root))
+        request = ModuleAtHand(entry, resolution, options.isolation)
+        async with confined(request, authorizer, options, Unrecorded()) as modules:
+            yield modules
 
 
 class _Once:

@@ -95,7 +95,7 @@ def sandboxes(pytestconfig: pytest.Config) -> Iterator[Callable[[ModuleFolder], 
 
         def sandbox_of(folder: ModuleFolder) -> ModuleSandbox:
             if folder.package_dir not in made:
-                made[folder.package_dir] = stack.enter_context(ModuleSandbox(folder, folder.kind(), level))
+                made[folder.package_dir] = stack.enter_context(ModuleSandbox.open(folder, folder.kind(), level))
             return made[folder.package_dir]
 
         yield sandbox_of

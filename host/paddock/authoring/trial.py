@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
@@ -19,11 +19,12 @@ import msgpack
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorizer
 from paddock.errors import ModuleDiedError
-from paddock.isolation.planner import OnConfined, SandboxedModule
+from paddock.isolation.planner import OnConfined
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
-from paddock.session.resources import SessionResources
+from paddock.session.recorder import Unrecorded
+from paddock.session.resources import StartOptions
+from paddock.session.startup import ModuleAtHand, confined
 from paddock.workers.exit_report import ExitReason, LimitHit
-from paddock.workers.launcher import LaunchSpec
 from paddock.workers.output import OutputLine
 from paddock.workers.process import ModuleProcess
 from paddock.workers.supervisor import Supervisor
@@ -83,19 +84,21 @@ async def run_trial(
         },
         EntryPlace(kind, "", resolution.root),
     )
-    authorization = await authorizer.authorize_call(entry, resolution, conditions.isolation)
-    entry = authorization.modules[0].entry
-    session_resources = SessionResources(
-        working_dir=resolution.root,
-        environ=conditions.environ,
-        isolation=conditions.isolation,
-        audit=conditions.audit,
+    options = StartOptions(
+        resolution.root,
+        conditions.environ,
+        conditions.isolation,
+        conditions.audit or AuditLog.silent(),
         on_confined=conditions.on_confined,
     )
-    async with session_resources:
-        await session_resources.plan_sandboxes(authorization)
-        sandboxed = session_resources.sandbox_planner.of(entry)
-        supervisor = _supervisor(session_resources, sandboxed, resolution, trial, conditions.on_line)
+    request = ModuleAtHand(entry, resolution, conditions.isolation)
+    async with confined(request, authorizer, options, Unrecorded()) as modules:
+        (module,) = modules.authorization.modules
+        sandboxes = modules.resources.sandboxes
+        sandboxed = sandboxes.of(module.entry)
+        supervisor = modules.resources.supervisor(
+            module, sandboxed, sandboxes.networks, on_line=conditions.on_line, worker_entry=trial.entry
+        )
         goodbye = None
         try:
             process = await supervisor.start()
@@ -108,26 +111,6 @@ async def run_trial(
         finally:
             with anyio.CancelScope(shield=True):
                 await supervisor.stop(goodbye)
-
-
-def _supervisor(
-    session_resources: SessionResources,
-    sandboxed: SandboxedModule,
-    resolution: Resolution,
-    trial: TrialSpec,
-    on_line: Callable[[OutputLine], None] | None,
-) -> Supervisor:
-    spec = LaunchSpec(
-        name=resolution.module_id,
-        working_dir=sandboxed.confinement.folder,
-        environ=sandboxed.environ,
-        runtime=replace(session_resources.sandbox_planner.runtime.without(resolution.own_versions), entry=trial.entry),
-        profile=sandboxed.confinement.profile,
-        tree_limits=sandboxed.tree_limits,
-        on_line=on_line,
-    )
-    launcher = session_resources.workers.launcher_at(sandboxed.level, "exec" if resolution.own_versions else "template")
-    return Supervisor(launcher, spec, limit_enforcer=session_resources.workers.limit_enforcer)
 
 
 async def _nothing() -> None:

@@ -65,7 +65,7 @@ class AuthorizedModule:
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """All the modules of a session, in their order, and the secrets they use.
+    """All the modules of a session, in their order, and the secrets they use; `plan` is where they come from, if any.
 
     `accepts_weaker` says that the operator accepted a plan, and with it a weaker isolation level than usual; `digest`
     is the plan's as it was judged, with where its paths lead.
@@ -76,6 +76,7 @@ class Authorization:
     secrets: SecretValues
     accepts_weaker: bool = False
     digest: str = ""
+    plan: MountPlan | None = None
 
 
 class Authorizer:
@@ -187,7 +188,7 @@ class Authorizer:
             ConsentRefusedError: whoever was asked wants nothing started.
             PolicyRefusedError, PlanError, PolicyFileError, SecretError: it may not be started like that.
         """
-        given = _given_by_flags(plan, grants)
+        given, written = _given_by_flags(plan, grants), plan
         plan = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
         acceptance = await anyio.to_thread.run_sync(
             partial(PlanAcceptance.of, plan, self._grants_file, trust_plan=trust_plan)
@@ -207,14 +208,17 @@ class Authorizer:
                 asked = _asked(plan, resolutions, given, named, acceptance)
         codes = [resolutions[one.entry.path] for one in asked]
         authorization = await self._authorize(asked, codes, acceptance.trust, plan.positions, _folder_of(plan))
-        return replace(authorization, accepts_weaker=acceptance.trust.accepted, digest=plan.digest)
+        return replace(authorization, accepts_weaker=acceptance.trust.accepted, digest=plan.digest, plan=written)
 
-    async def check_places(self, plan: MountPlan, authorization: Authorization) -> None:
+    async def check_places(self, authorization: Authorization) -> None:
         """Refuse a plan with a path that leads elsewhere outside the working directory than when it was judged.
 
         Raises:
             PlanError: one does, so that something else than was accepted would be granted.
         """
+        plan = authorization.plan
+        if plan is None:
+            return
         now = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
         if now.digest != authorization.digest:
             problem = PlanProblem("", "a path in it leads elsewhere than when it was judged", "see where it leads now")

@@ -18,7 +18,7 @@ from paddock.isolation.enforcement import Enforcement, enforcement
 from paddock.isolation.machine import Machine
 from paddock.isolation.planner import failure_of
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy
-from paddock.session.resources import SessionResources
+from paddock.session.resources import SessionResources, StartOptions
 from paddock.workers.probe import Available, Unavailable
 from paddock_sandbox import landlock
 from paddock_sandbox.cgroup import CgroupProblem, Controller
@@ -34,7 +34,7 @@ _NO_CONTROLLER: Final = "it takes a control group, and none with that controller
 async def examine(environ: Mapping[str, str]) -> Diagnosis:
     """Return what was found out; `environ` is the environment that a session would be started in."""
     machine = Machine.look(environ)
-    async with SessionResources(working_dir=Path("/"), environ=environ) as session_resources:
+    async with SessionResources.open(StartOptions(Path("/"), environ)) as session_resources:
         sandbox_support = await session_resources.sandbox_planner.try_levels(ISOLATION_LEVELS)
         groups = session_resources.sandbox_planner.groups
     levels = tuple(_level(sandbox_support.findings[level], machine) for level in ISOLATION_LEVELS)

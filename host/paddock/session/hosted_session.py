@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from paddock.authorization.authorizer import AuthorizedModule
@@ -15,7 +16,7 @@ from paddock.plan.model import ModuleEntry
 from paddock.session.module import HostedModule
 from paddock.session.module_status import ModuleStatus
 from paddock.session.mount_rules import NameTakenError, check_instance
-from paddock.session.runtime import SessionRuntime
+from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock.session.session_plan import SessionPlan
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.sub_sessions.agent_plan import may_guard
@@ -26,12 +27,12 @@ from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
 
 
 class HostedSession(AmplifierSession):
-    """One session's kernel, on `session_runtime`, which has to be entered before this is initialised."""
+    """One session's kernel, whose modules run once they were admitted."""
 
     def __init__(
         self,
         plan: SessionPlan,
-        session_runtime: SessionRuntime,
+        working_dir: Path,
         session_id: str,
         parent_id: str | None,
         *,
@@ -40,11 +41,13 @@ class HostedSession(AmplifierSession):
         is_resumed: bool,
     ) -> None:
         self.plan = plan
-        self._session_runtime = session_runtime
+        self._working_dir = working_dir
+        self._runtime: SessionRuntime | None = None
         self._authorized: Mapping[str, AuthorizedModule] = {}
         self._mounted: dict[str, HostedModule] = {}
         self._problems: dict[str, PaddockError] = {}
         self._conflict: PlanProblem | None = None
+        self._ready = ReadyQueue()
         super().__init__(
             plan.raw,
             session_id=session_id,
@@ -53,28 +56,45 @@ class HostedSession(AmplifierSession):
             display_system=display_system,
             is_resumed=is_resumed,
         )
-        self._ready = ReadyQueue()
-        self.coordinator.loader = self._ready
+
+    def _make_loader(self) -> Any:  # it loads nothing: `_load_entry` does
+        return self._ready
 
     def _make_coordinator(self) -> HostedCoordinator:
-        self._hosted = self._session_runtime.make_coordinator(self._stand_in())
-        return self._hosted
+        self.core = SessionCore(self._stand_in(), self._working_dir)
+        return self.core.coordinator
 
     @property
     def hosted(self) -> HostedCoordinator:
         """The coordinator, as the host has it."""
-        return self._hosted
+        return self.core.coordinator
+
+    @property
+    def runtime(self) -> SessionRuntime:
+        """What its modules run on."""
+        assert self._runtime is not None, "modules run once they were admitted"
+        return self._runtime
 
     @property
     def is_admitted(self) -> bool:
         """Whether it was decided what its modules may do, and so that they are started at all."""
-        return bool(self._authorized)
+        return self._runtime is not None
 
-    def admit(self, authorized: Mapping[str, AuthorizedModule]) -> None:
-        """Take what was decided of each module, by the place of its entry; workers are served from now on."""
+    def admit(self, authorized: Mapping[str, AuthorizedModule], runtime: SessionRuntime) -> None:
+        """Take what was decided of each module, by the place of its entry, and what they run on."""
         self._authorized = authorized
-        self._session_runtime.bind(self._hosted)
-        self._hosted.tell_state_changes()
+        self._runtime = runtime
+        self.hosted.tell_state_changes()
+
+    async def start(self) -> None:
+        """Start and mount the modules, once.
+
+        Raises:
+            PlanError: two entries want one name.
+            PaddockError: the session cannot work, or something is missing that may guard a gate.
+        """
+        await self.initialize()
+        self._check_start()
 
     async def initialize(self) -> None:
         """Load and mount the modules, once.
@@ -83,7 +103,7 @@ class HostedSession(AmplifierSession):
             PaddockError: the session cannot work.
         """
         if not self.initialized:
-            self._session_runtime.launch_ahead(
+            self.runtime.launch_ahead(
                 (self._authorized[entry.path], self.plan.told.get(entry.path, {})) for entry in self.plan.entries()
             )
         await super().initialize()
@@ -94,7 +114,7 @@ class HostedSession(AmplifierSession):
             name, said = str(entry.get("module")), "it came into the session's configuration after the plan was read"
             raise ModuleLoadError(name, "start", said, hints=["put it into the plan that the session is made of"])
         try:
-            module = await self._session_runtime.start(self._authorized[planned.path])
+            module = await self.runtime.start(self._authorized[planned.path])
             self._check_instance(module)
         except PaddockError as exc:
             self._problems[planned.path] = exc
@@ -114,19 +134,14 @@ class HostedSession(AmplifierSession):
     def _check_instance(self, module: HostedModule) -> None:
         """Refuse to have a provider called by a name that is another's, as the session does next."""
         try:
-            check_instance(module.authority, self._hosted, self._session_runtime.marshaller)
+            check_instance(module.authority, self.hosted, self.runtime.marshaller)
         except ValueError as exc:
             if isinstance(exc, NameTakenError):
                 self._conflict = self._conflict or exc.conflict(module.authority)
             raise ModuleLoadError(module.name, "mount", str(exc)) from exc
 
-    def check_start(self) -> None:
-        """Refuse to go on where two entries of the plan want one name, and without what may guard a gate.
-
-        Raises:
-            PlanError: two entries want one name.
-            PaddockError: what kept a module from starting that may guard a gate.
-        """
+    def _check_start(self) -> None:
+        """Refuse to go on where two entries of the plan want one name, and without what may guard a gate."""
         self._check_conflicts()
         for entry in self.plan.entries():
             is_missing = entry.path in self._problems or entry.path not in self._mounted
@@ -138,7 +153,7 @@ class HostedSession(AmplifierSession):
                 )
 
     def _check_conflicts(self) -> None:
-        found = [module.conflict for module in self._session_runtime.modules.all if module.conflict is not None]
+        found = [module.conflict for module in self.runtime.modules.all if module.conflict is not None]
         found += [self._conflict] if self._conflict is not None else []
         if found:
             raise PlanError(found)
@@ -163,7 +178,7 @@ class HostedSession(AmplifierSession):
         Raises:
             Exception: the session is not initialised, or the orchestrator failed.
         """
-        self._hosted.begin_turn()
+        self.hosted.begin_turn()
         return await super().execute(prompt)
 
     async def _run_orchestrator(self, prompt: str) -> Any:
@@ -183,7 +198,7 @@ class HostedSession(AmplifierSession):
 
     def _status_of(self, entry: ModuleEntry) -> ModuleStatus:
         path = entry.path
-        module = self._session_runtime.modules.at(path)
+        module = self.runtime.modules.at(path)
         problem = self._problems.get(path)
         authorized = self._authorized[path]
         code = authorized.resolution

@@ -5,8 +5,10 @@ Begun once all is decided and nothing of a module has run; ended with the sessio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Protocol, Self
 
 import anyio
 import anyio.to_thread
@@ -23,21 +25,72 @@ from paddock_sources import Resolution
 from paddock_sources.errors import without_credentials
 
 
+class StartRecord(Protocol):
+    """What is kept of the start of modules, and of their end, for later."""
+
+    def refusals(self, *kinds: type[PaddockError]) -> AbstractContextManager[None]:
+        """Note errors of these kinds, by which nothing is started."""
+        ...
+
+    async def begin(self, authorization: Authorization, sandbox_planner: SandboxPlanner) -> None:
+        """Note what was decided."""
+        ...
+
+    async def end(self) -> None:
+        """Note that every module has ended."""
+        ...
+
+
 class SessionRecorder:
     """The account of one session, or of the one call that it is for."""
 
-    def __init__(self, session_id: str, audit: AuditLog, working_dir: Path, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        audit: AuditLog,
+        working_dir: Path,
+        environ: Mapping[str, str],
+        refused: str,
+        subject: Mapping[str, object],
+    ) -> None:
+        """`refused` is the event of a refusal, which names the `subject`; `of_plan` and `of_call` know them."""
         self._id = session_id
+        self._refused = refused
+        self._subject = subject
         self._audit = audit
         self._working_dir = working_dir
         self._home = Owner.current(environ).home
         self._records = SessionRecords(environ=environ)
         self._record: SessionRecord | None = None
 
-    async def begin(
-        self, authorization: Authorization, sandbox_planner: SandboxPlanner, plan: MountPlan | None = None
-    ) -> None:
-        """Note what was decided for each module; `plan` is where the modules come from, if from any."""
+    @classmethod
+    def of_plan(
+        cls, plan: MountPlan, session_id: str, audit: AuditLog, working_dir: Path, environ: Mapping[str, str]
+    ) -> Self:
+        """Return the account of a session of a plan."""
+        origin = None if plan.origin is None else str(plan.origin)
+        return cls(session_id, audit, working_dir, environ, "plan.refused", {"plan": origin, "digest": plan.digest})
+
+    @classmethod
+    def of_call(
+        cls, source: str, tool: str, session_id: str, audit: AuditLog, working_dir: Path, environ: Mapping[str, str]
+    ) -> Self:
+        """Return the account of one call of a tool of the module at a source."""
+        subject = {"source": without_credentials(source), "tool": tool}
+        return cls(session_id, audit, working_dir, environ, "call.refused", subject)
+
+    @contextmanager
+    def refusals(self, *kinds: type[PaddockError]) -> Iterator[None]:
+        """Note errors of these kinds, by which nothing is started."""
+        try:
+            yield
+        except kinds as error:
+            self._audit.record(self._refused, **self._subject, why=[error.summary, *error.detail])
+            raise
+
+    async def begin(self, authorization: Authorization, sandbox_planner: SandboxPlanner) -> None:
+        """Note what was decided for each module."""
+        plan = authorization.plan
         written = {} if plan is None else {entry.path: entry.permissions for entry in plan.entries()}
         modules = [
             ModuleRecord.of(
@@ -72,16 +125,6 @@ class SessionRecorder:
             },
         )
 
-    def refuse(self, plan: MountPlan, error: PaddockError) -> None:
-        """Note that nothing of a plan is started, and why."""
-        origin = None if plan.origin is None else str(plan.origin)
-        self._audit.record("plan.refused", plan=origin, digest=plan.digest, why=[error.summary, *error.detail])
-
-    def refuse_call(self, source: str, tool: str, error: PaddockError) -> None:
-        """Note that the module at a source is not started for a call of its tool, and why."""
-        shown = without_credentials(source)
-        self._audit.record("call.refused", source=shown, tool=tool, why=[error.summary, *error.detail])
-
     async def end(self) -> None:
         """Note that it is over; of a session that did not begin there is nothing to note."""
         if self._record is None:
@@ -89,6 +132,19 @@ class SessionRecorder:
         self._audit.record("session.ended")
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._records.keep, self._record.end())
+
+
+class Unrecorded:
+    """Keeps nothing: a trial is over with its answer."""
+
+    def refusals(self, *kinds: type[PaddockError]) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    async def begin(self, authorization: Authorization, sandbox_planner: SandboxPlanner) -> None:
+        pass
+
+    async def end(self) -> None:
+        pass
 
 
 def _code(resolution: Resolution) -> Mapping[str, object]:

@@ -6,101 +6,120 @@ when the leaving itself is cancelled; each wait on the way is bounded. Knows not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Authorization
+from paddock.authorization.authorizer import Authorization, AuthorizedModule
+from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.network import Networks
+from paddock.isolation.networked_launcher import NetworkedLauncher
 from paddock.isolation.operator_folders import make_operator_folders
-from paddock.isolation.planner import OnConfined, SandboxPlanner, SessionPaths
+from paddock.isolation.planner import OnConfined, SandboxedModule, SandboxPlanner, SessionPaths
+from paddock.plan.model import ModuleEntry
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
+from paddock.workers.guarded_launcher import GuardedLauncher
+from paddock.workers.launcher import LaunchSpec
 from paddock.workers.mount_guard import MountGuard, Replacement
 from paddock.workers.output import OutputLine
+from paddock.workers.scratch import remove_private_folder
+from paddock.workers.supervisor import Supervisor
 from paddock.workers.worker_host import WorkerHost, close_within_bound
 from paddock_sandbox.profile import IsolationLevel
 
 OnOutput = Callable[[str, OutputLine], None]
-"""Told of each line that a module prints, with the module's name."""
+"""Called with each line that a module prints, and with the module's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """Where, and for whom, modules are started.
+
+    Attributes:
+        working_dir: the folder that modules work in.
+        environ: the host's environment.
+        isolation: the level of entries that name none; the strongest that can be had by default.
+        audit: where is noted what becomes of the modules.
+        on_output: called with each line that a module prints.
+        on_confined: called with how each module will be shut in, before any is started.
+        kept: files that no module may change.
+        locks: the folder whose lock file no module may change either.
+    """
+
+    working_dir: Path
+    environ: Mapping[str, str]
+    isolation: IsolationLevel | None = None
+    audit: AuditLog = field(default_factory=AuditLog.silent)
+    on_output: OnOutput | None = None
+    on_confined: OnConfined | None = None
+    kept: tuple[Path, ...] = ()
+    locks: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSandboxes:
+    """What the modules of one session run in: the sandbox `of` an entry, and the gates of their networks."""
+
+    of: Callable[[ModuleEntry], SandboxedModule]
+    networks: Networks
 
 
 class SessionResources:
-    """Starts processes for one session and its sub-sessions.
-
-    Args:
-        working_dir: the folder that modules work in.
-        environ: the host's environment.
-        on_output: told of each line that a module prints.
-        kept: files that no module may change.
-        isolation: the level of entries that name none; the strongest that can be had by default.
-        audit: where is noted what becomes of the modules.
-        on_confined: told how each module will be shut in, before any is started.
-    """
+    """Starts processes for one session and its sub-sessions; `open` makes one."""
 
     def __init__(
         self,
-        *,
-        working_dir: Path,
-        environ: Mapping[str, str],
-        on_output: OnOutput | None = None,
-        kept: Iterable[Path] = (),
-        isolation: IsolationLevel | None = None,
-        audit: AuditLog | None = None,
-        on_confined: OnConfined | None = None,
+        options: StartOptions,
+        workers: WorkerHost,
+        sandbox_planner: SandboxPlanner,
+        networks: Networks,
+        guarded: _GuardedFiles,
+        mount_guard: MountGuard,
     ) -> None:
-        self.working_dir = working_dir
-        self.on_output = on_output
-        self.audit = audit or AuditLog.silent()
+        self.options = options
+        self.workers = workers
+        self.sandbox_planner = sandbox_planner
         self.secrets: SecretValues = NO_SECRETS
-        self.workers: WorkerHost
-        self.sandbox_planner: SandboxPlanner
-        self.networks: Networks
-        self.mount_guard: MountGuard
-        self._replaced: dict[tuple[str, str], Replacement] = {}
-        self._unguarded: list[str] = []
-        self._environ = environ
-        self._kept = tuple(kept)
-        self._isolation = isolation
-        self._on_confined = on_confined
-        self._steps = AsyncExitStack()
+        self.sandboxes = SessionSandboxes(sandbox_planner.of, networks)
+        self._guarded = guarded
+        self._mount_guard = mount_guard
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, options: StartOptions) -> AsyncIterator[Self]:
+        """Make all of it, and give it up at the end, the latest first and each although one before it failed."""
+        async with AsyncExitStack() as steps:
+            workers = await steps.enter_async_context(WorkerHost.started())
+            operators = await anyio.to_thread.run_sync(make_operator_folders, options.environ)
+            networks = Networks(workers.folder, options.audit)
+            sandbox_planner = SandboxPlanner(
+                SessionPaths(options.working_dir, options.environ, workers.folder, (*options.kept, *operators)),
+                workers.groups,
+                workers.launcher_at,
+                networks,
+                isolation=options.isolation,
+                on_confined=options.on_confined,
+            )
+            guarded = _GuardedFiles(options.audit)
+            mount_guard = MountGuard(sandbox_planner.runtime, guarded.on_replaced, guarded.on_unguarded)
+            steps.push_async_callback(close_within_bound, mount_guard.aclose)
+            steps.push_async_callback(close_within_bound, networks.aclose)
+            yield cls(options, workers, sandbox_planner, networks, guarded, mount_guard)
 
     @property
     def folder(self) -> Path:
         """The host's own folder, which goes with this."""
         return self.workers.folder
 
-    async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as steps:  # the latest first, and each of them although one before it failed
-            self.workers = await steps.enter_async_context(WorkerHost.started())
-            operators = await anyio.to_thread.run_sync(make_operator_folders, self._environ)
-            self.networks = Networks(self.folder, self.audit)
-            self.sandbox_planner = SandboxPlanner(
-                SessionPaths(self.working_dir, self._environ, self.folder, (*self._kept, *operators)),
-                self.workers.groups,
-                self.workers.launcher_at,
-                self.networks,
-                isolation=self._isolation,
-                on_confined=self._on_confined,
-            )
-            self.mount_guard = MountGuard(self.sandbox_planner.runtime, self._on_replaced, self._on_unguarded)
-            steps.push_async_callback(close_within_bound, self.mount_guard.aclose)
-            steps.push_async_callback(close_within_bound, self.networks.aclose)
-            self._steps = steps.pop_all()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._steps.aclose()
-
     async def plan_sandboxes(self, authorization: Authorization) -> None:
-        """Decide how each module that was cleared is shut in; what they are started with is settled by that.
+        """Decide how each authorised module is shut in; what they are started with is settled by that.
 
         Raises:
             PaddockError: they cannot be.
@@ -108,18 +127,84 @@ class SessionResources:
         await self.sandbox_planner.decide(authorization)
         self.secrets = authorization.secrets
 
+    def supervisor(
+        self,
+        module: AuthorizedModule,
+        sandboxed: SandboxedModule,
+        networks: Networks,
+        *,
+        on_line: Callable[[OutputLine], None] | None,
+        output_per_second: int | None = None,
+        worker_entry: str | None = None,
+    ) -> Supervisor:
+        """Return what starts a module in its sandbox; `worker_entry` is another function than usual for it to enter."""
+        entry, own_versions = module.entry, module.resolution.own_versions
+        runtime = self.sandbox_planner.runtime.without(own_versions)
+        spec = LaunchSpec(
+            name=entry.instance_id or entry.module,
+            working_dir=sandboxed.confinement.folder,
+            environ=sandboxed.environ,
+            home_links=sandboxed.confinement.home_links(),
+            runtime=runtime if worker_entry is None else replace(runtime, entry=worker_entry),
+            profile=sandboxed.confinement.profile,
+            tree_limits=sandboxed.tree_limits,
+            on_line=on_line,
+            output_per_second=output_per_second,
+        )
+        launcher = self.workers.launcher_at(sandboxed.level, "exec" if own_versions else entry.spawn)
+        if sandboxed.level in LEVELS_WITH_NAMESPACES:
+            launcher = GuardedLauncher(launcher, self._mount_guard)
+        gate = networks.gate_of(entry)
+        if gate is not None:
+            launcher = NetworkedLauncher(launcher, gate)
+        return Supervisor(launcher, spec, limit_enforcer=self.workers.limit_enforcer)
+
     def changes(self) -> tuple[str, ...]:
         """Return, for people, what became of what is guarded in granted folders."""
-        # Of several modules that see it, whichever has it open counts.
-        replaced = {one.path: one.line for one in sorted(self._replaced.values(), key=lambda one: bool(one.problem))}
-        return tuple(dict.fromkeys([*self._unguarded, *replaced.values(), *self.sandbox_planner.changes()]))
+        return tuple(dict.fromkeys([*self._guarded.lines(), *self.sandbox_planner.changes()]))
 
-    def _on_replaced(self, replacement: Replacement) -> None:
-        """Note that others replaced something; no module is to pay for what a person's editor does as well."""
+
+@asynccontextmanager
+async def further_sandboxes(
+    sandbox_planner: SandboxPlanner, folder: Path, audit: AuditLog
+) -> AsyncIterator[SessionSandboxes]:
+    """Have sandboxes for further workers of the same entries, with folders of theirs in `folder`.
+
+    Two workers of one entry share no gate and no traffic, and what they may do is the same. They share no folder but
+    the home of an entry with `state: keep`: that is one for the entry's module, source, project and instance, whoever
+    works there, so they find there what others write at the same time, and all of it together is held against each
+    one's `tmp_max`. Leaving ends every connection, and removes what was made; such a home stays.
+    """
+    own = Path(tempfile.mkdtemp(prefix="session-", dir=folder))
+    networks = Networks(own, audit)
+
+    async def close() -> None:
+        try:
+            await networks.aclose()
+        finally:
+            with anyio.CancelScope(shield=True):  # in a thread: modules may have left any number of files
+                await anyio.to_thread.run_sync(remove_private_folder, own)
+
+    try:
+        yield SessionSandboxes(lambda entry: sandbox_planner.another(entry, networks, own), networks)
+    finally:
+        await close_within_bound(close)
+
+
+class _GuardedFiles:
+    """What became of files that are guarded in granted folders; no module is to pay for what an editor does as well."""
+
+    def __init__(self, audit: AuditLog) -> None:
+        self._audit = audit
+        self._replaced: dict[tuple[str, str], Replacement] = {}
+        self._unguarded: list[str] = []
+
+    def on_replaced(self, replacement: Replacement) -> None:
+        """Note that others replaced something."""
         key = (replacement.module, replacement.path)
         self._replaced.pop(key, None)  # what is noted last stands last
         self._replaced[key] = replacement
-        self.audit.record(
+        self._audit.record(
             "guarded.replaced",
             module=replacement.module,
             path=replacement.path,
@@ -127,6 +212,13 @@ class SessionResources:
             problem=replacement.problem,
         )
 
-    def _on_unguarded(self, problem: str) -> None:
+    def on_unguarded(self, problem: str) -> None:
+        """Note that something cannot be guarded."""
         self._unguarded.append(problem)
-        self.audit.record("guarded.problem", problem=problem)
+        self._audit.record("guarded.problem", problem=problem)
+
+    def lines(self) -> tuple[str, ...]:
+        """Return all of it, for people."""
+        # Of several modules that see it, whichever has it open counts.
+        replaced = {one.path: one.line for one in sorted(self._replaced.values(), key=lambda one: bool(one.problem))}
+        return (*self._unguarded, *replaced.values())

@@ -1,23 +1,23 @@
 """The means of one session: its workers, the router between them, and what they share.
 
 Made once and given up once. Leaving ends every process and task that came from here, whatever
-happened inside and also when the leaving itself is cancelled; each wait on the way is bounded.
+happened inside and also when the leaving itself is cancelled; each wait on the way is bounded. Objects that have to
+know each other are tied together here, and nowhere else.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import anyio
 
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import AuthorizedModule
-from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
-from paddock.isolation.networked_launcher import NetworkedLauncher
 from paddock.plan.merging import merged
 from paddock.plan.permissions import grants_of
 from paddock.policy.limits import OUTPUT_PER_SECOND
@@ -27,19 +27,16 @@ from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
-from paddock.session.resources import SessionResources
-from paddock.session.shelters import AdditionalSandboxes, PlannedSandboxes, SessionSandboxes
+from paddock.session.resources import SessionResources, SessionSandboxes, further_sandboxes
 from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
 from paddock.workers.exit_report import ExitReason
-from paddock.workers.guarded_launcher import GuardedLauncher
-from paddock.workers.launcher import LaunchSpec
 from paddock.workers.limits.folder_quota import FolderQuota
 from paddock.workers.output import OutputLine
-from paddock.workers.supervisor import Supervisor
 from paddock.workers.undisturbed import run_undisturbed
-from paddock.workers.worker_host import close_within_bound
+from paddock_sdk.contract.approval import ApprovalSystem
+from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
@@ -52,18 +49,20 @@ _WEIGHING_SECONDS: Final = 2.0  # for what was refused last to be found out; it 
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
 
-class SessionRuntime:
-    """Everything that one session's modules run on, by `session_resources` that has been entered before this is.
+class SessionCore:
+    """What a session has before it has workers: its coordinator, and what its values are written and read by.
 
-    `name` is what a further session is called where what its modules print is told apart from others'; the first has
-    none.
+    An application may prepare the coordinator before there is anything to run modules on.
     """
 
     def __init__(
-        self, session_resources: SessionResources, *, audit: AuditLog | None = None, name: str | None = None
+        self,
+        session: object,
+        working_dir: Path | None = None,
+        *,
+        approval: ApprovalSystem | None = None,
+        display: DisplaySystem | None = None,
     ) -> None:
-        self.session_resources = session_resources
-        self.audit = audit or session_resources.audit
         self.marshaller = Marshaller()
         self.marshaller.never_shared = (
             ModuleCoordinator,
@@ -74,38 +73,65 @@ class SessionRuntime:
             SessionResources,
         )
         self.mirrors = Mirrors()
-        self.deadlines = ShutdownDeadlines()
-        self._name = name
-        self._tasks = asyncio.TaskGroup()
-        self._sandboxes: SessionSandboxes
+        self.coordinator = HostedCoordinator(session, self.marshaller, self.mirrors, approval, display)
+        if working_dir is not None:
+            self.coordinator.register_capability("session.working_dir", str(working_dir))
 
-    async def __aenter__(self) -> Self:
-        session_resources = self.session_resources
-        if self._name is not None:
-            self._sandboxes = AdditionalSandboxes(
-                session_resources.sandbox_planner, session_resources.folder, self.audit
-            )
-        else:
-            self._sandboxes = PlannedSandboxes(session_resources.sandbox_planner, session_resources.networks)
-        await self._tasks.__aenter__()
-        self.router = Router(self.marshaller, self._tasks)
-        self.marshaller.router = self.router
+
+class SessionRuntime:
+    """Everything that one session's modules run on; `open` makes it and gives it up."""
+
+    def __init__(
+        self,
+        core: SessionCore,
+        resources: SessionResources,
+        sandboxes: SessionSandboxes,
+        tasks: asyncio.TaskGroup,
+        audit: AuditLog,
+        name: str | None,
+    ) -> None:
+        self.coordinator = core.coordinator
+        self.marshaller = core.marshaller
+        self.deadlines = ShutdownDeadlines()
+        self.router = Router(core.marshaller, tasks)
+        core.marshaller.router = self.router
         self.journal = ContextJournal(self.router)
         self.modules = HostedModules(self.router, self.journal)
         self.router.failure_policy = self.modules
-        return self
+        self.router.host_methods = HostService(self.router, core.coordinator, core.mirrors, self.modules.of)
+        self._mirrors = core.mirrors
+        self._resources = resources
+        self._sandboxes = sandboxes
+        self._tasks = tasks
+        self._audit = audit
+        self._name = name
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            await run_undisturbed(self._stop_modules())
-        finally:
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, core: SessionCore, resources: SessionResources, *, audit: AuditLog | None = None, name: str | None = None
+    ) -> AsyncIterator[SessionRuntime]:
+        """Have what a session's modules run on; leaving ends them.
+
+        `name` is what a further session is called where what its modules print is told apart from others'; the first
+        has none, and its sandboxes are those that were decided on.
+        """
+        audit = audit or resources.options.audit
+        async with AsyncExitStack() as steps:
+            tasks = asyncio.TaskGroup()
+            await tasks.__aenter__()
+            steps.push_async_callback(tasks.__aexit__, None, None, None)
+            sandboxes = resources.sandboxes
+            if name is not None:
+                sandboxes = await steps.enter_async_context(
+                    further_sandboxes(resources.sandbox_planner, resources.folder, audit)
+                )
+            runtime = cls(core, resources, sandboxes, tasks, audit, name)
+            steps.callback(runtime.router.cancel_all)
             try:
-                await close_within_bound(self._sandboxes.aclose)
+                yield runtime
             finally:
-                self.router.cancel_all()
-                await self._tasks.__aexit__(None, None, None)
+                await run_undisturbed(runtime._stop_modules())
 
     async def _stop_modules(self) -> None:
         with anyio.move_on_after(_STOP_SECONDS):
@@ -129,17 +155,6 @@ class SessionRuntime:
             for module in self.modules.all:
                 stopping.start_soon(module.supervisor.stop)
 
-    def make_coordinator(self, session: object) -> HostedCoordinator:
-        """Return a coordinator for `session`, which may be prepared before there is anything to run modules on."""
-        coordinator = HostedCoordinator(session, self.marshaller, self.mirrors)
-        coordinator.register_capability("session.working_dir", str(self.session_resources.working_dir))
-        return coordinator
-
-    def bind(self, coordinator: HostedCoordinator) -> None:
-        """Serve workers on behalf of `coordinator`."""
-        self.coordinator = coordinator
-        self.router.host_methods = HostService(self.router, coordinator, self.mirrors, self.modules.of)
-
     def launch_ahead(self, modules: Iterable[tuple[AuthorizedModule, dict[str, Any]]]) -> None:
         """Have the processes of modules, each with what is told it besides, made ready side by side for their start."""
         turn = anyio.CapacityLimiter(_LAUNCHES_AT_ONCE)
@@ -162,37 +177,30 @@ class SessionRuntime:
 
     def _take_on(self, authorized: AuthorizedModule, told: dict[str, Any]) -> HostedModule:
         """Return a module that can be started; `told` is data that goes over its configuration."""
-        entry, resolution = authorized.entry, authorized.resolution
-        session_resources = self.session_resources
-        name = entry.instance_id or entry.module
+        entry, resources, networks = authorized.entry, self._resources, self._sandboxes.networks
         sandboxed = self._sandboxes.of(entry)
-        spec = LaunchSpec(
-            name=name,
-            working_dir=sandboxed.confinement.folder,
-            environ=sandboxed.environ,
-            home_links=sandboxed.confinement.home_links(),
-            runtime=session_resources.sandbox_planner.runtime.without(resolution.own_versions),
-            profile=sandboxed.confinement.profile,
-            tree_limits=sandboxed.tree_limits,
-            on_line=self._pump(name),
+        supervisor = resources.supervisor(
+            authorized,
+            sandboxed,
+            networks,
+            on_line=self._pump(entry.instance_id or entry.module),
             output_per_second=OUTPUT_PER_SECOND,
         )
-        launcher = session_resources.workers.launcher_at(
-            sandboxed.level, "exec" if resolution.own_versions else entry.spawn
-        )
-        if sandboxed.level in LEVELS_WITH_NAMESPACES:
-            launcher = GuardedLauncher(launcher, session_resources.mount_guard)
-        gate = self._sandboxes.networks.gate_of(entry)
-        if gate is not None:
-            launcher = NetworkedLauncher(launcher, gate)
-        supervisor = Supervisor(launcher, spec, limit_enforcer=session_resources.workers.limit_enforcer)
         # Over what secrets were filled into: a reference in what is told stays the text that it is.
-        config = merged(session_resources.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
-        limits = sandboxed.limits
-        module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config, limits, self.audit)
+        config = merged(resources.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
+        module = HostedModule(
+            entry,
+            authorized.resolution,
+            supervisor,
+            self.router,
+            self._mirrors,
+            config,
+            sandboxed.limits,
+            self._audit,
+        )
         module.deadlines = self.deadlines
-        module.explainer = session_resources.sandbox_planner.explainer_of(entry)
-        self._sandboxes.networks.tell_denials(entry, module.deny)
+        module.explainer = resources.sandbox_planner.explainer_of(entry)
+        networks.tell_denials(entry, module.deny)
         self.modules.add(module)
         if sandboxed.home is not None:
             quota = FolderQuota(sandboxed.home, sandboxed.limits.tmp_max, supervisor, module.on_over_quota)
@@ -200,7 +208,7 @@ class SessionRuntime:
         return module
 
     def _pump(self, name: str) -> Callable[[OutputLine], None] | None:
-        on_output = self.session_resources.on_output
+        on_output = self._resources.options.on_output
         if on_output is None:
             return None
         shown = f"{self._name}/{name}" if self._name is not None else name

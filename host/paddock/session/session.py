@@ -9,45 +9,41 @@ from __future__ import annotations
 import logging
 import os
 import uuid
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import anyio
-import anyio.to_thread
-
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.authorization.consent import Consent
 from paddock.authorization.preflight import check_working_dir, checked_resolutions
-from paddock.errors import ConsentRefusedError, ModuleDiedError, PaddockError, PlanError, PolicyRefusedError
+from paddock.errors import ModuleDiedError
 from paddock.isolation.commands.command_worker import check_cancelled
-from paddock.isolation.planner import OnConfined
-from paddock.module_sources.resolve import ModuleSources, SourceOptions, keep_lock_file
+from paddock.isolation.planner import OnConfined, SandboxPlanner
+from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
-from paddock.policy.pins import LockMovedError
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
 from paddock.session.dangling_calls import closing_messages
 from paddock.session.hosted_session import HostedSession
 from paddock.session.module_status import ModuleStatus
 from paddock.session.recorder import SessionRecorder
-from paddock.session.resources import OnOutput, SessionResources
+from paddock.session.resources import OnOutput, SessionResources, StartOptions
 from paddock.session.runtime import SessionRuntime
 from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions
+from paddock.session.startup import FoundCode, confined, located
 from paddock.session.sub_sessions.session_tree import SessionTree
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
-from paddock_sources import Resolution
 from paddock_sources.cache import SourceCache
 from paddock_sources.lock.lock_file import LOCK_FILE
 
@@ -108,35 +104,42 @@ class Session:
         self.plan: MountPlan = load_plan(plan, environ=self._environ)
         self._id = session_id or str(uuid.uuid4())
         self._policy = Policy.given(policy)
-        self._isolation = isolation
-        self._trust_plan = trust_plan
-        self._grants = dict(grants or {})
-        self._consent = consent
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
-        self._secrets: SecretValues = NO_SECRETS
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
-        self._session_resources = SessionResources(
-            working_dir=self._working_dir,
-            environ=self._environ,
-            on_output=on_output,
-            kept=() if self.plan.origin is None else (self.plan.origin.resolve(),),
-            isolation=isolation,
-            audit=self._audit,
-            on_confined=on_confined,
+        self._session_recorder = SessionRecorder.of_plan(
+            self.plan, self._id, self._audit, self._working_dir, self._environ
         )
-        self._session_runtime = SessionRuntime(self._session_resources)
-        self._session_recorder = SessionRecorder(self._id, self._audit, self._working_dir, self._environ)
-        self._sources = sources or SourceOptions()
-        self._stack = AsyncExitStack()
+        origin = self.plan.origin
+        self._options = StartOptions(
+            self._working_dir,
+            self._environ,
+            isolation,
+            self._audit,
+            on_output,
+            on_confined,
+            kept=() if origin is None else (origin.resolve(),),
+            locks=None if origin is None else origin.parent,
+        )
         self._kernel = HostedSession(
             SessionPlan.of(self.plan),
-            self._session_runtime,
+            self._working_dir,
             self._id,
             parent_id,
             approval_system=approval,
             display_system=display,
             is_resumed=is_resumed,
         )
+        self._request = _PlanRequest(
+            self.plan,
+            self._options,
+            self.coordinator,
+            sources or SourceOptions(),
+            trust_plan=trust_plan,
+            grants=dict(grants or {}),
+            consent=consent,
+        )
+        self._resources: SessionResources | None = None  # there are none before the modules are confined
+        self._stack = AsyncExitStack()
         self._state: Literal["new", "opening", "open", "over"] = "new"
 
     @property
@@ -145,11 +148,11 @@ class Session:
 
     def mask(self, text: str) -> str:
         """Return `text` with the values of the session's secrets hidden, for whatever people or files get to see."""
-        return self._secrets.mask(text)
+        return self._request.secrets.mask(text)
 
     def masked_stream(self) -> SecretStream:
         """Return what masks one text that comes in pieces, and shows no part of a secret before it is whole."""
-        return self._secrets.stream()
+        return self._request.secrets.stream()
 
     @property
     def coordinator(self) -> ModuleCoordinator:
@@ -170,7 +173,7 @@ class Session:
     @property
     def changes(self) -> tuple[str, ...]:
         """What became, since the session was opened, of files that other programs run by themselves, for people."""
-        return self._session_resources.changes() if self._kernel.is_admitted else ()
+        return self._resources.changes() if self._resources is not None else ()
 
     @property
     def _opened(self) -> HostedSession:
@@ -214,101 +217,21 @@ class Session:
     async def _open(self) -> None:
         authorizer = await Authorizer.at_work(self._working_dir, self._environ, self._policy)
         async with AsyncExitStack() as stack:
-            cache = stack.enter_context(SourceCache.of_user(self._environ, check=check_cancelled))
-            try:
-                resolutions = await self._resolve(authorizer, cache)
-            except (PolicyRefusedError, LockMovedError, ConsentRefusedError) as error:
-                self._session_recorder.refuse(self.plan, error)
-                raise
-            stack.push_async_callback(self._session_recorder.end)  # when every module has ended
-            await stack.enter_async_context(self._session_resources)
-            await stack.enter_async_context(self._session_runtime)
-            authorization = await self._clear(authorizer, resolutions)
-            await self._session_recorder.begin(authorization, self._session_resources.sandbox_planner, self.plan)
-            authorized = {module.entry.path: module for module in authorization.modules}
-            self._kernel.admit(authorized)
-            stack.push_async_callback(self._end_kernel)
+            modules = await stack.enter_async_context(
+                confined(self._request, authorizer, self._options, self._session_recorder)
+            )
+            self._resources = modules.resources
+            runtime = await stack.enter_async_context(SessionRuntime.open(self._kernel.core, modules.resources))
+            self._kernel.admit(modules.by_path, runtime)
+            stack.push_async_callback(runtime.deadlines.run, self._kernel.cleanup)
             if self.plan.agents:
-                session_tree = SessionTree(self._id, self._session_resources, authorized, self.plan.agents)
-                sub_sessions = SubSessions(self._kernel, self._session_runtime, session_tree, self._audit)
+                session_tree = SessionTree(self._id, modules.resources, modules.by_path, self.plan.agents)
+                sub_sessions = SubSessions(self._kernel, runtime, session_tree, self._audit)
                 sub_sessions.offer()
                 stack.push_async_callback(sub_sessions.aclose)
-            await self._start_kernel()
+            with located(self.plan):
+                await self._kernel.start()
             self._stack = stack.pop_all()
-
-    async def _resolve(self, authorizer: Authorizer, cache: SourceCache) -> dict[str, Resolution]:
-        """Return where the code of the plan's modules is, by the places of their entries."""
-        origin = self.plan.origin
-        base = origin.parent if origin is not None else Path.cwd()
-        accepted = await authorizer.is_accepted(self.plan, trust_plan=self._trust_plan)
-        locks = None if origin is None else base
-        options = self._sources
-        resolver = self.coordinator.get(RESOLVER_POINT)
-        if resolver is not None:
-            options = replace(options, application=resolver)
-        sources = self._code = ModuleSources(
-            cache, self._environ, base, locks, authorizer.policy, options, self._audit, lends_keys=accepted
-        )
-        check_pins = partial(
-            authorizer.check_pins,
-            self.plan,
-            lock=base / LOCK_FILE,
-            trust_plan=self._trust_plan,
-            consent=self._consent,
-        )
-        entries = tuple(self.plan.entries())
-        found = await sources.resolve(entries, self.plan.positions, check_pins=check_pins)
-        return checked_resolutions(self.plan, found)
-
-    async def _clear(self, authorizer: Authorizer, resolutions: Mapping[str, Resolution]) -> Authorization:
-        """Have all that is asked for decided, and each module's shelter."""
-        try:
-            authorization = await authorizer.authorize_plan(
-                self.plan,
-                resolutions,
-                trust_plan=self._trust_plan,
-                grants=self._grants,
-                named=self._isolation,
-                consent=self._consent,
-                pins=self._code.pins,
-                weaker_level=lambda: self._session_resources.sandbox_planner.weaker_level(self.plan.entries()),
-            )
-            self._secrets = authorization.secrets
-            await self._code.write()
-            await self._keep_lock_file(authorization)
-            await self._shelter(authorization)
-            await authorizer.check_places(self.plan, authorization)
-        except PaddockError as error:
-            self._session_recorder.refuse(self.plan, error)
-            raise
-        return authorization
-
-    async def _keep_lock_file(self, authorization: Authorization) -> None:
-        if self.plan.origin is not None:
-            entries = [module.entry for module in authorization.modules]
-            folder = self.plan.origin.parent
-            keep = partial(keep_lock_file, folder, entries, self._working_dir)
-            self._session_resources.sandbox_planner.keep(await anyio.to_thread.run_sync(keep))
-
-    async def _shelter(self, authorization: Authorization) -> None:
-        try:
-            await self._session_resources.plan_sandboxes(authorization)
-        except (PlanError, PolicyRefusedError) as error:
-            self._locate(error)
-            raise
-
-    async def _start_kernel(self) -> None:
-        try:
-            await self._kernel.initialize()
-            self._kernel.check_start()
-        except PlanError as error:
-            self._locate(error)
-            raise
-
-    def _locate(self, error: PlanError | PolicyRefusedError) -> None:
-        positions = self.plan.positions
-        if positions.has_lines:
-            error.locate(positions.file, positions.line_of)
 
     async def execute(self, prompt: str) -> str:
         """Run one turn and return the orchestrator's answer.
@@ -318,7 +241,7 @@ class Session:
             Exception: what the orchestrator raised.
         """
         kernel = self._opened
-        self._session_runtime.coordinator.tell_state_changes()
+        kernel.hosted.tell_state_changes()
         try:
             answer: str = await kernel.execute(prompt)
         except ModuleDiedError:
@@ -342,9 +265,6 @@ class Session:
         if self._opened.initialized:
             await self._close_dangling_calls()
 
-    async def _end_kernel(self) -> None:
-        await self._session_runtime.deadlines.run(self._kernel.cleanup)
-
     async def _close_dangling_calls(self) -> None:
         """Answer the tool calls that the turn left open, so that the next request to a provider is a valid one."""
         context = self.coordinator.get("context")
@@ -352,8 +272,76 @@ class Session:
             try:
                 messages = await context.get_messages()
             except Exception:  # it may be more than it can say at once; what it was told is known here as well
-                messages = self._session_runtime.journal.messages()
+                messages = self._kernel.runtime.journal.messages()
             for message in closing_messages(messages):
                 await context.add_message(message)
         except Exception as exc:  # the turn's own error is the one to report
             _log.warning("open tool calls could not be closed: %s", exc)
+
+
+class _PlanRequest:
+    """A plan's modules: found as its lock file pins them, authorised as its operator accepted the plan."""
+
+    def __init__(
+        self,
+        plan: MountPlan,
+        options: StartOptions,
+        coordinator: ModuleCoordinator,
+        sources: SourceOptions,
+        *,
+        trust_plan: bool,
+        grants: Mapping[str, str],
+        consent: Consent | None,
+    ) -> None:
+        self.secrets: SecretValues = NO_SECRETS
+        self._plan = plan
+        self._options = options
+        self._coordinator = coordinator
+        self._source_options = sources
+        self._trust_plan = trust_plan
+        self._grants = grants
+        self._consent = consent
+
+    @asynccontextmanager
+    async def resolved(self, authorizer: Authorizer) -> AsyncIterator[FoundCode]:
+        environ = self._options.environ
+        with SourceCache.of_user(environ, check=check_cancelled) as cache:
+            base = self._options.locks or Path.cwd()
+            accepted = await authorizer.is_accepted(self._plan, trust_plan=self._trust_plan)
+            resolver = self._coordinator.get(RESOLVER_POINT)
+            sources = ModuleSources(
+                cache,
+                environ,
+                base,
+                self._options.locks,
+                authorizer.policy,
+                self._source_options if resolver is None else replace(self._source_options, application=resolver),
+                self._options.audit,
+                lends_keys=accepted,
+            )
+            check_pins = partial(
+                authorizer.check_pins,
+                self._plan,
+                lock=base / LOCK_FILE,
+                trust_plan=self._trust_plan,
+                consent=self._consent,
+            )
+            entries = tuple(self._plan.entries())
+            found = await sources.resolve(entries, self._plan.positions, check_pins=check_pins)
+            yield FoundCode(entries, checked_resolutions(self._plan, found), sources.pins, sources.write)
+
+    async def authorize(
+        self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
+    ) -> Authorization:
+        authorization = await authorizer.authorize_plan(
+            self._plan,
+            code.by_path,
+            trust_plan=self._trust_plan,
+            grants=self._grants,
+            named=self._options.isolation,
+            consent=self._consent,
+            pins=code.pins,
+            weaker_level=lambda: sandbox_planner.weaker_level(code.entries),
+        )
+        self.secrets = authorization.secrets
+        return authorization

@@ -223,11 +223,14 @@ class SubSessions:
             audit.record("sub_session.ended")
 
     async def _live(self, conversation: SubSessionState, instruction: str, audit: AuditLog) -> dict[str, Any]:
-        session_runtime = SessionRuntime(self._session_tree.session_resources, audit=audit, name=conversation.agent)
+        session = self._prepared(conversation)
+        resources = self._session_tree.session_resources
         async with AsyncExitStack() as stack:
             stack.callback(self._living.pop, conversation.id, None)  # until its last process has ended
-            await stack.enter_async_context(session_runtime)
-            session = self._prepared(conversation, session_runtime)
+            session_runtime = await stack.enter_async_context(
+                SessionRuntime.open(session.core, resources, audit=audit, name=conversation.agent)
+            )
+            session.admit(self._session_tree.authorized, session_runtime)
             report = TurnReport(session.coordinator.hooks)
             own = self._parent.coordinator.cancellation
             own.register_child(session.coordinator.cancellation)
@@ -236,8 +239,7 @@ class SubSessions:
             below.offer()
             self._living[conversation.id] = session_runtime, below
             stack.push_async_callback(_end, session, session_runtime.deadlines, below)
-            await session.initialize()
-            session.check_start()
+            await session.start()
             await _remind(session, session_runtime, conversation)
             try:
                 try:
@@ -258,12 +260,12 @@ class SubSessions:
             "metadata": report.metadata,
         }
 
-    def _prepared(self, conversation: SubSessionState, session_runtime: SessionRuntime) -> HostedSession:
+    def _prepared(self, conversation: SubSessionState) -> HostedSession:
         """Return the session, with what its parent's application provides."""
         parent = self._parent.hosted
         session = HostedSession(
             conversation.plan,
-            session_runtime,
+            self._session_tree.session_resources.options.working_dir,
             conversation.id,
             conversation.parent_id,
             approval_system=parent.approval_system,
@@ -278,7 +280,6 @@ class SubSessions:
         for event, handler, priority, name in parent.hooks.registrations():
             if not isinstance(handler, (HookProxy, TurnReport)):
                 session.coordinator.hooks.register(event, handler, priority, name)
-        session.admit(self._session_tree.authorized)
         return session
 
     def _keep(self, conversation: SubSessionState, session_runtime: SessionRuntime, said: object) -> None:

@@ -9,30 +9,28 @@ from __future__ import annotations
 import logging
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
 import anyio
-import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Authorizer
+from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.errors import (
     Denial,
     LaunchError,
     ModuleLoadError,
     ModuleMissingError,
     PaddockError,
-    PolicyRefusedError,
     ToolMissingError,
 )
 from paddock.isolation.commands.command_worker import check_cancelled
-from paddock.isolation.planner import OnConfined
-from paddock.module_sources.resolve import ModuleSources, SourceOptions, keep_lock_file
+from paddock.isolation.planner import OnConfined, SandboxPlanner
+from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
@@ -40,9 +38,9 @@ from paddock.rpc.peer import Handle
 from paddock.session.module import HostedModule
 from paddock.session.modules import failed_result
 from paddock.session.recorder import SessionRecorder
-from paddock.session.resources import OnOutput, SessionResources
-from paddock.session.runtime import SessionRuntime
-from paddock.session.state.coordinator import HostedCoordinator
+from paddock.session.resources import OnOutput, SessionResources, StartOptions
+from paddock.session.runtime import SessionCore, SessionRuntime
+from paddock.session.startup import ConfinedModules, FoundCode, confined
 from paddock.workers.exit_report import ExitReport
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
@@ -50,7 +48,7 @@ from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
-from paddock_sources import Resolution, SourceError, SourceUri
+from paddock_sources import SourceError, SourceUri
 from paddock_sources.cache import SourceCache
 from paddock_sources.module_id import kind_of_id
 from paddock_sources.uri import BuiltinUri, PackageUri
@@ -123,24 +121,19 @@ class ToolCallSession:
         self._source = source
         self._tool = tool
         self._arguments = dict(arguments)
-        self._config = dict(config or {})
-        self._limits = dict(limits or {})
-        self._permissions = dict(permissions or {})
-        self._isolation = isolation
         self._policy = Policy.given(policy)
-        self._secrets: SecretValues = NO_SECRETS
-        self._environ = dict(os.environ if environ is None else environ)
-        self._sources = sources or SourceOptions()
         self._approval = approval
         self._display = display
-        self._on_output = on_output
-        self._on_confined = on_confined
-        self._working_dir = Path(working_dir or Path.cwd()).resolve()
         self._id = str(uuid.uuid4())
-        self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
-        self._session_recorder = SessionRecorder(self._id, self._audit, self._working_dir, self._environ)
+        environ = dict(os.environ if environ is None else environ)
+        folder = Path(working_dir or Path.cwd()).resolve()
+        audit = AuditLog(self._id, environ=environ, mask=self.mask)
+        self._session_recorder = SessionRecorder.of_call(source, tool, self._id, audit, folder, environ)
+        self._options = StartOptions(folder, environ, isolation, audit, on_output, on_confined, locks=folder)
+        written = {"config": dict(config or {}), "limits": dict(limits or {}), "permissions": dict(permissions or {})}
+        self._request = _CallRequest(source, written, self._options, sources or SourceOptions())
         self._is_called = False
-        self._session_resources: SessionResources | None = None
+        self._resources: SessionResources | None = None  # there are none before the module is confined
 
     @property
     def activity(self) -> str:
@@ -149,113 +142,41 @@ class ToolCallSession:
 
     def mask(self, text: str) -> str:
         """Return `text` with the values of the call's secrets hidden, for whatever people or files get to see."""
-        return self._secrets.mask(text)
+        return self._request.secrets.mask(text)
 
     @property
     def changes(self) -> tuple[str, ...]:
         """What became, since the module was shut in, of files that other programs run by themselves, for people."""
-        return self._session_resources.changes() if self._session_resources is not None else ()
+        return self._resources.changes() if self._resources is not None else ()
 
     async def run(self) -> ToolCallOutcome:
         """Start the module, call the tool, end the module."""
-        with SourceCache.of_user(self._environ, check=check_cancelled) as cache:
-            return await self._run_from(cache)
-
-    async def _run_from(self, cache: SourceCache) -> ToolCallOutcome:
         try:
-            authorizer = await Authorizer.at_work(self._working_dir, self._environ, self._policy)
-            entry, resolution = await self._find(authorizer.policy, cache)
-            session_resources = SessionResources(
-                working_dir=self._working_dir,
-                environ=self._environ,
-                on_output=self._on_output,
-                isolation=self._isolation,
-                audit=self._audit,
-                on_confined=self._on_confined,
-            )
+            authorizer = await Authorizer.at_work(self._options.working_dir, self._options.environ, self._policy)
+            async with confined(self._request, authorizer, self._options, self._session_recorder) as modules:
+                self._resources = modules.resources
+                outcome = await self._run(modules)
         except PaddockError as error:
-            if isinstance(error, PolicyRefusedError):
-                self._session_recorder.refuse_call(self._source, self._tool, error)
-            return ToolCallOutcome(failed_result(error), "", (), error)
-        try:
-            async with session_resources, SessionRuntime(session_resources) as session_runtime:
-                self._session_resources = session_resources
-                outcome = await self._run(session_runtime, authorizer, entry, resolution)
-        finally:
-            await self._session_recorder.end()
-        return replace(outcome, changes=self.changes, live_from=resolution.root if resolution.is_live else None)
+            outcome = ToolCallOutcome(failed_result(error), "", (), error)
+        return replace(outcome, changes=self.changes, live_from=self._request.live_from)
 
-    async def _find(self, policy: Policy, cache: SourceCache) -> tuple[ModuleEntry, Resolution]:
-        """Return the plan entry that stands for the module, and where its code is.
-
-        Raises:
-            ModuleMissingError: the source names no module, or it is not to be had.
-            PolicyRefusedError: no module may come from there.
-            PlanError: the configuration or a limit is not accepted.
-        """
-        sources = ModuleSources(
-            cache, self._environ, Path.cwd(), self._working_dir, policy, self._sources, audit=self._audit
-        )
-        written: dict[str, object] = {
-            "config": self._config,
-            "limits": self._limits,
-            "permissions": self._permissions,
-        }
-        try:
-            match uri := SourceUri.parse(self._source).anchored(Path.cwd()):
-                case PackageUri(version=""):  # a bare id, of a module that is shipped or installed
-                    written["module"] = uri.name
-                case BuiltinUri():
-                    written |= {"module": uri.module_id, "source": uri.text}
-                case _:
-                    written |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
-        except SourceError as error:
-            raise ModuleMissingError.of(self._source, error) from error
-        entry = ModuleEntry.read(written, EntryPlace("tool", "", Path.cwd()))
-        (found,) = (await sources.resolve([entry])).values()
-        if isinstance(found, ModuleMissingError):
-            raise found
-        await sources.write()
-        return entry, found
-
-    async def _run(
-        self, session_runtime: SessionRuntime, authorizer: Authorizer, entry: ModuleEntry, resolution: Resolution
-    ) -> ToolCallOutcome:
-        session_resources = session_runtime.session_resources
-        try:
-            authorization = await authorizer.authorize_call(entry, resolution, self._isolation)
-            self._secrets = authorization.secrets
-            keep = partial(keep_lock_file, self._working_dir, [authorization.modules[0].entry], self._working_dir)
-            session_resources.sandbox_planner.keep(await anyio.to_thread.run_sync(keep))
-            await session_resources.plan_sandboxes(authorization)
-            await self._session_recorder.begin(authorization, session_resources.sandbox_planner)
-        except PaddockError as error:
-            self._session_recorder.refuse_call(self._source, self._tool, error)
-            return ToolCallOutcome(failed_result(error), "", (), error)
-        coordinator = self._coordinator(session_runtime)
-        began = session_runtime.router.now()
-        try:
-            module = await session_runtime.start(authorization.modules[0])
-            await _announce_readiness(module)
-            began = session_runtime.router.now()
-            result = await self._call(session_runtime, module)
-            outcome = ToolCallOutcome(result, module.level, tuple(module.reports))
-        except PaddockError as error:
-            outcome = await _failure(session_runtime, error)
-        finally:
-            await session_runtime.deadlines.run(coordinator.cleanup)
-        return await _with_denials(outcome, session_runtime, began)
-
-    def _coordinator(self, session_runtime: SessionRuntime) -> HostedCoordinator:
+    async def _run(self, modules: ConfinedModules) -> ToolCallOutcome:
         # Modules read these three; what belongs to a whole session is empty.
         session = SimpleNamespace(session_id=self._id, parent_id=None, config={"session": {}})
-        coordinator = session_runtime.make_coordinator(session)
-        if self._approval is not None:
-            coordinator.approval_system = self._approval
-        if self._display is not None:
-            coordinator.display_system = self._display
-        session_runtime.bind(coordinator)
-        return coordinator
+        core = SessionCore(session, self._options.working_dir, approval=self._approval, display=self._display)
+        async with SessionRuntime.open(core, modules.resources) as session_runtime:
+            began = session_runtime.router.now()
+            try:
+                module = await session_runtime.start(modules.authorization.modules[0])
+                await _announce_readiness(module)
+                began = session_runtime.router.now()
+                result = await self._call(session_runtime, module)
+                outcome = ToolCallOutcome(result, module.level, tuple(module.reports))
+            except PaddockError as error:
+                outcome = await _failure(session_runtime, error)
+            finally:
+                await session_runtime.deadlines.run(core.coordinator.cleanup)
+            return await _with_denials(outcome, session_runtime, began)
 
     async def _call(self, session_runtime: SessionRuntime, module: HostedModule) -> ToolResult:
         """Return the tool's result.
@@ -349,3 +270,66 @@ def _failed(kind: str, message: str) -> ToolResult:
 def _tool_of(module_ids: Sequence[str]) -> str:
     """Return which of the modules in one place is meant by whoever wants a tool."""
     return next((one for one in module_ids if kind_of_id(one) == "tool"), module_ids[0])
+
+
+class _CallRequest:
+    """The module at a source: found as the lock file in the working directory pins it, authorised as flags say."""
+
+    def __init__(
+        self, source: str, written: Mapping[str, object], options: StartOptions, sources: SourceOptions
+    ) -> None:
+        self.secrets: SecretValues = NO_SECRETS
+        self.live_from: Path | None = None
+        self._source = source
+        self._written = written
+        self._options = options
+        self._source_options = sources
+
+    @asynccontextmanager
+    async def resolved(self, authorizer: Authorizer) -> AsyncIterator[FoundCode]:
+        options = self._options
+        with SourceCache.of_user(options.environ, check=check_cancelled) as cache:
+            sources = ModuleSources(
+                cache,
+                options.environ,
+                Path.cwd(),
+                options.locks,
+                authorizer.policy,
+                self._source_options,
+                options.audit,
+            )
+            entry = await self._entry(sources)
+            (found,) = (await sources.resolve([entry])).values()
+            if isinstance(found, ModuleMissingError):
+                raise found
+            self.live_from = found.root if found.is_live else None
+            yield FoundCode((entry,), {entry.path: found}, lock=sources.write)
+
+    async def _entry(self, sources: ModuleSources) -> ModuleEntry:
+        """Return the plan entry that stands for the module.
+
+        Raises:
+            ModuleMissingError: the source names no module, or it is not to be had.
+            PolicyRefusedError: no module may come from there.
+            PlanError: the configuration or a limit is not accepted.
+        """
+        named: dict[str, object] = {}
+        try:
+            match uri := SourceUri.parse(self._source).anchored(Path.cwd()):
+                case PackageUri(version=""):  # a bare id, of a module that is shipped or installed
+                    named["module"] = uri.name
+                case BuiltinUri():
+                    named |= {"module": uri.module_id, "source": uri.text}
+                case _:
+                    named |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
+        except SourceError as error:
+            raise ModuleMissingError.of(self._source, error) from error
+        return ModuleEntry.read({**self._written, **named}, EntryPlace("tool", "", Path.cwd()))
+
+    async def authorize(
+        self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
+    ) -> Authorization:
+        (entry,) = code.entries
+        authorization = await authorizer.authorize_call(entry, code.by_path[entry.path], self._options.isolation)
+        self.secrets = authorization.secrets
+        return authorization

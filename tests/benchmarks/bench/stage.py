@@ -17,9 +17,8 @@ from paddock.authorization.authorizer import Authorizer
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock.session.module import HostedModule
-from paddock.session.resources import SessionResources
-from paddock.session.runtime import SessionRuntime
-from paddock.session.state.coordinator import HostedCoordinator
+from paddock.session.resources import SessionResources, StartOptions
+from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock_sources import FileSource
 
 MODULES = Path(__file__).resolve().parent.parent / "modules"
@@ -28,9 +27,10 @@ MODULES = Path(__file__).resolve().parent.parent / "modules"
 class Stage:
     """Modules come on as they are asked for, and stay."""
 
-    def __init__(self, session_runtime: SessionRuntime, coordinator: HostedCoordinator) -> None:
+    def __init__(self, session_runtime: SessionRuntime, resources: SessionResources) -> None:
         self._session_runtime = session_runtime
-        self.coordinator = coordinator
+        self._resources = resources
+        self.coordinator = session_runtime.coordinator
         self._entries = 0
 
     @classmethod
@@ -38,14 +38,12 @@ class Stage:
     async def open(cls) -> AsyncIterator[Stage]:
         """Yield a stage; its processes end with it."""
         compileall.compile_dir(MODULES, quiet=1)  # workers write no bytecode; an installed module comes with its own
+        core = SessionCore(SimpleNamespace(session_id="bench", parent_id=None, config={}))
         async with (
-            SessionResources(working_dir=Path.cwd(), environ=os.environ) as session_resources,
-            SessionRuntime(session_resources) as session_runtime,
+            SessionResources.open(StartOptions(Path.cwd(), os.environ)) as resources,
+            SessionRuntime.open(core, resources) as session_runtime,
         ):
-            session = SimpleNamespace(session_id="bench", parent_id=None, config={})
-            coordinator = HostedCoordinator(session, session_runtime.marshaller, session_runtime.mirrors)
-            session_runtime.bind(coordinator)
-            yield cls(session_runtime, coordinator)
+            yield cls(session_runtime, resources)
 
     async def cast(
         self, kind: Kind, module: str, config: dict[str, Any] | None = None, **options: Any
@@ -59,10 +57,9 @@ class Stage:
         written = {"module": module, "source": f"./{module}", "config": config or {}, **options}
         entry = ModuleEntry.read(written, place)
         resolution = FileSource(MODULES / module).resolve(module)
-        session_resources = self._session_runtime.session_resources
-        authorizer = await Authorizer.at_work(session_resources.working_dir, os.environ, Policy())
+        authorizer = await Authorizer.at_work(self._resources.options.working_dir, os.environ, Policy())
         authorization = await authorizer.authorize_call(entry, resolution, None)
-        await session_resources.plan_sandboxes(replace(authorization, accepts_weaker=True))
+        await self._resources.plan_sandboxes(replace(authorization, accepts_weaker=True))
         return partial(self._session_runtime.start, authorization.modules[0])
 
     async def start(

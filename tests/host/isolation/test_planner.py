@@ -23,7 +23,7 @@ from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
-from paddock.session.shelters import AdditionalSandboxes
+from paddock.session.resources import further_sandboxes
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.probe import Unavailable
 from paddock.workers.process import ModuleProcess
@@ -246,15 +246,16 @@ async def test_a_further_worker_of_an_entry_shares_the_home_that_is_kept_and_no_
     second, _ = scene.module("tool-y", state="keep", instance_id="second")
     plain = scene.module("tool-z")
     await sandbox_planner.decide(scene.authorized((kept, code), (second, code), plain, accepted=True))
-    shelters = AdditionalSandboxes(sandbox_planner, tmp_path, AuditLog.silent())
-    first, further = sandbox_planner.of(kept), shelters.of(kept)
-    assert further.home is not None and further.home == first.home
-    assert further.environ["HOME"] == str(first.home)
-    assert sandbox_planner.of(second).home not in (None, first.home)
-    for entry in (kept, plain[0]):
-        scratches = [where.confinement.profile.scratch for where in (sandbox_planner.of(entry), shelters.of(entry))]
-        assert len({*scratches}) == (1 if level == "ns" else 2), "the same path, in a root of each worker's own"
-    await shelters.aclose()
+    async with further_sandboxes(sandbox_planner, tmp_path, AuditLog.silent()) as sandboxes:
+        first, further = sandbox_planner.of(kept), sandboxes.of(kept)
+        assert further.home is not None and further.home == first.home
+        assert further.environ["HOME"] == str(first.home)
+        assert sandbox_planner.of(second).home not in (None, first.home)
+        for entry in (kept, plain[0]):
+            scratches = [
+                where.confinement.profile.scratch for where in (sandbox_planner.of(entry), sandboxes.of(entry))
+            ]
+            assert len({*scratches}) == (1 if level == "ns" else 2), "the same path, in a root of each worker's own"
     assert first.home is not None and first.home.is_dir()
 
 

@@ -21,7 +21,9 @@ from paddock.session.state.cancellation import HostedCancellationToken
 from paddock.session.state.hooks import HostedHooks
 from paddock.session.state.mirrors import MayCall, Mirrors
 from paddock.session.state.ownership import Ownership, SharedItem
+from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.contract.models import ContextInjection
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
@@ -59,7 +61,14 @@ class HostedCoordinator(ModuleCoordinator):
     _told_session: tuple[Buffer, dict[str, bool]]
     _session_handle: HostObject
 
-    def __init__(self, session: Any, marshaller: Marshaller, mirrors: Mirrors) -> None:
+    def __init__(
+        self,
+        session: Any,
+        marshaller: Marshaller,
+        mirrors: Mirrors,
+        approval_system: ApprovalSystem | None = None,
+        display_system: DisplaySystem | None = None,
+    ) -> None:
         self.ownership = Ownership()
         self._marshaller = marshaller
         self._mirrors = mirrors
@@ -70,7 +79,7 @@ class HostedCoordinator(ModuleCoordinator):
         self.on_injection_left_out = None
         self._origin = None
         self._contributions = 0
-        super().__init__(session)
+        super().__init__(session, approval_system, display_system)
         self.observer = _Broadcast(self)
         self.hooks.observer = _SubscriptionBroadcast(self)
         self.cancellation.observer = lambda state: self._tell_cancellation()

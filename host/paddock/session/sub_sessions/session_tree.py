@@ -31,7 +31,7 @@ _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9.-]+", re.ASCII)
 class SessionTree:
     """The sub-sessions of one application's session.
 
-    `cleared` is what was decided of each entry, by its place in the plan.
+    `authorized` is what was decided of each entry, by its place in the plan.
     """
 
     def __init__(
