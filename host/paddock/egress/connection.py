@@ -134,7 +134,7 @@ class ProxiedConnection:
                 return
             if opening is ClientProtocol.TLS:
                 first = await self._checked_hello(first)
-            self._record.protocol = "tls" if opening is ClientProtocol.TLS else "raw"
+            self._record.speaks("tls" if opening is ClientProtocol.TLS else "raw")
             async with self._not_idle():
                 await relay.run(first)
             upstream.end("ended")
@@ -196,7 +196,7 @@ class ProxiedConnection:
     async def _pass_on_requests(
         self, first: bytes, upstream: UpstreamConnection | None, client: Stream | None = None
     ) -> None:
-        self._record.protocol = "inject" if self._keys else "http"
+        self._record.speaks("inject" if self._keys else "http")
         await HttpRelay(client or self._client, self._client, self, self._egress_context, upstream).run(first)
 
     async def _put_in_keys(self, opening: ClientProtocol | None, first: bytes) -> None:

@@ -6,8 +6,11 @@ Bytes are those between the host and the destination, as they were on the wire. 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Final, Literal, Protocol
 
+from paddock.egress.errors import EgressRefusedError
+from paddock.egress.stream import TrafficCounts
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 
@@ -26,19 +29,18 @@ class Recorder(Protocol):
         ...
 
 
-class ConnectionRecord:
+class ConnectionRecord(TrafficCounts):
     """The record of one connection of a module."""
 
     def __init__(self, recorder: Recorder, module: str, way: Route) -> None:
+        super().__init__()
         self.destination = ""
         self.address = ""
         self.rule = ""
         self.protocol: Spoken = ""
-        self.up = 0
-        self.down = 0
         self.requests = 0
-        self.injected: set[str] = set()
-        self.echoes = 0
+        self._injected: set[str] = set()
+        self._echoes = 0
         self._recorder = recorder
         self._module = module
         self._way = way
@@ -49,11 +51,33 @@ class ConnectionRecord:
         """Note where the connection goes, and by which rule."""
         self.destination, self.rule = destination.text, rule.written
 
+    def reaches(self, address: str) -> None:
+        """Note which of the destination's addresses the connection leads to."""
+        self.address = address
+
+    def speaks(self, protocol: Spoken) -> None:
+        """Note what is spoken on the connection."""
+        self.protocol = protocol
+
+    def count_request(self) -> None:
+        """Note a request that is passed on."""
+        self.requests += 1
+
+    def count_keys(self, injected: Iterable[str] = (), *, echoes: int = 0) -> None:
+        """Note which keys were put into a request, and how often one was found in its answer."""
+        self._injected |= set(injected)
+        self._echoes += echoes
+
     def next(self) -> ConnectionRecord:
         """Return the record of another connection, which begins now: it goes where this one does, for the same."""
         record = ConnectionRecord(self._recorder, self._module, self._way)
         record.destination, record.rule, record.protocol = self.destination, self.rule, self.protocol
         return record
+
+    def refuse(self, refused: EgressRefusedError) -> None:
+        """Write the record of what was refused before it went anywhere."""
+        self.destination = refused.target
+        self.end("refused", refused.reason)
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
         """Write the record, with what there is to say about its end; the first end counts."""
@@ -63,8 +87,8 @@ class ConnectionRecord:
         more: dict[str, object] = {"reason": reason} if reason else {}
         if self.requests:
             more["requests"] = self.requests
-        if self.injected or self.echoes:
-            more |= {"injected": sorted(self.injected), "echoes": self.echoes}
+        if self._injected or self._echoes:
+            more |= {"injected": sorted(self._injected), "echoes": self._echoes}
         self._recorder.record(
             EVENT,
             module=self._module,

@@ -39,20 +39,21 @@ class EgressContext:
         injections: Sequence[KeyInjection],
         *,
         recorder: Recorder,
+        on_denial: Callable[[Denial], None],
         resolve: NameResolver,
         neighbours: LocalNetworks | None,
         upstream_tls: ssl.SSLContext | None,
         bounds: EgressLimits,
         line: Callable[[Sequence[str]], str],
     ) -> None:
-        self.module = module
+        self._module = module
         self.rules = rules
         self.bounds = bounds
         self.requests = TokenBucket(bounds.requests_per_second, bounds.requests_at_once)
-        self.on_denial: Callable[[Denial], None] = lambda denial: None
         self.authority = _authority_for(injections)
         self._injections = tuple(injections)
         self._recorder = recorder
+        self._on_denial = on_denial
         self._public = PublicRates(bounds)
         self._dialer = Dialer(rules, resolve, bounds.connect_seconds, neighbours)
         self._given_tls = upstream_tls
@@ -60,7 +61,7 @@ class EgressContext:
 
     def record(self, way: Route) -> ConnectionRecord:
         """Return the record of a connection that begins now."""
-        return ConnectionRecord(self._recorder, self.module, way)
+        return ConnectionRecord(self._recorder, self._module, way)
 
     def keys_for(self, destination: Destination) -> InjectedKeys:
         """Return what is to be put into requests for a destination."""
@@ -83,17 +84,19 @@ class EgressContext:
 
     def deny(self, refused: EgressRefusedError) -> Denial:
         """Tell of a refusal, once, and return what was told."""
-        if refused.denial is None:
-            refused.denial = Denial(
-                operation=refused.operation,
-                target=refused.target,
-                caller=self.module,
-                layer="egress",
-                grant=self._line(refused.lacks) if refused.lacks else "",
-                reason=refused.reason,
-            )
-            self.on_denial(refused.denial)
-        return refused.denial
+        if refused.denial is not None:
+            return refused.denial
+        denial = Denial(
+            operation=refused.operation,
+            target=refused.target,
+            caller=self._module,
+            layer="egress",
+            grant=self._line(refused.lacks) if refused.lacks else "",
+            reason=refused.reason,
+        )
+        refused.told_as(denial)
+        self._on_denial(denial)
+        return denial
 
     async def open(
         self, destination: Destination, record: ConnectionRecord, *, encrypted: bool = False
@@ -109,7 +112,7 @@ class EgressContext:
             await rates.connections.spend()
         deadline = asyncio.get_running_loop().time() + self.bounds.connect_seconds
         sock, address = await self._dialer.dial(destination)
-        record.address = str(address)
+        record.reaches(str(address))
         below = SocketStream(sock, record, rates)
         stream: Stream = below
         if encrypted:

@@ -59,18 +59,31 @@ class _Turns:
 
 
 class _Question:
-    """What the addresses of one name are; `waiting` are those who want to know, `task` has the answer."""
+    """What the addresses of one name are; `task` has the answer."""
 
     def __init__(self, name: str, turns: _Turns) -> None:
         self.name = name
-        self.waiting = 0
-        self.has_turn = False
+        self._waiting = 0
+        self._has_turn = False
         self._turns = turns
-        self.task = asyncio.create_task(self._answer())
+        self.task = asyncio.create_task(self._ask())
 
-    async def _answer(self) -> Sequence[Address]:
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it can be dropped: nothing waits for the answer, and no thread has begun to ask."""
+        return not self._waiting and not self._has_turn
+
+    async def answer(self) -> Sequence[Address]:
+        """Return the answer, which others may wait for too."""
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self.task)
+        finally:
+            self._waiting -= 1
+
+    async def _ask(self) -> Sequence[Address]:
         async with self._turns.free:
-            self.has_turn = True
+            self._has_turn = True
             ask = partial(socket.getaddrinfo, self.name, None, type=socket.SOCK_STREAM)
             found = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=self._turns.threads)
         return [ip_address(where[0]) for family, *_, where in found if family in (socket.AF_INET, socket.AF_INET6)]
@@ -93,12 +106,10 @@ class SystemResolver:
         if question is None:
             question = self._asked[name] = _Question(name, self._turns)
             question.task.add_done_callback(partial(self._answered, question))
-        question.waiting += 1
         try:
-            return await asyncio.shield(question.task)
+            return await question.answer()
         finally:
-            question.waiting -= 1
-            if not question.waiting and not question.has_turn:
+            if question.is_abandoned:
                 question.task.cancel()
                 self._forget(question)  # at once: whoever asks next is not to wait for what is cancelled
 

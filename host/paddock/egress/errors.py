@@ -35,7 +35,7 @@ class EgressRefusedError(Exception):
         self.status = status
         self.denial: Denial | None = None
 
-    def denied(self, denial: Denial) -> None:
+    def told_as(self, denial: Denial) -> None:
         """Keep what was told of it, so that it is told once."""
         self.denial = denial
 

@@ -57,7 +57,8 @@ class EgressGate:
 
     Args:
         injections: keys that are put into requests on the way.
-        audit: is told of each connection.
+        audit: keeps a record of each connection.
+        on_denial: is called with each refusal.
         resolve: knows the addresses of names; by default the system.
         neighbours: knows where this machine is; by default the system.
         upstream_tls: how servers are verified where the host speaks TLS with them; by default by the system's list.
@@ -72,6 +73,7 @@ class EgressGate:
         rules: NetRules,
         *,
         audit: Recorder,
+        on_denial: Callable[[Denial], None],
         injections: Sequence[KeyInjection] = (),
         resolve: NameResolver | None = None,
         neighbours: LocalNetworks | None = None,
@@ -88,6 +90,7 @@ class EgressGate:
             rules,
             injections,
             recorder=audit,
+            on_denial=on_denial,
             resolve=resolve,
             neighbours=neighbours,
             upstream_tls=upstream_tls,
@@ -103,15 +106,6 @@ class EgressGate:
         self._own: Listener | None = None
         self._listener: Listener | None = None
         self._lookups: LookupSocket | None = None
-
-    @property
-    def on_denial(self) -> Callable[[Denial], None]:
-        """Who is told of each refusal; nobody, until somebody is set."""
-        return self._egress_context.on_denial
-
-    @on_denial.setter
-    def on_denial(self, on_denial: Callable[[Denial], None]) -> None:
-        self._egress_context.on_denial = on_denial
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -235,9 +229,7 @@ class EgressGate:
         self._refuse(EgressRefusedError(target, reason))
 
     def _refuse(self, refused: EgressRefusedError) -> None:
-        record = self._egress_context.record("direct")
-        record.destination = refused.target
-        record.end("refused", refused.reason)
+        self._egress_context.record("direct").refuse(refused)
         self._egress_context.deny(refused)
 
     # -- names -----------------------------------------------------------------------------------

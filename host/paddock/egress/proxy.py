@@ -96,7 +96,7 @@ class ProxyClient:
         record = self._egress_context.record("proxy")
         try:
             record.goes_to(destination, self._egress_context.rule_for(destination))
-            record.protocol = "inject" if self._egress_context.keys_for(destination) else "http"
+            record.speaks("inject" if self._egress_context.keys_for(destination) else "http")
             return await self._egress_context.open(destination, record)
         except EgressRefusedError as refused:
             record.end("refused", refused.reason)
@@ -112,9 +112,7 @@ class ProxyClient:
     def deny(self, refused: EgressRefusedError) -> Denial:
         """Tell of a refusal, and record it."""
         if refused.denial is None:
-            record = self._egress_context.record("proxy")
-            record.destination = refused.target
-            record.end("refused", refused.reason)
+            self._egress_context.record("proxy").refuse(refused)
         return self._egress_context.deny(refused)
 
     # -- what is asked ---------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import Final
 
 from paddock.egress.connection_record import ConnectionRecord
 from paddock.egress.limits import PublicRates
@@ -40,11 +40,10 @@ class Relay:
     ) -> None:
         self._ended = asyncio.get_running_loop().create_future()
         self._client = client
-        self._record = record
         self._is_awaited = False
         up, down = (rates.up, rates.down) if rates is not None else (None, None)
-        self._up = _Direction(client, upstream, up, self._count_up, self._direction_ended)
-        self._down = _Direction(upstream, client, down, self._count_down, self._direction_ended)
+        self._up = _Direction(client, upstream, up, record.count_up, self._direction_ended)
+        self._down = _Direction(upstream, client, down, record.count_down, self._direction_ended)
 
     def start_down(self) -> None:
         """Begin to pass on what the destination says, while what the client says is still read elsewhere."""
@@ -69,12 +68,6 @@ class Relay:
         self._up.stop()
         self._down.stop()
 
-    def _count_up(self, size: int) -> None:
-        self._record.up += size
-
-    def _count_down(self, size: int) -> None:
-        self._record.down += size
-
     def _direction_ended(self, error: OSError | None) -> None:
         if error is not None:
             self.stop()
@@ -90,8 +83,6 @@ class Relay:
 
 class _Direction:
     """What `source` sends, to `sink`."""
-
-    had_last_turn: ClassVar[_Direction | None] = None
 
     __slots__ = (
         "_budget",
@@ -141,14 +132,11 @@ class _Direction:
             if self._pause is not None:
                 self._pause.cancel()
                 self._pause = None
-            if _Direction.had_last_turn is self:
-                _Direction.had_last_turn = None
+            _last_turn.forget(self)
 
     def _read(self) -> None:
-        limit = _LONG_TURN_BYTES if _Direction.had_last_turn is self else _SHORT_TURN_BYTES
-        _Direction.had_last_turn = self
         try:
-            size = self._source.recv_into(_buffer, limit)
+            size = self._source.recv_into(_buffer, _last_turn.begin(self))
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -211,6 +199,29 @@ class _Direction:
             except OSError as caught:  # it is gone; whatever it had to say has been read, or is lost
                 error = caught
         self._on_end(error)
+
+
+class _LastTurn:
+    """The direction that was served last, of all relays."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self) -> None:
+        self._of: _Direction | None = None
+
+    def begin(self, direction: _Direction) -> int:
+        """Return how much a direction may read in the turn that it has now."""
+        limit = _LONG_TURN_BYTES if self._of is direction else _SHORT_TURN_BYTES
+        self._of = direction
+        return limit
+
+    def forget(self, direction: _Direction) -> None:
+        """Keep no direction that has ended."""
+        if self._of is direction:
+            self._of = None
+
+
+_last_turn: Final = _LastTurn()
 
 
 def _hang_up(sock: socket.socket) -> None:

@@ -58,16 +58,18 @@ class Stream(Protocol):
         ...
 
 
-class TrafficCounts(Protocol):
-    """Where bytes are counted: those that were sent, and those that were received."""
+class TrafficCounts:
+    """How many bytes were sent, and how many received."""
 
-    up: int
-    down: int
+    def __init__(self) -> None:
+        self.up = 0
+        self.down = 0
 
+    def count_up(self, size: int) -> None:
+        self.up += size
 
-class _Count:
-    up = 0
-    down = 0
+    def count_down(self, size: int) -> None:
+        self.down += size
 
 
 class SocketStream:
@@ -79,7 +81,7 @@ class SocketStream:
         sock.setblocking(False)
         self._sock = sock
         self.rates = rates
-        self.traffic: TrafficCounts = traffic if traffic is not None else _Count()
+        self.traffic = traffic if traffic is not None else TrafficCounts()
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -90,7 +92,7 @@ class SocketStream:
         if self.rates is not None:
             await self.rates.down.has_token()  # before anything is taken, which a caller who is cancelled would lose
         data = await self._loop.sock_recv(self._sock, RECEIVE_BYTES)
-        self.traffic.down += len(data)
+        self.traffic.count_down(len(data))
         if self.rates is not None:
             self.rates.down.take(len(data))
         return data
@@ -100,7 +102,7 @@ class SocketStream:
             await self.rates.up.has_token()
             self.rates.up.take(len(data))
         await self._loop.sock_sendall(self._sock, data)
-        self.traffic.up += len(data)
+        self.traffic.count_up(len(data))
 
     @property
     def holds_data(self) -> bool:

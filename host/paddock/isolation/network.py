@@ -41,6 +41,7 @@ class Networks:
         self._folder = folder
         self._audit = audit
         self._gates: dict[str, EgressGate] = {}
+        self._on_denial: dict[str, Callable[[Denial], None]] = {}
 
     def open(
         self,
@@ -70,6 +71,7 @@ class Networks:
                 refused=[RefusedNetwork(one.network, one.rule.describe()) for one in closed],
             ),
             audit=self._audit,
+            on_denial=partial(self._deny, entry.path),
             injections=tuple(_injections(entry, secrets)),
             line=partial(_line, granted),
         )
@@ -82,10 +84,13 @@ class Networks:
         return self._gates.get(entry.path)
 
     def tell_denials(self, entry: ModuleEntry, on_denial: Callable[[Denial], None]) -> None:
-        """Have somebody told of what the gate of an entry's module refuses."""
-        gate = self._gates.get(entry.path)
-        if gate is not None:
-            gate.on_denial = on_denial
+        """Call `on_denial` with what the gate of an entry's module refuses from now on."""
+        self._on_denial[entry.path] = on_denial
+
+    def _deny(self, path: str, denial: Denial) -> None:
+        on_denial = self._on_denial.get(path)
+        if on_denial is not None:
+            on_denial(denial)
 
     async def aclose(self) -> None:
         """Close every gate with its connections."""

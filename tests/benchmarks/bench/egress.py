@@ -50,6 +50,7 @@ async def _gate(ports: dict[str, int], certificate: str) -> AsyncIterator[tuple[
         "bench",
         NetRules([NetRule.parse(f"{_HOST}:{port}") for port in ports.values()]),
         audit=_Unrecorded(),
+        on_denial=lambda denial: None,
         injections=[KeyInjection("KEY", "placeholder-of-a-key", "sk-0123456789abcdef", rule) for rule in in_tls],
         # What is measured is how long one takes, not how many there may be.
         bounds=EgressLimits(accepts_per_second=100_000, requests_per_second=100_000),

@@ -186,12 +186,12 @@ async def gate_for(
         "tool-x",
         NetRules([NetRule.parse(rule) for rule in rules], refused=refused),
         audit=ledger,
+        on_denial=ledger.deny,
         resolve=names or Names(),
         bounds=bounds or EgressLimits(),
         destination_of=lambda accepted: places[accepted.getsockname()[0]],
         **given,
     )
-    gate.on_denial = ledger.deny
     listener = socket.create_server(("0.0.0.0", 0), backlog=128)
     dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     dns.bind((LOOPBACK, 0))

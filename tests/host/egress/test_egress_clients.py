@@ -178,11 +178,11 @@ async def gate_to(
         "tool-x",
         NetRules([NetRule.parse(rule) for rule in rules]),
         audit=ledger,
+        on_denial=ledger.deny,
         injections=injections,
         resolve=Names.all_here("api.test"),
         upstream_tls=authority.client(),
     )
-    gate.on_denial = ledger.deny
     with pytest.MonkeyPatch.context() as patch:
         redirect_ports(patch, p443=port, p80=port)
         try:

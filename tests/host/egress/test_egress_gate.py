@@ -8,7 +8,7 @@ import socket
 import anyio
 import pytest
 
-from host.egress.ground import LOOPBACK, PATIENCE, Line, Names, brief, gate_for, look_up, serving
+from host.egress.ground import LOOPBACK, PATIENCE, Ledger, Line, Names, brief, gate_for, look_up, serving
 from paddock.egress.gate import PROXY_PORT, EgressGate
 from paddock.egress.rules import NetRules
 from paddock.plan.net_rule import NetRule
@@ -338,7 +338,9 @@ async def test_a_second_life_cannot_begin_before_the_first_has_ended() -> None:
 
 
 async def test_it_tells_what_a_worker_needs_to_know() -> None:
-    gate = EgressGate("tool-x", NetRules([NetRule.parse("api.test"), NetRule.parse("10.0.0.1:80")]), audit=None)  # type: ignore[arg-type]
+    ledger = Ledger()
+    rules = NetRules([NetRule.parse("api.test"), NetRule.parse("10.0.0.1:80")])
+    gate = EgressGate("tool-x", rules, audit=ledger, on_denial=ledger.deny)
     assert gate.ports == (80, 443, PROXY_PORT)
     assert gate.proxy_url == f"http://{GATEWAY}:{PROXY_PORT}"
     assert gate.ca_pem == ""

@@ -112,7 +112,7 @@ class HttpExchange:
             return await self._run(received)
         finally:
             if self._filter is not None:
-                self._upstream.record.echoes += self._filter.found
+                self._upstream.record.count_keys(echoes=self._filter.found)
 
     async def _run(self, received: bytes) -> bytes | None:
         if received:
@@ -129,9 +129,8 @@ class HttpExchange:
                 except AnswerError as error:
                     if self._problem is None:
                         raise
-                    if error.status is None:
-                        self._problem.status = None
-                    raise self._problem from None
+                    status = None if error.status is None else self._problem.status
+                    raise BadRequestError(self._problem.reason, status) from None
         if switched:
             await self._carry_both_ways()
             return None
@@ -156,7 +155,7 @@ class HttpExchange:
 
     def _with_keys(self, target: bytes, headers: Headers) -> tuple[bytes, Headers]:
         target, headers, filled = self._upstream.keys.fill(target, headers)
-        self._upstream.record.injected |= filled
+        self._upstream.record.count_keys(filled)
         # The answer has to be such that the values can be searched for: all of it, and not compressed.
         without = _UNSEARCHABLE | (_PARTIAL if filled else frozenset())
         headers = [(name, value) for name, value in headers if name.lower() not in without]

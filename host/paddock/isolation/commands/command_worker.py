@@ -242,8 +242,7 @@ class CommandWorker:
 
         granted = [NetRule.of(parse_authority(host, DEFAULT_PORT)) for host in self._access.hosts]
         rules = NetRules(granted, names_lead_inside=self._access.is_users_word)
-        self._gate = EgressGate(self._access.name, rules, audit=audit)
-        self._gate.on_denial = self._note
+        self._gate = EgressGate(self._access.name, rules, audit=audit, on_denial=self._note)
         ports = self._gate.ports if self._level in LEVELS_WITH_NAMESPACES else (self._gate.listen(),)
         return WorkerNetwork.lay_out(self._own(folder) / "network", self._level, ports, self._gate.proxy_url)
 
