@@ -117,7 +117,7 @@ def test_a_worker_is_given_input_once_and_for_its_own_command(said: bytes) -> No
         assert channel.is_lost
 
 
-@pytest.mark.parametrize("said", [_ENDED + _ENDED, frame(Kind.RESPONSE), frame(Kind.GOODBYE, id=0) * 2])
+@pytest.mark.parametrize("said", [_ENDED + _ENDED, frame(Kind.GOODBYE, id=0) * 2])
 def test_what_none_says_after_what_ended_a_command_does_not_hide_why(said: bytes) -> None:
     too_much = item(bytes(DATA_BYTES)) * 2
     with worker(lambda stream: stream.sendall(too_much + said)) as channel:
@@ -145,7 +145,13 @@ def test_a_worker_that_never_ends_a_command_is_lost_in_bounded_time(monkeypatch:
 
 def test_why_a_command_was_not_started_is_shown_as_text() -> None:
     said = frame(Kind.FAILURE, COUNT.pack(2) + b"\x1b[31mred\xff")
-    with worker(lambda stream: stream.sendall(said)) as channel:
+
+    def refuse(stream: socket.socket) -> None:
+        stream.sendall(said)
+        while stream.recv(1 << 16):
+            pass
+
+    with worker(refuse) as channel:
         with pytest.raises(CommandError) as caught:
             run(channel)
         assert not channel.is_lost
