@@ -21,7 +21,7 @@ LEVELS: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 def commands_at(level: IsolationLevel) -> Iterator[SourceCommands]:
     """Yield a runner; where the level cannot be had, the test is skipped with what stands in the way."""
     with anyio.from_thread.start_blocking_portal() as portal:
-        with portal.wrap_async_context_manager(SourceCommands(os.environ, isolation=level)) as runner:
+        with portal.wrap_async_context_manager(SourceCommands.started(os.environ, isolation=level)) as runner:
             try:
                 with runner.open(CommandAccess("trial")):
                     pass

@@ -30,10 +30,10 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from paddock.isolation.commands.command_means import CommandMeans
 from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock.isolation.machine import Machine
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.workers.exit_status import ExitStatus
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel
@@ -549,7 +549,7 @@ async def test_who_is_cancelled_leaves_no_command(how: str) -> None:
             session.run(["sh", "-c", "echo here; sleep 1000"], on_stdout=lambda data: running.set(), timeout=100)
 
     async def host() -> None:
-        async with SourceCommands(os.environ) as runner:
+        async with SourceCommands.started(os.environ) as runner:
             await anyio.to_thread.run_sync(work, runner)
 
     with anyio.fail_after(_SECONDS):
@@ -586,9 +586,9 @@ async def test_workers_come_from_one_template_without_the_contract() -> None:
             session.run(["true"])
 
     before = set(psutil.Process().children())
-    async with CommandMeans.of_ones_own() as means:
+    async with SandboxHost.started(for_commands=True) as host:
         for _ in range(2):
-            async with SourceCommands(os.environ, means=means) as runner:
+            async with SourceCommands.started(os.environ, host=host) as runner:
                 await anyio.to_thread.run_sync(run, runner)
         (template,) = set(psutil.Process().children()) - before
         loaded = [mapped.path for mapped in template.memory_maps()]
@@ -596,7 +596,7 @@ async def test_workers_come_from_one_template_without_the_contract() -> None:
 
 
 async def test_a_runner_that_is_over_runs_nothing() -> None:
-    async with SourceCommands(os.environ) as runner:
+    async with SourceCommands.started(os.environ) as runner:
         pass
     with pytest.raises(CommandError, match="host is ending"):
         await anyio.to_thread.run_sync(lambda: runner.open(CommandAccess("git")).__enter__())
@@ -612,7 +612,7 @@ async def test_a_level_that_cannot_be_had_is_told_with_the_step_and_what_to_do(
         return Machine.look(environ)
 
     monkeypatch.setattr("paddock.isolation.commands.source_commands.Machine", SimpleNamespace(look=look))
-    async with SourceCommands(os.environ, isolation="bwrap") as runner:
+    async with SourceCommands.started(os.environ, isolation="bwrap") as runner:
         monkeypatch.setattr("paddock.workers.bwrap._PATH", "/nowhere")
         for name in ("git", "pip"):
             with pytest.raises(CommandError, match=f"{name}: .*bwrap is not installed") as caught:
@@ -627,7 +627,7 @@ async def test_commands_run_without_any_isolation_where_the_operator_says_so() -
             session.run(["true"])
             return session.level
 
-    async with SourceCommands(os.environ, isolation="none") as runner:
+    async with SourceCommands.started(os.environ, isolation="none") as runner:
         assert await anyio.to_thread.run_sync(run, runner) == "none"
 
 

@@ -16,8 +16,8 @@ from paddock.doctor.diagnosis import CgroupFinding, Diagnosis, LevelFinding, Lim
 from paddock.doctor.settings import settings_that_matter
 from paddock.isolation.enforcement import Enforcement, enforcement
 from paddock.isolation.machine import Machine
-from paddock.isolation.planner import failure_of
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy
+from paddock.isolation.sandbox_host import failure_of
 from paddock.session.resources import SessionResources, StartOptions
 from paddock.workers.probe import Available, Unavailable
 from paddock_sandbox import landlock
@@ -35,8 +35,8 @@ async def examine(environ: Mapping[str, str]) -> Diagnosis:
     """Return what was found out; `environ` is the environment that a session would be started in."""
     machine = Machine.look(environ)
     async with SessionResources.open(StartOptions(Path("/"), environ)) as session_resources:
-        sandbox_support = await session_resources.sandbox_planner.try_levels(ISOLATION_LEVELS)
-        groups = session_resources.sandbox_planner.groups
+        sandbox_support = await session_resources.sandbox_planner.host.try_levels(ISOLATION_LEVELS)
+        groups = session_resources.workers.groups
     levels = tuple(_level(sandbox_support.findings[level], machine) for level in ISOLATION_LEVELS)
     problems = tuple(_cgroup(problem, machine) for problem in groups.problems)
     lacks_proc = any("/proc" in found.lacks for found in levels)

@@ -1,4 +1,4 @@
-"""What one module is shut into: the profile that its process applies to itself, compiled from what its entry grants.
+"""What one worker is shut into: the profile that its process applies to itself, compiled from what it is granted.
 
 Decides and starts nothing. Every path is followed here, once; none in a profile is a link. All that is wrong with an
 entry's grants is one error, which names each place in the plan and what to write instead.
@@ -27,6 +27,7 @@ from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.programs import Program, configuration_of
+from paddock.workers.limits.tree_limits import TreeLimits
 from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
 from paddock_sources import Resolution
@@ -167,12 +168,49 @@ def confine(
 
     grants = found if found is not None else Grants.of(entry, working_dir, owner, check_write, lets_see)
     if level == "none":
-        return Confinement(SandboxProfile(level=level, scratch=str(scratch)), working_dir, grants, home=owner.home)
+        profile = compile_profile(level, grants, runtime, limits, scratch)
+        return Confinement(profile, working_dir, grants, home=owner.home)
 
     folders = (path.path for path in grants.writes if path.is_directory)
     guarded = tuple(GuardedPaths.find(folder, owner.home).with_earlier(earlier) for folder in folders)
     protected = _kept_first(guarded, grants, earlier, GuardedPaths.to_protect) if by_mounts else ()
     held = _kept_first(guarded, grants, earlier, GuardedPaths.links_to_hold) if by_mounts and holds_links else ()
+    profile = compile_profile(
+        level,
+        grants,
+        runtime,
+        limits,
+        scratch,
+        network,
+        home=home,
+        code=(fixed.codes[0].root, *resolution.libraries),
+        fixed=(*fixed.inside(path.path for path in grants.writes), *protected),
+        held=held,
+    )
+    folder = working_dir if _sees_any_of(working_dir, grants) else scratch
+    return Confinement(profile, folder, grants, guarded, protected, held, owner.home)
+
+
+def compile_profile(
+    level: IsolationLevel,
+    grants: Grants,
+    runtime: RuntimePaths,
+    limits: ResourceLimits,
+    scratch: Path,
+    network: WorkerNetwork | None = None,
+    *,
+    home: Path | None = None,
+    code: Iterable[Path] = (),
+    fixed: Iterable[Path] = (),
+    held: Iterable[Path] = (),
+) -> SandboxProfile:
+    """Return the profile of a worker, of a module or of commands, that is granted this.
+
+    It may read `code`, and change nothing that is `fixed` inside what it may write to; links that are `held` stay.
+    """
+    if level == "none":
+        return SandboxProfile(level=level, scratch=str(scratch))
+    by_mounts = level in LEVELS_WITH_NAMESPACES
     table = MountTable()
     _show_runtime(table, runtime, grants, by_mounts=by_mounts)
     runs_all = grants.programs is None
@@ -180,17 +218,17 @@ def confine(
         table.grant(path.path, writable=path in grants.writes, mappable=runs_all)
     if home is not None:
         table.grant(home, writable=True)
-    for folder in (*fixed.inside(path.path for path in grants.writes), *protected):
+    for folder in fixed:
         table.fix(folder, mappable=runs_all)
     for link in held:
         table.hold(link)
-    for folder in (fixed.codes[0].root, *resolution.libraries):
+    for folder in code:
         table.fix(folder, mappable=True)
     for source, target in network.files if network is not None else ():
         table.fix(source, target)
     if by_mounts:
         _show_spellings(table, grants)
-    profile = SandboxProfile(
+    return SandboxProfile(
         level=level,
         mounts=table.mounts() if by_mounts else _by_source(table.mounts()),
         programs=grants.executable(),
@@ -200,8 +238,18 @@ def confine(
         network=None if network is None else NetworkAccess(network.ports),
         links=table.links() if by_mounts else (),
     )
-    folder = working_dir if _sees_any_of(working_dir, grants) else scratch
-    return Confinement(profile, folder, grants, guarded, protected, held, owner.home)
+
+
+def tree_limits_of(profile: SandboxProfile, limits: ResourceLimits, cpu_quota: float | None) -> TreeLimits:
+    """Return what the processes of a worker with this profile may use together."""
+    has_namespaces = profile.level in LEVELS_WITH_NAMESPACES
+    return TreeLimits(
+        limits.memory_max,
+        limits.tasks_max,
+        cpu_quota,
+        watches_tasks=not has_namespaces,  # with them, an rlimit counts
+        private_folder=profile.scratch if has_namespaces else "",
+    )
 
 
 def _show_runtime(table: MountTable, runtime: RuntimePaths, grants: Grants, *, by_mounts: bool) -> None:

@@ -6,9 +6,6 @@ is wrong with any of them is found before the first process of a module exists, 
 
 from __future__ import annotations
 
-import os
-import re
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -17,7 +14,7 @@ from typing import Final
 
 from paddock.authorization.authorizer import Authorization, AuthorizedModule
 from paddock.errors import LevelFailure, PlanError, PlanProblem, PolicyRefusedError, Refusal
-from paddock.isolation.compile import Confinement, confine
+from paddock.isolation.compile import Confinement, confine, tree_limits_of
 from paddock.isolation.denials.attempt import AttemptJudge, Explainer
 from paddock.isolation.denials.explain import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES, require_enforced
@@ -25,11 +22,9 @@ from paddock.isolation.environment import environment_of
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.isolation.levels import choose_level
 from paddock.isolation.machine import Machine
-from paddock.isolation.mount_table import MountTable
 from paddock.isolation.network import Networks
 from paddock.isolation.persistent_home import PersistentHome
-from paddock.isolation.remedies import remedy
-from paddock.isolation.runtime_paths import RuntimePaths
+from paddock.isolation.sandbox_host import SandboxHost, failure_of
 from paddock.isolation.watchlist import Watchlist
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import grants_of
@@ -41,20 +36,15 @@ from paddock.policy.guarded_paths import GuardedPaths
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import SecretValues
-from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.limits.tree_limits import TreeLimits
-from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
-from paddock.workers.runtime import WorkerRuntime
-from paddock_sandbox.cgroup import CgroupHome
+from paddock.workers.probe import Available, Unavailable
 from paddock_sandbox.mounts import NO_LINKS
-from paddock_sandbox.profile import IsolationLevel, SandboxProfile
+from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 
 OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
 """Told how each module will be shut in, when all is decided and none is started."""
 
-_AS_PYTHON_SAYS: Final = re.compile(r"^\w+Error: (?:\[Errno \d+\] )?")
-_SCRATCH: Final[Mapping[IsolationLevel, str]] = {"ns": "/scratch", "bwrap": "/tmp"}  # noqa: S108 - of its own root
 _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 
 
@@ -74,13 +64,7 @@ class SandboxedModule:
     @property
     def tree_limits(self) -> TreeLimits:
         """What the module's processes together may use."""
-        return TreeLimits(
-            self.limits.memory_max,
-            self.limits.tasks_max,
-            self.limits.cpu_quota,
-            watches_tasks=self.level not in LEVELS_WITH_NAMESPACES,  # with them, an rlimit counts
-            private_folder=self.confinement.profile.scratch if self.level in LEVELS_WITH_NAMESPACES else "",
-        )
+        return tree_limits_of(self.confinement.profile, self.limits, self.limits.cpu_quota)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +79,13 @@ class _Decided:
 
 @dataclass(frozen=True, slots=True)
 class SessionPaths:
-    """Where a session is: the folder its modules work in, the host's environment, and a private folder of the host's.
+    """Where a session is: the folder its modules work in, and the host's environment.
 
     `kept` are files that no module may change.
     """
 
     working_dir: Path
     environ: Mapping[str, str]
-    folder: Path
     kept: tuple[Path, ...] = ()
 
 
@@ -111,8 +94,7 @@ class SandboxPlanner:
 
     Args:
         place: where the session is.
-        groups: where control groups can be made.
-        launcher_of: starts workers at a level.
+        host: what sandboxes are made with.
         networks: opens the network of a module that was granted hosts.
         isolation: the level of entries that name none, accepted by the operator; the strongest that can be had by
             default.
@@ -122,27 +104,18 @@ class SandboxPlanner:
     def __init__(
         self,
         place: SessionPaths,
-        groups: CgroupHome,
-        launcher_of: Callable[[IsolationLevel], Launcher],
+        host: SandboxHost,
         networks: Networks,
         *,
         isolation: IsolationLevel | None = None,
         on_confined: OnConfined | None = None,
     ) -> None:
-        self.groups = groups
+        self.host = host
         self._place = place
-        self._launcher_of = launcher_of
         self._networks = networks
         self._isolation = isolation
         self._on_confined = on_confined
         self._owner = Owner.current(place.environ)
-        empty = place.folder / "empty"
-        empty.mkdir()
-        located = WorkerRuntime.locate()
-        self._paths = RuntimePaths.locate(located.interpreter, located.packages, empty)
-        table = MountTable()
-        self._paths.show(table, by_mounts=True)
-        self.runtime = WorkerRuntime(located.interpreter, located.packages, table.mounts())
         self._decided: dict[str, _Decided] = {}
         self._shelters: dict[str, SandboxedModule] = {}
         self._subjects: dict[str, ExplainedModule] = {}
@@ -150,7 +123,6 @@ class SandboxPlanner:
         self._watchlists: list[Watchlist] = []
         self._shortages: list[str] = []
         self._guarded: dict[Path, GuardedPaths] = {}  # what each folder had guarded when it was first looked at
-        self.sandbox_support = SandboxSupport()
 
     async def decide(self, authorization: Authorization) -> None:
         """Decide on a shelter for each module that was cleared.
@@ -162,18 +134,19 @@ class SandboxPlanner:
         """
         await self._probe_sandbox_support([module.entry for module in authorization.modules])
         codes = tuple(module.resolution for module in authorization.modules)
+        controllers = self.host.workers.groups.controllers
         refused: list[PlanError | PolicyRefusedError] = []
         for module in authorization.modules:
             level = choose_level(
                 module.entry,
-                reachable=self.sandbox_support.reachable,
+                reachable=self.host.sandbox_support.reachable,
                 failures=self._failures(),
                 trusted=authorization.accepts_weaker,
                 named=self._isolation,
                 floor=module.decision.floor,
             )
             for act in (
-                partial(require_enforced, module.entry, module.decision.limits, level, self.groups.controllers),
+                partial(require_enforced, module.entry, module.decision.limits, level, controllers),
                 partial(self._note, _Decided(module, level, authorization.secrets, codes)),
             ):
                 try:
@@ -233,14 +206,6 @@ class SandboxPlanner:
             lines.append("a granted folder may hold more such files than were found in it")
         return tuple(dict.fromkeys(lines))
 
-    async def try_levels(self, levels: Iterable[IsolationLevel]) -> SandboxSupport:
-        """Find out which of these levels can be had, one after the other, as far as that is not known."""
-        for level in levels:
-            if level not in self.sandbox_support.findings:
-                found = await probe_sandbox_support([level], self._launcher_of, self._trial)
-                self.sandbox_support = SandboxSupport({**self.sandbox_support.findings, **found.findings})
-        return self.sandbox_support
-
     def _note(self, decided: _Decided) -> None:
         """Make the shelter of a module, and note it.
 
@@ -249,7 +214,7 @@ class SandboxPlanner:
             PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
         """
         module, entry = decided.module, decided.module.entry
-        sandboxed = self._shelter(decided, self._networks, self._place.folder)
+        sandboxed = self._shelter(decided, self._networks, self.host.workers.folder)
         self._decided[entry.path] = decided
         self._shelters[entry.path] = sandboxed
         self._subjects[entry.path] = ExplainedModule(
@@ -258,7 +223,7 @@ class SandboxPlanner:
             working_dir=self._place.working_dir,
             owner=self._owner,
             rights=Authority(entry),
-            fixed=FixedPaths.of(module.resolution, decided.codes, self._paths.installation, self._place.kept),
+            fixed=FixedPaths.of(module.resolution, decided.codes, self.host.paths.installation, self._place.kept),
             protected=sandboxed.confinement.protected,
         )
 
@@ -273,21 +238,21 @@ class SandboxPlanner:
         """
         module, level = decided.module, decided.level
         entry, limits = module.entry, module.decision.limits
-        scratch, home = self._scratch(level, folder), self._home(module)
+        scratch, home = self.host.scratch(level, folder), self._home(module)
         network = networks.open(entry, level, decided.secrets, module.decision.closed_networks)
         confinement = confine(
             entry,
             level=level,
             resolution=module.resolution,
             working_dir=self._place.working_dir,
-            runtime=self._paths,
+            runtime=self.host.paths,
             limits=limits,
             owner=self._owner,
             scratch=scratch,
             home=home,
             network=network,
             modules=decided.codes,
-            kept=(*self._place.kept, self._place.folder),
+            kept=(*self._place.kept, self.host.workers.folder),
             earlier=self._guarded.values(),
             holds_links=self._holds_links(level),
             lets_see=module.decision.lets_see,
@@ -306,7 +271,7 @@ class SandboxPlanner:
         return SandboxedModule(confinement, limits, environ, home)
 
     def _holds_links(self, level: IsolationLevel) -> bool:
-        found = self.sandbox_support.findings.get(level)
+        found = self.host.sandbox_support.findings.get(level)
         return isinstance(found, Available) and NO_LINKS not in found.missing
 
     def _home(self, module: AuthorizedModule) -> Path | None:
@@ -324,11 +289,6 @@ class SandboxPlanner:
             problem = f"its folder cannot be made: {error.strerror or error}"
             raise PlanError([PlanProblem(path_text(module.entry.path, "state"), problem)]) from error
 
-    def _scratch(self, level: IsolationLevel, folder: Path) -> Path:
-        """Return the private folder as the worker knows it: in a root of its own, or else made in `folder`."""
-        inside = _SCRATCH.get(level)
-        return Path(inside) if inside else Path(tempfile.mkdtemp(prefix="home-", dir=folder))
-
     async def weaker_level(self, entries: Iterable[ModuleEntry]) -> IsolationLevel | None:
         """Return the level that these entries' modules would run at once somebody accepts one below the floor.
 
@@ -336,7 +296,7 @@ class SandboxPlanner:
         """
         unnamed = [entry for entry in entries if entry.isolation is None and self._isolation is None]
         await self._probe_sandbox_support(unnamed)
-        reachable = self.sandbox_support.reachable
+        reachable = self.host.sandbox_support.reachable
         if not unnamed or not reachable.isdisjoint(FLOOR):
             return None
         return next((level for level in _TRIED_IN_TURN if level in reachable), None)
@@ -344,26 +304,15 @@ class SandboxPlanner:
     async def _probe_sandbox_support(self, entries: Iterable[ModuleEntry]) -> None:
         """Try the levels that matter: those that are named, and for the others the strongest that can be had."""
         named = {entry.isolation or self._isolation for entry in entries}
-        await self.try_levels(level for level in _TRIED_IN_TURN if level in named)
+        await self.host.try_levels(level for level in _TRIED_IN_TURN if level in named)
         for level in _TRIED_IN_TURN:
-            if None in named and self.sandbox_support.reachable.isdisjoint(FLOOR):
-                await self.try_levels([level])
-
-    def _trial(self, level: IsolationLevel) -> LaunchSpec:
-        """Return what is launched to see whether a level can be had: a worker that is granted nothing."""
-        mounts = self.runtime.mounts
-        if level not in LEVELS_WITH_NAMESPACES:
-            table = MountTable()
-            self._paths.show(table, by_mounts=False)
-            mounts = table.mounts()
-        scratch = self._scratch(level, self._place.folder)
-        profile = SandboxProfile(level, mounts, scratch=str(scratch))
-        return LaunchSpec("trial", scratch, {"HOME": os.fspath(scratch)}, self.runtime, profile)
+            if None in named and self.host.sandbox_support.reachable.isdisjoint(FLOOR):
+                await self.host.try_levels([level])
 
     def _failures(self) -> dict[IsolationLevel, LevelFailure]:
         return {
             level: failure_of(found, self._machine)
-            for level, found in self.sandbox_support.findings.items()
+            for level, found in self.host.sandbox_support.findings.items()
             if isinstance(found, Unavailable)
         }
 
@@ -384,10 +333,3 @@ def _raise_all(refused: Sequence[PlanError | PolicyRefusedError]) -> None:
         raise PolicyRefusedError(refusals, problems=problems)
     if problems:
         raise PlanError(problems)
-
-
-def failure_of(found: Unavailable, machine: Machine) -> LevelFailure:
-    """Return why a level cannot be had, with what would help."""
-    # Told by the worker as Python shows an error; its class and number say nothing more to a person.
-    failure = LevelFailure(found.step, found.errno, _AS_PYTHON_SAYS.sub("", found.reason))
-    return replace(failure, fix=remedy(found.level, failure, machine))

@@ -66,7 +66,7 @@ async def provisioning(
     judged_by = await anyio.to_thread.run_sync(Policy.load, environ) if policy is None else policy
     with ExitStack() as stack:
         kept = cache or stack.enter_context(SourceCache.of_user(environ, check=check_cancelled))
-        async with SourceCommands(environ, audit=audit) as commands:
+        async with SourceCommands.started(environ, audit=audit) as commands:
             yield Provisioner(
                 kept,
                 commands,

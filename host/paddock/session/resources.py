@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -23,10 +23,11 @@ from paddock.isolation.network import Networks
 from paddock.isolation.networked_launcher import NetworkedLauncher
 from paddock.isolation.operator_folders import make_operator_folders
 from paddock.isolation.planner import OnConfined, SandboxedModule, SandboxPlanner, SessionPaths
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import ModuleEntry
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.workers.guarded_launcher import GuardedLauncher
-from paddock.workers.launcher import LaunchSpec
+from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
 from paddock.workers.mount_guard import MountGuard, Replacement
 from paddock.workers.output import OutputLine
 from paddock.workers.scratch import remove_private_folder
@@ -100,15 +101,14 @@ class SessionResources:
             operators = await anyio.to_thread.run_sync(make_operator_folders, options.environ)
             networks = Networks(workers.folder, options.audit)
             sandbox_planner = SandboxPlanner(
-                SessionPaths(options.working_dir, options.environ, workers.folder, (*options.kept, *operators)),
-                workers.groups,
-                workers.launcher_at,
+                SessionPaths(options.working_dir, options.environ, (*options.kept, *operators)),
+                SandboxHost(workers),
                 networks,
                 isolation=options.isolation,
                 on_confined=options.on_confined,
             )
             guarded = _GuardedFiles(options.audit)
-            mount_guard = MountGuard(sandbox_planner.runtime, guarded.on_replaced, guarded.on_unguarded)
+            mount_guard = MountGuard(sandbox_planner.host.runtime, guarded.on_replaced, guarded.on_unguarded)
             steps.push_async_callback(close_within_bound, mount_guard.aclose)
             steps.push_async_callback(close_within_bound, networks.aclose)
             yield cls(options, workers, sandbox_planner, networks, guarded, mount_guard)
@@ -135,17 +135,17 @@ class SessionResources:
         *,
         on_line: Callable[[OutputLine], None] | None,
         output_per_second: int | None = None,
-        worker_entry: str | None = None,
+        worker_entry: str = MODULE_ENTRY,
     ) -> Supervisor:
         """Return what starts a module in its sandbox; `worker_entry` is another function than usual for it to enter."""
         entry, own_versions = module.entry, module.resolution.own_versions
-        runtime = self.sandbox_planner.runtime.without(own_versions)
         spec = LaunchSpec(
             name=entry.instance_id or entry.module,
             working_dir=sandboxed.confinement.folder,
             environ=sandboxed.environ,
             home_links=sandboxed.confinement.home_links(),
-            runtime=runtime if worker_entry is None else replace(runtime, entry=worker_entry),
+            runtime=self.sandbox_planner.host.runtime.without(own_versions),
+            entry=worker_entry,
             profile=sandboxed.confinement.profile,
             tree_limits=sandboxed.tree_limits,
             on_line=on_line,

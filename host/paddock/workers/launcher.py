@@ -26,6 +26,7 @@ _START_SECONDS = 30.0  # an exec'd runtime on a machine under heavy load; a usua
 _REQUEST_BYTES = 128 << 10
 
 
+MODULE_ENTRY: Final = "paddock_sdk.worker.main:serve"
 _OUTPUT_AT_ONCE: Final = 16  # times what may be printed in a second
 
 
@@ -33,7 +34,8 @@ _OUTPUT_AT_ONCE: Final = 16  # times what may be printed in a second
 class LaunchSpec:
     """What a process is to be: its name in messages, where it works, its whole environment, and how it is shut in.
 
-    `tree_limits` is what all its processes together may use.
+    `entry` is the function that it runs once it is shut in, as `module:function`. `tree_limits` is what all its
+    processes together may use.
 
     A working directory the worker may not enter is replaced by the root. `home_links` are made in its home, by their
     names in there.
@@ -43,6 +45,7 @@ class LaunchSpec:
     working_dir: Path
     environ: Mapping[str, str]
     runtime: WorkerRuntime
+    entry: str = MODULE_ENTRY
     profile: SandboxProfile = field(default_factory=SandboxProfile)
     tree_limits: TreeLimits = field(default_factory=TreeLimits)
     home_links: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +64,7 @@ class LaunchSpec:
         Raises:
             LaunchError: The profile is too large to hand over.
         """
-        return self._packed("profile", {"entry": self.runtime.entry, "profile": self.profile.as_dict()})
+        return self._packed("profile", {"entry": self.entry, "profile": self.profile.as_dict()})
 
     def particulars(self) -> bytes:
         """Return what the worker itself is told, with its length in front.

@@ -1,4 +1,4 @@
-"""What a module process is made of: an interpreter, the packages of the runtime, and the function that serves.
+"""What a worker process is made of: an interpreter, and the packages of the runtime.
 
 A value found once per host. It decides what a worker can import (these packages and the standard library), never what
 a module needs.
@@ -46,6 +46,9 @@ _PRELOAD = (
     "amplifier_core",
 )
 
+# The contract and its models would take two thirds of the start.
+_PRELOAD_OF_COMMANDS = ("paddock_sandbox.lockdown", "paddock_sandbox.self_check", "paddock_sdk.worker.commands")
+
 # Large messages are dominated by the page faults of memory given back and fetched again, which these two prevent. Read
 # by the C library when the process starts, so they cannot be set later.
 _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
@@ -53,7 +56,7 @@ _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_":
 
 @dataclass(frozen=True, slots=True)
 class WorkerRuntime:
-    """The interpreter, the importable packages with the directory each is found in, and the entry a worker runs.
+    """The interpreter, the importable packages with the directory each is found in, and what is imported ahead.
 
     `mounts` are what a worker with a root of its own has to see of all that.
     """
@@ -62,11 +65,10 @@ class WorkerRuntime:
     packages: tuple[tuple[str, Path], ...]
     mounts: tuple[Mount, ...] = ()
     preload: tuple[str, ...] = _PRELOAD
-    entry: str = "paddock_sdk.worker.main:serve"
 
     @classmethod
-    def locate(cls) -> WorkerRuntime:
-        """Find the runtime this host was installed with.
+    def locate(cls, *, for_commands: bool = False) -> WorkerRuntime:
+        """Find the runtime this host was installed with; `for_commands`, the contract is not imported ahead.
 
         Raises:
             ModuleNotFoundError: A package of the runtime is not installed beside the host.
@@ -75,7 +77,8 @@ class WorkerRuntime:
         # Only workers may see the stand-ins; the host's own environment can hold the real packages of those names.
         stand_in = dict(found)["paddock_sdk"] / "paddock_sdk" / "stand_in"
         found += [("amplifier_core", stand_in), ("amplifier_foundation", stand_in)]
-        return cls(interpreter=base_interpreter(), packages=tuple(found))
+        preload = _PRELOAD_OF_COMMANDS if for_commands else _PRELOAD
+        return cls(base_interpreter(), tuple(found), preload=preload)
 
     def without(self, packages: Collection[str]) -> WorkerRuntime:
         """Return the same runtime but for some packages, which its workers have to find elsewhere."""

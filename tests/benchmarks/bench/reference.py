@@ -35,11 +35,11 @@ async def reference_child(name: str) -> AsyncIterator[socket.socket]:
         located,
         packages=(*located.packages, (_CHILD, Path(__file__).parent)),
         preload=(*located.preload, _CHILD),
-        entry=f"{_CHILD}:serve",
     )
+    spec = LaunchSpec(name=name, working_dir=Path("/"), environ={}, runtime=runtime, entry=f"{_CHILD}:serve")
     launcher = ForkServerLauncher()
     try:
-        process = await launcher.launch(LaunchSpec(name=name, working_dir=Path("/"), environ={}, runtime=runtime))
+        process = await launcher.launch(spec)
         try:
             yield process.rpc
         finally:

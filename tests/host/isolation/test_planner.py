@@ -15,7 +15,8 @@ from paddock.errors import IsolationRefusedError, IsolationUnavailableError, Lau
 from paddock.isolation.compile import Confinement
 from paddock.isolation.machine import Machine
 from paddock.isolation.network import Networks
-from paddock.isolation.planner import SandboxPlanner, SessionPaths, failure_of
+from paddock.isolation.planner import SandboxPlanner, SessionPaths
+from paddock.isolation.sandbox_host import SandboxHost, failure_of
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.policy.decision import GrantRequest, Trust
 from paddock.policy.evaluate import EvaluationContext, evaluate
@@ -24,9 +25,12 @@ from paddock.policy.files.policy_file import PolicyFile
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.session.resources import further_sandboxes
-from paddock.workers.launcher import Launcher, LaunchSpec
+from paddock.workers.launcher import LaunchSpec
+from paddock.workers.limits.tree_limits import LimitEnforcer
+from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.probe import Unavailable
 from paddock.workers.process import ModuleProcess
+from paddock.workers.worker_host import WorkerHost
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.lockdown import LockdownReport
 from paddock_sandbox.profile import IsolationLevel
@@ -56,9 +60,6 @@ class ScriptedMachine:
         self.tried: list[LaunchSpec] = []
         self.processes: list[_Process] = []
 
-    def launcher_at(self, level: IsolationLevel) -> Launcher:
-        return self  # type: ignore[return-value]
-
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
         self.tried.append(spec)
         level = spec.profile.level
@@ -66,6 +67,9 @@ class ScriptedMachine:
             raise LaunchError(spec.name, f"step of {level}", "PermissionError: [Errno 1] it is refused", errno=1)
         self.processes.append(_Process(level))
         return self.processes[-1]  # type: ignore[return-value]
+
+    async def aclose(self) -> None:
+        """Nothing was opened."""
 
     @property
     def tried_levels(self) -> list[IsolationLevel]:
@@ -79,17 +83,19 @@ class Scene:
         self.root = root = root.resolve()
         for name in ("work", "host", "home"):
             (root / name).mkdir()
-        self.place = SessionPaths(root / "work", {"HOME": str(root / "home"), "LANG": "C.UTF-8"}, root / "host")
+        self.place = SessionPaths(root / "work", {"HOME": str(root / "home"), "LANG": "C.UTF-8"})
         self.networks = Networks(root / "host", AuditLog.silent())
         self.confined: list[Sequence[tuple[ModuleEntry, Confinement]]] = []
 
     def sandbox_planner(
         self, machine: ScriptedMachine, *, groups: CgroupHome | None = None, **how: object
     ) -> SandboxPlanner:
+        launchers = dict.fromkeys(("template", "exec", "bubblewrap"), machine)
+        enforcer = LimitEnforcer(Watchdog())
+        workers = WorkerHost(CgroupHome() if groups is None else groups, self.root / "host", enforcer, launchers)
         return SandboxPlanner(
             self.place,
-            CgroupHome() if groups is None else groups,
-            machine.launcher_at,
+            SandboxHost(workers),
             self.networks,
             on_confined=self.confined.append,
             **how,  # type: ignore[arg-type]
@@ -205,7 +211,7 @@ async def test_each_level_is_tried_once_for_a_session(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(machine)
     for name in ("tool-x", "tool-y"):
         await sandbox_planner.decide(scene.authorized(scene.module(name)))
-    reach = await sandbox_planner.try_levels(["ns", "bwrap", "landlock"])
+    reach = await sandbox_planner.host.try_levels(["ns", "bwrap", "landlock"])
     assert machine.tried_levels == ["ns", "bwrap", "landlock"]
     assert reach.reachable == {"bwrap"}
 
@@ -213,16 +219,16 @@ async def test_each_level_is_tried_once_for_a_session(scene: Scene) -> None:
 async def test_what_is_tried_is_granted_nothing_but_the_runtime(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "bwrap", "landlock")
     sandbox_planner = scene.sandbox_planner(machine)
-    await sandbox_planner.try_levels(["ns", "bwrap", "landlock"])
+    await sandbox_planner.host.try_levels(["ns", "bwrap", "landlock"])
     homes: Mapping[str, str] = {spec.profile.level: spec.profile.scratch for spec in machine.tried}
     assert (homes["ns"], homes["bwrap"]) == ("/scratch", "/tmp")
-    assert Path(homes["landlock"]).is_relative_to(scene.place.folder)
+    assert Path(homes["landlock"]).is_relative_to(scene.root / "host")
     for spec in machine.tried:
         assert not [mount for mount in spec.profile.mounts if mount.writable]
         assert spec.profile.programs == ()
         assert dict(spec.environ) == {"HOME": spec.profile.scratch}
         if spec.profile.level != "landlock":
-            assert spec.profile.mounts == sandbox_planner.runtime.mounts
+            assert spec.profile.mounts == sandbox_planner.host.runtime.mounts
 
 
 async def test_each_module_has_a_private_folder_of_its_own_where_it_has_no_root_of_its_own(scene: Scene) -> None:
@@ -232,7 +238,7 @@ async def test_each_module_has_a_private_folder_of_its_own_where_it_has_no_root_
     folders = [Path(sandbox_planner.of(entry).confinement.profile.scratch) for entry, _ in modules]
     assert len({*folders}) == 2
     for folder, (entry, _) in zip(folders, modules, strict=True):
-        assert folder.is_relative_to(scene.place.folder)
+        assert folder.is_relative_to(scene.root / "host")
         assert folder.stat().st_mode & 0o777 == 0o700
         assert sandbox_planner.of(entry).environ["HOME"] == str(folder)
 
@@ -314,7 +320,7 @@ async def test_no_module_may_change_the_code_of_another(scene: Scene) -> None:
 
 async def test_the_hosts_private_folder_is_out_of_every_modules_reach(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
-    greedy = scene.module("tool-x", permissions={"write": [str(scene.place.folder)]})
+    greedy = scene.module("tool-x", permissions={"write": [str(scene.root / "host")]})
     with pytest.raises(PlanError) as refused:
         await sandbox_planner.decide(scene.authorized(greedy))
     assert [problem.path for problem in refused.value.problems] == ["tools[0].permissions.write[0]"]

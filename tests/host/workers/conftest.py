@@ -123,13 +123,14 @@ def runtime(levels: Levels) -> WorkerRuntime:
 
 @pytest.fixture
 def spec(runtime: WorkerRuntime, tmp_path: Path) -> LaunchSpec:
-    return LaunchSpec(name="tool-x", working_dir=tmp_path, environ={}, runtime=runtime)
+    return LaunchSpec(
+        name="tool-x", working_dir=tmp_path, environ={}, runtime=runtime, entry="paddock_test_worker:waits"
+    )
 
 
 def with_entry(spec: LaunchSpec, function: str, **changes: object) -> LaunchSpec:
     """Return the spec with another function of the test worker as its entry."""
-    runtime = dataclasses.replace(spec.runtime, entry=f"paddock_test_worker:{function}")
-    return dataclasses.replace(spec, runtime=runtime, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(spec, entry=f"paddock_test_worker:{function}", **changes)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -63,7 +63,6 @@ class Levels:
             mounts=self._shown(by_mounts=True),
             # A template that starts quickly.
             preload=("asyncio", "paddock_sandbox.lockdown", "paddock_test_worker"),
-            entry="paddock_test_worker:waits",
         )
         self.groups = CgroupHome.find()
         self._refusals: dict[IsolationLevel, str] = {"none": ""}
@@ -89,7 +88,8 @@ class Levels:
             name="tool-x",
             working_dir=Path(home),
             environ={"HOME": home, **dict(environ)},
-            runtime=dataclasses.replace(runtime or self.runtime, entry=f"paddock_test_worker:{function}"),
+            runtime=runtime or self.runtime,
+            entry=f"paddock_test_worker:{function}",
             profile=dataclasses.replace(profile, **parts),  # type: ignore[arg-type]
         )
 

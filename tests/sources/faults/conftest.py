@@ -27,7 +27,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
 def shut_in() -> Iterator[CommandRunner]:
     """Runs commands at the strongest level that can be had here."""
     with anyio.from_thread.start_blocking_portal() as portal:
-        with portal.wrap_async_context_manager(SourceCommands(os.environ)) as runner:
+        with portal.wrap_async_context_manager(SourceCommands.started(os.environ)) as runner:
             try:
                 with runner.open(CommandAccess("trial")):
                     pass

@@ -19,7 +19,6 @@ from typing import Final
 
 import msgpack
 
-from paddock.workers.launcher import LaunchSpec
 from paddock_sdk.protocol import (
     Cancel,
     Connection,
@@ -57,19 +56,9 @@ from paddock_sources.commands.command_runner import (
     CommandTimeoutError,
 )
 
-ENTRY: Final = "paddock_sdk.worker.commands:serve"
-
 _GLANCE_SECONDS: Final = 0.1  # between two looks at whether anybody still wants it
 _STOP_SECONDS: Final = 3.0  # from the request to stop to the command's end; then the worker is ended
 _CODES: Final = range(-64, 256)
-
-
-class CommandSpec(LaunchSpec):
-    """What a worker that runs commands is to be; it comes from the same template as a module's."""
-
-    def request(self) -> bytes:
-        """Return the request as whoever forks the worker reads it."""
-        return self._packed("profile", {"entry": ENTRY, "profile": self.profile.as_dict()})
 
 
 class WorkerGoneError(Exception):

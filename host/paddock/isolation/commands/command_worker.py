@@ -1,19 +1,21 @@
 """One worker that commands are run in, one after the other, by a thread that asks for it.
 
-Begun and ended on the host's loop. However it ends, by its limits too, everything that ran in it ends with it, and
-whoever waits is told why.
+Started and supervised as a module's worker is, on the host's loop. However it ends, by its limits too, everything that
+ran in it ends with it, and whoever waits is told why.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Self
 
 import anyio
 import anyio.from_thread
@@ -21,32 +23,39 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.errors import Denial, LaunchError
-from paddock.isolation.commands.command_channel import CommandChannel, CommandSpec, WorkerGoneError
-from paddock.isolation.commands.command_means import CommandMeans
-from paddock.isolation.commands.command_profile import MEMORY_MAX, SCRATCH, TASKS_MAX, command_environ, command_profile
+from paddock.isolation.commands.command_channel import CommandChannel, WorkerGoneError
+from paddock.isolation.compile import compile_profile, tree_limits_of
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.networked_launcher import NetworkedLauncher
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.isolation.worker_network import WorkerNetwork
 from paddock.plan.host_name import parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.units import size_text
-from paddock.workers.exit_report import ExitReason, LimitHit
-from paddock.workers.exit_status import ExitStatus
-from paddock.workers.limits.tree_limits import LimitedTree, TreeLimits
+from paddock.policy.grants import Grants
+from paddock.policy.limits import ResourceLimits
+from paddock.policy.path_walk import GrantedPath
+from paddock.policy.programs import SEARCH_PATH
+from paddock.workers.launcher import LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock.workers.scratch import remove_private_folder
+from paddock.workers.supervisor import Supervisor
+from paddock.workers.worker_host import close_within_bound
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.commands.command_output import CommandOutput
 from paddock_sources.commands.command_runner import MAX_STDOUT_BYTES, CommandAccess, CommandError, CommandResult
 
-if TYPE_CHECKING:
-    from paddock.egress.gate import EgressGate
+MEMORY_MAX: Final = 2 << 30
 
-
+_ENTRY: Final = "paddock_sdk.worker.commands:serve"
+_TASKS_MAX: Final = 254  # an installer has threads for each processor, and for each download
+_OPEN_FILES_MAX: Final = 4096
+_SCRATCH_BYTES: Final = 512 << 20
 _END_SECONDS: Final = 10.0  # for one worker to end
 _MAX_REFUSED: Final = 100
 _MAX_TARGET_CHARACTERS: Final = 300
+_NEVER_SHOWN: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 
 
 def check_cancelled() -> None:
@@ -60,21 +69,52 @@ def check_cancelled() -> None:
 class CommandWorker:
     """One worker, and the commands that are run in it; see `CommandSession`."""
 
-    def __init__(self, access: CommandAccess, level: IsolationLevel) -> None:
-        self.on_end: Callable[[CommandWorker], None] = lambda session: None
-        self.ended_for = ""
-        self._access = access
+    def __init__(
+        self,
+        access: CommandAccess,
+        level: IsolationLevel,
+        supervisor: Supervisor,
+        process: ModuleProcess,
+        refused: RefusedHosts,
+        steps: AsyncExitStack,
+    ) -> None:
+        """`steps` end it, and give up what was made for it."""
+        self._name = access.name
         self._level = level
+        self._supervisor = supervisor
+        self._process = process
+        self._refused = refused
+        self._steps = steps
+        self._channel: CommandChannel | None = CommandChannel(access.name, process.rpc)
         self._loop = asyncio.get_running_loop()
         self._using = threading.Lock()
-        self._refused: dict[str, None] = {}
-        self._process: ModuleProcess | None = None
-        self._channel: CommandChannel | None = None
-        self._gate: EgressGate | None = None
-        self._tree_limits: LimitedTree | None = None
-        self._folder: Path | None = None
         self._memory_kills = 0
+        self._ended_for = ""
         self._ending: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def started(cls, access: CommandAccess, level: IsolationLevel, host: SandboxHost, audit: AuditLog) -> Self:
+        """Return a worker that was started.
+
+        Raises:
+            CommandError: it cannot be.
+        """
+        try:
+            async with AsyncExitStack() as steps:
+                folder = Path(tempfile.mkdtemp(prefix="commands-", dir=host.workers.folder))
+                steps.push_async_callback(anyio.to_thread.run_sync, remove_private_folder, folder)
+                refused = RefusedHosts()
+                supervisor = _supervisor(access, level, host, audit, folder, refused, steps)
+                process = await supervisor.start()
+                steps.push_async_callback(supervisor.stop)
+                return cls(access, level, supervisor, process, refused, steps.pop_all())
+        except LaunchError as error:
+            problem = f"what it is to run in could not be made: {error.step}: {error.message}"
+            raise CommandError(access.name, problem, hints=error.hints) from error
+        except NotAcceptedError as error:
+            raise CommandError(access.name, error.problem, hints=[error.accepted] if error.accepted else []) from error
+        except OSError as error:
+            raise CommandError(access.name, f"what it is to run in could not be made: {error}") from error
 
     @property
     def level(self) -> str:
@@ -94,21 +134,21 @@ class CommandWorker:
         """Run a command to its end; see `CommandSession.run`."""
         with self._using:
             if self._channel is None:
-                raise CommandError(self._access.name, "what it was to run in has ended")
-            output = CommandOutput(self._access.name, on_stdout, on_stderr, max_stdout_bytes)
+                raise CommandError(self._name, "what it was to run in has ended")
+            output = CommandOutput(self._name, on_stdout, on_stderr, max_stdout_bytes)
             channel = self._channel
             try:
                 result = channel.run(argv, stdin, output, timeout, check_cancelled)
             except WorkerGoneError as gone:
                 self._lose()
-                reason = self.ended_for or f"what it ran in was lost: {gone}"
-                raise CommandError(self._access.name, f"it was ended: {reason}") from gone
+                reason = self._ended_for or self._limit_hit() or f"what it ran in was lost: {gone}"
+                raise CommandError(self._name, f"it was ended: {reason}") from gone
             except BaseException:
                 if channel.is_lost:
                     self._lose()
                 raise
             self._look_at_memory(result.code)
-            return replace(result, refused=tuple(self._refused))
+            return replace(result, refused=tuple(self._refused.targets))
 
     def end_from_thread(self) -> None:
         """Have the worker ended with all that runs in it, and wait until it has.
@@ -126,7 +166,20 @@ class CommandWorker:
             future.result(_END_SECONDS)
         except (TimeoutError, CancelledError):
             problem = "what it ran in does not end, and may still change what it was let write to"
-            raise CommandError(self._access.name, problem) from None
+            raise CommandError(self._name, problem) from None
+
+    def close(self) -> None:
+        """Let go of the stream, in the thread that uses it."""
+        with self._using:
+            self._channel = None
+            self._process.rpc.close()
+
+    async def end(self, reason: str = "") -> None:
+        """End the worker with all that runs in it, and take away what was made for it; several may ask, on the loop."""
+        self._ended_for = self._ended_for or reason
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._steps.aclose())
+        await asyncio.shield(self._ending)
 
     def _lose(self) -> None:
         """Run nothing any more; whoever waited is told why, and not how the worker's end went."""
@@ -134,13 +187,18 @@ class CommandWorker:
         with suppress(CommandError):
             self.end_from_thread()
 
+    def _limit_hit(self) -> str:
+        """Return which limit the worker was ended for, if one was."""
+        hit = next((report.limit for report in self._supervisor.reports if report.limit is not None), None)
+        return "" if hit is None else f"it used more than it may: {hit.name} is {hit.configured}"
+
     def _look_at_memory(self, code: int) -> None:
         """Tell of a command of which the kernel killed a part because there is only so much memory.
 
         Raises:
             CommandError: it was.
         """
-        if code == 0 or self._process is None or self._process.cgroup is None:
+        if code == 0 or self._process.cgroup is None:
             return
         try:
             kills = self._process.cgroup.readings().memory_kills or 0
@@ -148,113 +206,93 @@ class CommandWorker:
             return
         if kills > self._memory_kills:
             self._memory_kills = kills
-            raise CommandError(self._access.name, f"it needed more than {size_text(MEMORY_MAX)} of memory")
+            raise CommandError(self._name, f"it needed more than {size_text(MEMORY_MAX)} of memory")
 
-    def _note(self, denial: Denial) -> None:
-        """Remember a host that was refused; of a name that was only looked up, no port is known."""
-        if len(self._refused) < _MAX_REFUSED:
-            self._refused[denial.target[:_MAX_TARGET_CHARACTERS]] = None
 
-    def close(self) -> None:
-        """Let go of the stream, in the thread that uses it."""
-        with self._using:
-            self._channel = None
-            if self._process is not None:
-                self._process.rpc.close()
+class RefusedHosts:
+    """The hosts that commands tried to reach in vain; of a name that was only looked up, no port is known."""
 
-    # -- on the loop -----------------------------------------------------------------------------
+    def __init__(self) -> None:
+        self.targets: dict[str, None] = {}
 
-    async def begin(self, means: CommandMeans, folder: Path, audit: AuditLog) -> None:
-        """Have the worker started.
+    def note(self, denial: Denial) -> None:
+        """Remember a host that was refused, of so many."""
+        if len(self.targets) < _MAX_REFUSED:
+            self.targets[denial.target[:_MAX_TARGET_CHARACTERS]] = None
 
-        Raises:
-            CommandError: it cannot be.
-        """
-        name = self._access.name
-        try:
-            network = self._open_network(folder, audit)
-            scratch = self._make_scratch(folder)
-            profile = command_profile(self._access, self._level, means.paths, scratch, network)
-            launcher = means.launcher_of(self._level)
-            spec = CommandSpec(
-                name=name,
-                working_dir=scratch,
-                environ=command_environ(self._access, scratch, network),
-                runtime=means.runtime,
-                profile=profile,
-                tree_limits=TreeLimits(
-                    MEMORY_MAX,
-                    TASKS_MAX,
-                    watches_tasks=self._level not in LEVELS_WITH_NAMESPACES,
-                    private_folder=profile.scratch if self._level in LEVELS_WITH_NAMESPACES else "",
-                ),
-            )
-            if self._gate is not None:
-                launcher = NetworkedLauncher(launcher, self._gate)
-            self._process = await launcher.launch(spec)
-            self._tree_limits = means.limit_enforcer.begin(self._process, spec.tree_limits, self._overrun)
-        except LaunchError as error:
-            problem = f"what it is to run in could not be made: {error.step}: {error.message}"
-            raise CommandError(name, problem, hints=error.hints) from error
-        except NotAcceptedError as error:
-            raise CommandError(name, error.problem, hints=[error.accepted] if error.accepted else []) from error
-        except OSError as error:
-            raise CommandError(name, f"what it is to run in could not be made: {error}") from error
-        self._process.on_exit(self._on_exit)
-        self._channel = CommandChannel(name, self._process.rpc)
 
-    async def end(self) -> None:
-        """End the worker with all that runs in it, and take away what was made for it; several may ask."""
-        if self._ending is None:
-            self._ending = asyncio.ensure_future(self._end())
-        await asyncio.shield(self._ending)
+def _supervisor(
+    access: CommandAccess,
+    level: IsolationLevel,
+    host: SandboxHost,
+    audit: AuditLog,
+    folder: Path,
+    refused: RefusedHosts,
+    steps: AsyncExitStack,
+) -> Supervisor:
+    """Return what starts the worker and ends it; a gate that was opened for it is closed by `steps`.
 
-    async def _end(self) -> None:
-        try:
-            if self._process is not None:
-                await self._process.stop(0)
-        finally:
-            try:
-                if self._gate is not None:
-                    await self._gate.aclose()
-            finally:
-                if self._folder is not None:
-                    await anyio.to_thread.run_sync(remove_private_folder, self._folder)
-                self.on_end(self)
-
-    def _on_exit(self, status: ExitStatus) -> None:
-        tree_limits, self._tree_limits = self._tree_limits, None
-        overrun = None if tree_limits is None else tree_limits.end(status)
-        if overrun is not None:
-            self._overrun(*overrun)
-
-    def _overrun(self, reason: ExitReason, hit: LimitHit) -> None:
-        if not self.ended_for:
-            self.ended_for = f"it used more than it may: {hit.name} is {hit.configured}"
-        if self._process is not None:
-            self._process.kill()
-
-    def _open_network(self, folder: Path, audit: AuditLog) -> WorkerNetwork | None:
-        if not self._access.hosts or self._level == "none":
-            return None
+    Raises:
+        NotAcceptedError: a path cannot be shown.
+        OSError: its folder cannot be made, or no port can be had for it.
+    """
+    launcher, network = host.workers.launcher_at(level), None
+    if access.hosts and level != "none":
         from paddock.egress.gate import EgressGate
         from paddock.egress.rules import NetRules
 
-        granted = [NetRule.of(parse_authority(host, DEFAULT_PORT)) for host in self._access.hosts]
-        rules = NetRules(granted, names_lead_inside=self._access.is_users_word)
-        self._gate = EgressGate(self._access.name, rules, audit=audit, on_denial=self._note)
-        ports = self._gate.ports if self._level in LEVELS_WITH_NAMESPACES else (self._gate.listen(),)
-        return WorkerNetwork.lay_out(self._own(folder) / "network", self._level, ports, self._gate.proxy_url)
+        granted = [NetRule.of(parse_authority(name, DEFAULT_PORT)) for name in access.hosts]
+        rules = NetRules(granted, names_lead_inside=access.is_users_word)
+        gate = EgressGate(access.name, rules, audit=audit, on_denial=refused.note)
+        steps.push_async_callback(close_within_bound, gate.aclose)
+        ports = gate.ports if level in LEVELS_WITH_NAMESPACES else (gate.listen(),)
+        network = WorkerNetwork.lay_out(folder / "network", level, ports, gate.proxy_url)
+        launcher = NetworkedLauncher(launcher, gate)
+    scratch = host.scratch(level, folder)
+    limits = ResourceLimits(
+        memory_max=MEMORY_MAX,
+        tasks_max=_TASKS_MAX,
+        open_files_max=_OPEN_FILES_MAX,
+        file_size_max=access.written_bytes,
+        tmp_max=_SCRATCH_BYTES,
+    )
+    reads, writes = (tuple(map(_granted, paths)) for paths in (access.reads, access.writes))
+    profile = compile_profile(level, Grants(reads, writes, programs=None), host.paths, limits, scratch, network)
+    spec = LaunchSpec(
+        name=access.name,
+        working_dir=scratch,
+        environ=_environ(access, scratch, network),
+        runtime=host.runtime,
+        entry=_ENTRY,
+        profile=profile,
+        tree_limits=tree_limits_of(profile, limits, cpu_quota=None),
+    )
+    return Supervisor(launcher, spec, limit_enforcer=host.workers.limit_enforcer, terminate_seconds=0)
 
-    def _make_scratch(self, folder: Path) -> Path:
-        if (inside := SCRATCH.get(self._level)) is not None:
-            return Path(inside)
-        home = self._own(folder) / "home"
-        home.mkdir(mode=0o700)
-        return home
 
-    def _own(self, folder: Path) -> Path:
-        if self._folder is None:
-            folder.mkdir(mode=0o755)
-            self._folder = folder
-        return folder
+def _environ(access: CommandAccess, scratch: Path, network: WorkerNetwork | None) -> dict[str, str]:
+    """Return the whole environment of commands; which certificates they trust is theirs to say, little else of ours."""
+    home = os.fspath(scratch)
+    ours = {"PATH": ":".join(SEARCH_PATH), "HOME": home}
+    there = {} if network is None else dict(network.environ)
+    proxies = {name: value for name, value in there.items() if name.lower().endswith("_proxy")}
+    if proxies:
+        proxies["GIT_HTTP_PROXY_AUTHMETHOD"] = "basic"  # else it asks first without what it has been told, in vain
+    return {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TMPDIR": home, **there, **access.environ, **proxies, **ours}
+
+
+def _granted(path: Path) -> GrantedPath:
+    """Follow a path to what it really is.
+
+    Raises:
+        NotAcceptedError: nothing is there, or what is never shown.
+    """
+    if not path.is_absolute():
+        raise NotAcceptedError(f"`{path}` is no absolute path", "")
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise NotAcceptedError(f"`{path}` cannot be reached: {getattr(error, 'strerror', None) or error}", "") from None
+    if real == Path("/") or any(real.is_relative_to(folder) for folder in _NEVER_SHOWN):
+        raise NotAcceptedError(f"`{path}` is never shown to what is shut in", "name the folder that is needed")
+    return GrantedPath(str(path), path, real, (), real.is_dir())
