@@ -56,9 +56,7 @@ async def session(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         skip_or_fail(request.param, error)
 
 
-async def test_a_granted_folder_that_was_replaced_by_a_link_is_not_followed_in_the_next_life(
-    session: Session, tmp_path: Path
-) -> None:
+async def test_a_granted_folder_replaced_by_a_link_is_not_followed(session: Session, tmp_path: Path) -> None:
     data, secret = str(tmp_path / "work" / "data"), str(tmp_path / "secret")
     path = os.path.join(data, "key")
     assert (await call(session, "reader", path=path)).output == "granted"

@@ -56,7 +56,7 @@ def test_evidence_is_weighed(evidence: Evidence, verdict: Verdict, by: str) -> N
     assert by in outcome.by
 
 
-def test_an_attacker_that_was_ended_for_its_attack_was_contained_and_by_what_is_told() -> None:
+def test_an_attacker_ended_for_its_attack_was_contained() -> None:
     limit = LimitHit("memory_max", "128 MiB", "129 MiB", "cgroup memory")
     outcome = judge(_GREEDY, "ns", Evidence(report=_report(ExitReason.MEMORY, limit)))
     assert outcome.verdict is Verdict.CONTAINED
@@ -75,13 +75,13 @@ def test_a_leak_is_one_only_at_the_level_it_is_known_of() -> None:
     assert judge(attack, "ns", evidence).verdict is Verdict.SUCCEEDED
 
 
-def test_what_the_attacker_says_counts_for_nothing_where_only_others_can_tell() -> None:
+def test_an_attackers_word_does_not_count_where_observers_judge() -> None:
     attack = dataclasses.replace(_ATTACK, sign=Sign.MARKS)
     assert judge(attack, "ns", Evidence(_answer(("worked", "")))).verdict is Verdict.REFUSED
     assert judge(attack, "ns", Evidence(_answer(("worked", "")), marks=["x"])).verdict is Verdict.SUCCEEDED
 
 
-def test_an_attacker_that_never_came_to_its_attack_shows_nothing_also_where_others_can_tell() -> None:
+def test_an_attacker_that_never_attacked_shows_nothing() -> None:
     attack = dataclasses.replace(_ATTACK, sign=Sign.MARKS)
     assert judge(attack, "ns", Evidence(_answer(("worked", ""), ("broken", "")))).verdict is Verdict.UNCLEAR
 

@@ -73,9 +73,7 @@ async def test_a_private_folder_is_removed_whatever_was_made_in_it(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_a_module_that_hangs_while_it_is_imported_is_ended_with_what_it_started(
-    level: str, tmp_path: Path
-) -> None:
+async def test_a_module_that_hangs_on_import_is_ended_with_its_children(level: str, tmp_path: Path) -> None:
     tool = {
         "module": "tool-hang",
         "source": folder_of(tmp_path, "hang", _HANG),

@@ -40,7 +40,7 @@ def test_who_comes_to_a_service_that_was_not_granted_is_noticed_once(network: At
     assert network.knocks() == ()
 
 
-def test_a_connection_alone_is_noticed_where_nothing_was_granted_and_is_nothing_where_it_was(
+def test_a_bare_connection_is_an_attempt_only_without_a_grant(
     network: AttackNetwork,
 ) -> None:
     for service in (network.beside, network.service):

@@ -86,7 +86,7 @@ def test_some_of_its_base64_is_the_same_whatever_is_around_it(before: bytes, ran
     assert any(spelled in encoded for spelled in encoded_forms(value))
 
 
-def test_of_several_lines_each_is_known_that_is_long_enough_and_is_no_frame() -> None:
+def test_each_long_line_of_a_secret_is_hidden() -> None:
     value = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nshort\n-----END KEY-----"
     assert {line for line in value.splitlines() if line in set(encoded_forms(value))} == {"MIIEvQIBADANBg"}
 

@@ -114,7 +114,7 @@ async def _told(open_session: OpenSession, source: str, *orders: dict[str, Any])
         ("redescribed", (10, 3000), (30, _QUARTER_MIB), "4096 values"),
     ],
 )
-async def test_what_takes_more_memory_than_a_module_may_leave_ends_it_and_nobody_else(
+async def test_a_module_that_leaves_too_much_memory_ends_alone(
     open_session: OpenSession,
     write_module: WriteModule,
     act: str,

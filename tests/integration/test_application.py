@@ -106,7 +106,7 @@ def plan(write_module: WriteModule) -> dict[str, Any]:
     }
 
 
-async def test_what_is_registered_before_the_session_opens_is_there_when_modules_are_mounted(
+async def test_early_registrations_are_there_when_modules_mount(
     plan: dict[str, Any],
 ) -> None:
     session = Session(plan, parent_id="parent")
@@ -128,7 +128,7 @@ async def test_what_is_registered_before_the_session_opens_is_there_when_modules
     assert events == ["session:fork", "session:start", "session:end"]
 
 
-async def test_what_is_registered_while_the_session_is_open_is_there_for_the_next_call(plan: dict[str, Any]) -> None:
+async def test_late_registrations_are_there_for_the_next_call(plan: dict[str, Any]) -> None:
     async with Session(plan) as session:
         assert json.loads(await session.execute("{}"))["now"]["answer"] is None
         session.coordinator.register_capability("answer", Answer("late"))
@@ -142,7 +142,7 @@ async def test_what_is_registered_while_the_session_is_open_is_there_for_the_nex
     assert (seen["now"]["answer"], seen["now"]["config"], seen["heard"]) == ("late", "changed", "deny")
 
 
-async def test_approval_and_display_can_be_set_before_and_replaced_while_the_session_is_open(
+async def test_approval_and_display_can_be_set_and_replaced(
     plan: dict[str, Any],
 ) -> None:
     first, second = Screen(), Screen()
@@ -161,7 +161,7 @@ class PublishedNotFoundError(Exception):
 
 
 @pytest.mark.parametrize("not_found", [ModuleNotFoundError, PublishedNotFoundError])
-async def test_a_resolver_of_the_application_is_asked_for_the_code_of_every_module(
+async def test_an_applications_resolver_is_asked_for_every_module(
     plan: dict[str, Any],
     write_module: WriteModule,
     not_found: type[Exception],
@@ -219,7 +219,7 @@ async def test_a_module_does_not_get_to_see_the_applications_resolver(
         assert await session.execute("") == "None"
 
 
-async def test_a_module_put_into_the_configuration_behind_the_plans_back_is_not_started(
+async def test_a_module_put_into_the_configuration_later_is_not_started(
     plan: dict[str, Any], write_module: WriteModule
 ) -> None:
     failures: list[dict[str, Any]] = []
@@ -308,7 +308,7 @@ class Questioned(Person):
     ("reply", "answer"),
     [("Allow once", "continue: None"), ("Deny", "deny: The answer was 'Deny'")],
 )
-async def test_a_hook_that_wants_an_approval_provider_is_handed_one_that_asks_the_sessions_approval_system(
+async def test_a_hook_is_handed_a_provider_that_asks_the_approval_system(
     plan: dict[str, Any], write_module: WriteModule, reply: str, answer: str
 ) -> None:
     plan["session"]["orchestrator"] = {"module": "loop-gated", "source": write_module("loop-gated", _GATED)}
@@ -321,7 +321,7 @@ async def test_a_hook_that_wants_an_approval_provider_is_handed_one_that_asks_th
     assert person.asked == [("look: look around (risk: high)", Requester("hook", "hooks-gate", "look"))]
 
 
-async def test_a_provider_that_the_application_hands_over_itself_has_the_last_word(
+async def test_an_approval_provider_of_the_application_has_the_last_word(
     plan: dict[str, Any], write_module: WriteModule
 ) -> None:
     class Provider:
@@ -355,7 +355,7 @@ _DELEGATE = """
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-async def test_an_application_that_starts_sub_sessions_itself_is_asked_for_them_and_gets_the_real_session(
+async def test_an_application_that_spawns_itself_gets_the_real_session(
     plan: dict[str, Any], write_module: WriteModule, is_before: bool
 ) -> None:
     asked: list[tuple[str, bool]] = []
@@ -387,9 +387,7 @@ _FAILING = """
 """
 
 
-async def test_the_error_of_a_turn_shows_the_modules_own_lines_and_nothing_that_acts_on_a_terminal(
-    plan: dict[str, Any], write_module: WriteModule
-) -> None:
+async def test_a_turns_error_shows_the_modules_lines_escaped(plan: dict[str, Any], write_module: WriteModule) -> None:
     plan["session"]["orchestrator"] = {"module": "loop-failing", "source": write_module("loop-failing", _FAILING)}
     async with Session(plan) as session:
         with pytest.raises(KeyError) as caught:

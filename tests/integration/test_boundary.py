@@ -102,7 +102,7 @@ _KEEPER = """
 """
 
 
-async def test_a_function_lent_to_another_module_runs_at_home_and_comes_back_as_itself(
+async def test_a_lent_function_runs_at_home_and_returns_as_itself(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(
@@ -158,7 +158,7 @@ _EMITTER = """
 """
 
 
-async def test_an_event_emitted_right_after_a_registration_elsewhere_reaches_the_new_handler(
+async def test_an_event_right_after_a_registration_reaches_it(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(
@@ -278,7 +278,7 @@ _STREAM_READER = """
 """
 
 
-async def test_a_stream_arrives_whole_and_ends_at_its_source_when_its_reader_leaves(
+async def test_a_stream_arrives_whole_and_ends_when_its_reader_leaves(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(
@@ -461,7 +461,7 @@ async def test_a_tool_reads_the_context_only_when_the_plan_grants_it(
     assert granted == []
 
 
-async def test_a_tool_is_shown_what_the_context_holds_only_when_the_plan_grants_it(
+async def test_a_tool_sees_the_context_only_when_the_plan_grants_it(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     entry: dict[str, Any] = {"module": "tool-overreach", "source": write_module("tool-overreach", _OVERREACH)}

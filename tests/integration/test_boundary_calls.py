@@ -87,7 +87,7 @@ _ASKING_LOOP = """
 """
 
 
-async def test_what_a_provider_answered_goes_back_to_its_plain_functions_as_it_came(
+async def test_a_providers_answer_returns_to_it_as_it_came(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(
@@ -110,7 +110,7 @@ async def test_what_a_provider_answered_goes_back_to_its_plain_functions_as_it_c
 # -- objects of the application ----------------------------------------------------------------
 
 
-async def test_a_plain_function_of_the_application_answers_at_once_with_what_it_returns(
+async def test_a_plain_application_function_answers_at_once(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     @dataclass
@@ -190,7 +190,7 @@ _EMITTING_LOOP = """
 
 
 @pytest.mark.parametrize("from_thread", [False, True], ids=["on the loop", "from a thread"])
-async def test_an_object_the_application_hands_to_a_plain_function_is_called_back_by_the_module(
+async def test_a_module_calls_back_an_object_of_the_application(
     from_thread: bool, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     asked: list[Any] = []
@@ -372,7 +372,7 @@ _PROMPTING_LOOP = """
 """
 
 
-async def test_a_function_of_the_application_is_called_in_the_middle_of_a_request_it_waits_for(
+async def test_an_application_function_is_called_while_its_request_waits(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     times = iter(range(1, 10))

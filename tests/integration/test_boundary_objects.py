@@ -169,7 +169,7 @@ _READING_LOOP = """
 """
 
 
-async def test_what_a_tool_says_of_itself_is_as_new_as_the_session_when_a_request_is_put_together(
+async def test_a_request_has_each_tools_latest_description(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(
@@ -252,7 +252,7 @@ _STREAMS = """
 """
 
 
-async def test_everything_that_can_be_iterated_in_its_time_can_be_from_another_process(
+async def test_all_iterables_can_be_read_from_another_process(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     body = """
@@ -289,7 +289,7 @@ return ToolResult(output=output)
         }
 
 
-async def test_a_generator_runs_no_further_ahead_than_its_reader_wants_and_is_closed_when_left(
+async def test_a_generator_keeps_to_its_readers_credit_and_is_closed(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     body = """

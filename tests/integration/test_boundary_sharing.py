@@ -33,7 +33,7 @@ _REQUIRER = """
 """
 
 
-async def test_sets_lists_and_mappings_of_the_shared_state_are_changed_in_place_by_whoever_likes(
+async def test_any_module_changes_shared_containers_in_place(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     body = """
@@ -97,7 +97,7 @@ _DISPATCHING_LOOP = """
 """
 
 
-async def test_a_tool_finds_what_the_orchestrator_noted_for_its_call_under_its_own_task(
+async def test_a_tool_finds_the_orchestrators_note_for_its_call(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     lines: list[str] = []
@@ -154,7 +154,7 @@ _UNREGISTERING = """
 """
 
 
-async def test_cleanups_of_all_modules_run_in_one_reverse_order_and_may_still_emit(
+async def test_cleanups_run_in_reverse_order_and_may_emit(
     open_session: OpenSession, write_module: WriteModule, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"

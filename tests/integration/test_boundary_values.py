@@ -171,7 +171,7 @@ _SAID = {
 }
 
 
-async def test_what_belongs_to_one_process_is_refused_where_it_is_handed_over_naming_where_it_is(
+async def test_a_value_of_one_process_is_refused_with_its_place(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(
@@ -403,7 +403,7 @@ return ToolResult(output=seen)
 # -- circles -----------------------------------------------------------------------------------
 
 
-async def test_a_circle_of_synchronous_calls_is_refused_naming_who_waits_for_whom(
+async def test_a_circle_of_synchronous_calls_is_refused_by_name(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     body = """

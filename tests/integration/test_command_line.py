@@ -661,7 +661,7 @@ def test_a_module_can_do_what_was_allowed_and_nothing_else(
     assert set(refused.values()) <= {"PermissionError", "FileNotFoundError", "OSError", None}  # the last one: EROFS
 
 
-def test_a_secret_that_was_allowed_reaches_the_configuration_and_is_not_shown(tricky: str) -> None:
+def test_an_allowed_secret_reaches_the_configuration_and_is_not_shown(tricky: str) -> None:
     call = ["call", tricky, "tricky", '{"do": "config"}', "--config", '{"key": "${API_KEY}"}', "--json"]
     environ = {"API_KEY": "hidden"}
     done = paddock(*call, "--allow-secrets=API_KEY", environ=environ)
@@ -682,9 +682,7 @@ def test_a_grant_by_way_of_a_link_is_shown(granted: str, folder: Path, tmp_path:
 
 
 @pytest.mark.parametrize("then", ["end well", "die"])
-def test_what_became_of_files_that_other_programs_run_is_told_however_a_call_ended(
-    granted: str, folder: Path, then: str
-) -> None:
+def test_changed_guarded_files_are_reported_after_any_call(granted: str, folder: Path, then: str) -> None:
     call = json.dumps({"folder": str(folder), "hook": True, "then": then})
     done = paddock("call", granted, "granted", call, f"--allow-write={folder}", "--json")
     assert done.returncode == (5 if then == "die" else 0)
@@ -692,7 +690,7 @@ def test_what_became_of_files_that_other_programs_run_is_told_however_a_call_end
 
 
 @pytest.mark.parametrize("then", ["end well", "die"])
-def test_what_became_of_files_that_other_programs_run_is_told_however_a_turn_ended(
+def test_changed_guarded_files_are_reported_after_any_turn(
     tmp_path: Path, write_module: WriteModule, folder: Path, then: str
 ) -> None:
     code = f"""
@@ -765,7 +763,7 @@ def project(tmp_path: Path) -> Path:
         ("isolation: none", "isolation"),
     ],
 )
-def test_what_takes_an_accepted_plan_is_refused_with_rule_place_and_fix_until_it_is_accepted(
+def test_grants_that_need_acceptance_are_refused_until_then(
     project: Path, tmp_path: Path, said: str, place: str
 ) -> None:
     plan = tmp_path / "plan.yaml"
@@ -802,7 +800,7 @@ def _accept(plan: Path, project: Path) -> GrantsFile:
     return grants
 
 
-def test_a_plan_that_was_edited_since_it_was_accepted_is_not_the_one_that_was(project: Path, tmp_path: Path) -> None:
+def test_an_edited_plan_is_not_the_accepted_one(project: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text(_SAYING.format(said="permissions: {read: [../other]}"), encoding="utf-8")
     grants = _accept(plan, project)
@@ -820,9 +818,7 @@ def test_a_plan_that_was_edited_since_it_was_accepted_is_not_the_one_that_was(pr
     assert paddock(*run, "--trust-plan").returncode == 0
 
 
-def test_a_plan_whose_paths_lead_elsewhere_by_now_is_not_the_one_that_was_accepted(
-    project: Path, tmp_path: Path
-) -> None:
+def test_a_plan_whose_paths_lead_elsewhere_is_not_the_accepted_one(project: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text(_SAYING.format(said="permissions: {read: [link]}"), encoding="utf-8")
     _accept(plan, project)
@@ -901,7 +897,7 @@ def test_a_level_that_cannot_be_had_ends_a_run_with_the_step_and_the_fix(tmp_pat
     assert by_option.stderr.startswith(f"error: isolation level `{found['level']}` cannot be had")
 
 
-def test_a_limit_that_the_level_cannot_enforce_is_refused_with_its_place_and_a_fix(tmp_path: Path) -> None:
+def test_a_limit_that_the_level_cannot_enforce_is_refused_with_a_fix(tmp_path: Path) -> None:
     call = paddock("call", "tool-filesystem", "read_file", "--limit", "tmp_max=1M", "--isolation", "none", "--json")
     assert (call.returncode, _told(call)["error"]["type"]) == (1, "UnenforcedLimitError")
     assert "--limit tmp_max: cannot be enforced at isolation level `none`" in call.stderr
@@ -913,7 +909,7 @@ def test_a_limit_that_the_level_cannot_enforce_is_refused_with_its_place_and_a_f
     assert "hint: tools[0].limits.open_files_max: " in run.stderr
 
 
-def test_everything_that_cannot_be_given_is_told_at_once_and_nothing_is_started(tmp_path: Path, tricky: str) -> None:
+def test_all_refusals_are_reported_at_once_before_any_start(tmp_path: Path, tricky: str) -> None:
     plan = _plan(
         tmp_path,
         tools=[

@@ -37,7 +37,7 @@ class Person:
         return ApprovalResponse(approved=True)
 
 
-async def test_an_approval_hook_asks_the_live_provider_that_the_application_handed_it(
+async def test_an_approval_hook_asks_the_applications_provider(
     open_session: OpenSession,
 ) -> None:
     person = Person(ApprovalResponse(approved=True, remember=True), ApprovalResponse(approved=False, reason="not now"))
@@ -64,7 +64,7 @@ async def test_an_approval_hook_asks_the_live_provider_that_the_application_hand
     assert person.asked[0].details["input"] == {"output": "first"}
 
 
-async def test_an_approval_hook_refuses_while_nobody_is_there_and_when_nobody_answers_in_time(
+async def test_an_approval_hook_refuses_without_an_answer_in_time(
     open_session: OpenSession,
 ) -> None:
     gatekeeper = community("hooks-gatekeeper", config={"timeout": 0.1})
@@ -114,9 +114,7 @@ async def test_a_redaction_hook_rewrites_every_event_for_those_who_hear_it_later
     assert answer == "alice@example.org wrote"
 
 
-async def test_a_status_hook_reads_the_session_in_place_and_asks_git_about_the_real_folder(
-    open_session: OpenSession, tmp_path: Path
-) -> None:
+async def test_a_status_hook_reads_the_session_and_asks_git(open_session: OpenSession, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     for command in (["init", "-q", "-b", "trunk"], ["config", "user.email", "a@b"], ["config", "user.name", "a"]):
@@ -137,9 +135,7 @@ async def test_a_status_hook_reads_the_session_in_place_and_asks_git_about_the_r
     assert injected["metadata"]["source"] == "hook"
 
 
-async def test_a_boundary_hook_denies_by_real_paths_and_finds_no_emit_on_the_coordinator(
-    open_session: OpenSession, tmp_path: Path
-) -> None:
+async def test_a_boundary_hook_denies_by_real_paths(open_session: OpenSession, tmp_path: Path) -> None:
     work = tmp_path / "work"
     inner = work / "inner"
     inner.mkdir(parents=True)
@@ -165,7 +161,7 @@ async def test_a_boundary_hook_denies_by_real_paths_and_finds_no_emit_on_the_coo
     assert "has no attribute 'emit'" in bad
 
 
-async def test_an_unregister_object_is_the_cleanup_and_installed_metadata_and_data_files_are_there(
+async def test_an_unregister_object_is_the_cleanup_of_an_installed_module(
     open_session: OpenSession,
 ) -> None:
     long = {"stdout": "0123456789abcdef", "rc": 0}
@@ -217,7 +213,7 @@ async def test_a_hook_puts_a_question_to_a_provider_of_another_process(
         assert denial["target"] == "providers:terse" and "call" in denial["grant"]
 
 
-async def test_work_begun_in_a_handler_goes_on_after_it_calls_a_provider_and_emits(open_session: OpenSession) -> None:
+async def test_work_begun_in_a_handler_goes_on_after_it(open_session: OpenSession) -> None:
     namer = community("hooks-namer", permissions={"call": ["providers", "context"]})
     async with open_session(orchestrator=_PLAIN, providers=script("good day", "Greetings"), hooks=[namer]) as session:
         named = listen(session, "session-naming:named")
@@ -229,7 +225,7 @@ async def test_work_begun_in_a_handler_goes_on_after_it_calls_a_provider_and_emi
     assert about["folder"].endswith(f"/.amplifier/sessions/{session.session_id}")
 
 
-async def test_a_module_reads_the_whole_plan_when_everything_is_mounted_and_registers_more_hooks_then(
+async def test_a_module_reads_the_plan_and_registers_hooks_when_ready(
     open_session: OpenSession,
 ) -> None:
     old = {"tool-answers": "use another", "provider-terse": "speak up", "hooks-sunset": "it is late"}
@@ -280,7 +276,7 @@ async def test_a_hook_that_looks_for_programs_by_name_finds_none_of_the_hosts(op
     assert event.data["pkill"] == [1, ""]
 
 
-async def test_a_tool_that_a_hook_module_mounts_is_offered_and_run_like_any_other(open_session: OpenSession) -> None:
+async def test_a_hook_modules_tool_is_offered_and_run_like_any_other(open_session: OpenSession) -> None:
     steps = [{"answer": {}}, {"answer": {}}], [{"tally": {}}], "{offered}"
     async with open_session(
         orchestrator=_PLAIN, providers=script(*steps), tools=_ANSWERS, hooks=[community("hooks-toolbox")]

@@ -22,7 +22,7 @@ _STORED = {
 
 @pytest.mark.parametrize("is_heard", [False, True], ids=["nobody listens", "somebody listens"])
 @pytest.mark.parametrize("loop", _STORED)
-async def test_each_style_of_loop_stores_a_tools_result_byte_for_byte_as_in_one_process(
+async def test_each_loop_stores_a_tools_result_as_in_one_process(
     open_session: OpenSession, loop: str, is_heard: bool
 ) -> None:
     async with open_session(
@@ -59,7 +59,7 @@ async def test_an_orchestrator_is_steered_by_the_application_while_it_runs(
     assert ["orchestrator:steering_injected", "orchestrator:goal_progress"] in announced
 
 
-async def test_a_goal_deep_in_the_sessions_state_is_worked_on_by_a_loop_and_a_hook_of_another_process(
+async def test_a_loop_and_a_hook_share_a_goal_in_session_state(
     open_session: OpenSession,
 ) -> None:
     steps = [{"answer": {}}], [{"answer": {}}], "reached"
@@ -150,7 +150,7 @@ async def test_a_loop_has_a_role_resolved_by_an_object_of_the_application(open_s
         assert session.coordinator.get("providers", "brook").last_model == "brook-fast"
 
 
-async def test_a_loop_of_the_older_protocol_opens_and_closes_the_session_itself_as_well(
+async def test_an_older_loop_opens_and_closes_the_session_itself(
     open_session: OpenSession,
 ) -> None:
     diary = community("context-diary", config={"compact_at": 2})
@@ -174,7 +174,7 @@ async def test_a_loop_of_the_older_protocol_opens_and_closes_the_session_itself_
     assert events[2].data["available"] == ["answer", "patch"]
 
 
-async def test_a_loop_of_the_older_protocol_fails_on_contexts_that_cannot_compact(open_session: OpenSession) -> None:
+async def test_an_older_loop_fails_on_contexts_that_cannot_compact(open_session: OpenSession) -> None:
     async with open_session(
         orchestrator=community("loop-herald"),
         providers=script([{"answer": {}}]),
@@ -187,7 +187,7 @@ async def test_a_loop_of_the_older_protocol_fails_on_contexts_that_cannot_compac
     assert failed[0].data["type"] == "AttributeError"
 
 
-async def test_a_loop_sees_a_cancellation_between_tools_and_runs_what_waits_for_it(open_session: OpenSession) -> None:
+async def test_a_loop_sees_a_cancellation_between_tools(open_session: OpenSession) -> None:
     called: list[str] = []
     async with open_session(
         orchestrator=community("loop-plain"),

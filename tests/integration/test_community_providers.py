@@ -17,7 +17,7 @@ from integration.conftest import OpenSession
 _PLAIN = community("loop-plain")
 
 
-async def test_a_provider_that_tells_nothing_about_itself_serves_without_what_it_lacks(
+async def test_a_provider_without_info_serves_all_the_same(
     open_session: OpenSession,
 ) -> None:
     async with open_session(
@@ -29,7 +29,7 @@ async def test_a_provider_that_tells_nothing_about_itself_serves_without_what_it
         assert await session.execute("hello") == "fine"
 
 
-async def test_a_response_of_a_vendors_own_class_keeps_its_blocks_its_state_and_its_costs(
+async def test_a_vendors_own_response_class_keeps_blocks_state_and_costs(
     open_session: OpenSession,
 ) -> None:
     async with open_session(
@@ -62,7 +62,7 @@ def _asking(text: str) -> ChatRequest:
     return ChatRequest(messages=[Message(role="user", content=text)])
 
 
-async def test_a_provider_is_known_by_its_data_and_answers_what_is_asked_in_place(open_session: OpenSession) -> None:
+async def test_a_provider_is_known_by_its_data_and_answers_in_place(open_session: OpenSession) -> None:
     brook = community("provider-brook", config={"priority": 7, "default_model": "brook-9", "context_window": 123})
     async with open_session(orchestrator=_PLAIN, providers=[brook]) as session:
         provider = session.coordinator.get("providers", "brook")
@@ -96,7 +96,7 @@ _LLM_ERRORS = [
 ]
 
 
-async def test_an_orchestrator_catches_what_a_provider_raised_by_its_type_with_all_it_carries(
+async def test_an_orchestrator_catches_a_providers_error_by_type(
     open_session: OpenSession,
 ) -> None:
     async with open_session(orchestrator=_PLAIN, providers=[community("provider-moody")]) as session:
@@ -127,7 +127,7 @@ async def test_an_orchestrator_catches_what_a_provider_raised_by_its_type_with_a
         assert await session.execute("well") == "in a good mood"
 
 
-async def test_a_briefing_that_the_application_makes_is_asked_for_anew_for_each_request(
+async def test_an_applications_briefing_is_made_anew_for_each_request(
     open_session: OpenSession,
 ) -> None:
     made: list[int] = []
@@ -163,9 +163,7 @@ async def test_a_context_asks_the_provider_it_is_handed_how_much_fits(open_sessi
     assert [event.data["removed"] for event in compacted] == ([1] if window == 10 else [])
 
 
-async def test_a_conversation_kept_in_the_home_folder_is_found_again_by_where_the_project_lies(
-    open_session: OpenSession, tmp_path: Path
-) -> None:
+async def test_a_kept_conversation_is_found_by_the_projects_path(open_session: OpenSession, tmp_path: Path) -> None:
     diary = community("context-diary", state="keep")
     for prompt, expected in (("one", "one"), ("two", "one | one | two")):
         async with open_session(

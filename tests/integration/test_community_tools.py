@@ -27,7 +27,7 @@ async def run(session: Session, tool: str, **input: Any) -> Any:
     return result.output
 
 
-async def test_a_checklist_on_the_coordinator_is_read_by_the_hook_that_reminds_of_it(open_session: OpenSession) -> None:
+async def test_a_reminder_hook_reads_the_checklist_on_the_coordinator(open_session: OpenSession) -> None:
     steps = (
         [{"checklist": {"action": "write", "items": [{"text": "look"}, {"text": "leap"}]}}],
         [{"checklist": {"action": "tick", "index": 0}}],
@@ -70,9 +70,7 @@ async def test_a_mention_is_resolved_by_the_application_where_the_tool_stands(
     assert [heard.data["path"] for heard in read] == [str(folder / "one.md"), str(tmp_path / "work" / "here.txt")]
 
 
-async def test_tools_of_one_module_share_a_store_that_a_hook_of_another_process_uses_live(
-    open_session: OpenSession, tmp_path: Path
-) -> None:
+async def test_a_hook_uses_a_store_that_tools_share(open_session: OpenSession, tmp_path: Path) -> None:
     notebook = community("tool-notebook", config={"storage_path": str(tmp_path / "notebook.db")})
     async with open_session(
         orchestrator=_PLAIN,
@@ -92,9 +90,7 @@ async def test_tools_of_one_module_share_a_store_that_a_hook_of_another_process_
     assert recalled == [{"id": 4, "text": "recalled for: tea when", "tags": ["recalled"]}]
 
 
-async def test_a_module_of_the_group_amplifier_tools_mounts_four_tools_that_can_be_called_as_well(
-    open_session: OpenSession, tmp_path: Path
-) -> None:
+async def test_a_module_of_four_tools_mounts_all_of_them(open_session: OpenSession, tmp_path: Path) -> None:
     async with open_session(tools=[community("tool-laps")]) as session:
         tools = session.coordinator.get("tools")
         assert list(tools) == ["start_laps", "next_lap", "show_laps", "end_laps"]
@@ -106,7 +102,7 @@ async def test_a_module_of_the_group_amplifier_tools_mounts_four_tools_that_can_
     assert json.loads(kept.read_text()) == {"laps": 2, "done": True}
 
 
-def test_a_module_that_guards_its_import_of_the_kernel_is_a_library_without_it(tmp_path: Path) -> None:
+def test_a_module_with_a_guarded_kernel_import_is_a_library_without_it(tmp_path: Path) -> None:
     package = COMMUNITY / "amplifier-module-tool-laps"
     code = (
         "import asyncio, sys; sys.path.insert(0, sys.argv[1]);"
@@ -123,7 +119,7 @@ def test_a_module_that_guards_its_import_of_the_kernel_is_a_library_without_it(t
     assert ran.stdout == "False {'track': 't', 'laps': 1, 'done': False}\n", ran.stderr
 
 
-async def test_events_that_two_tools_add_to_one_list_are_all_written_down_by_the_logging_hook(
+async def test_the_logging_hook_writes_events_that_two_tools_announce(
     open_session: OpenSession, tmp_path: Path
 ) -> None:
     recipes = tmp_path / "recipes"
@@ -211,7 +207,7 @@ async def test_a_tool_hands_work_to_an_agent_with_its_very_session_as_the_parent
     assert resumed == {"output": "resumed temper", "session_id": sub_session_id}
 
 
-async def test_what_a_tool_paints_on_the_terminal_reaches_its_reader_as_lines_and_breaks_nothing(
+async def test_terminal_output_of_a_tool_arrives_as_lines(
     open_session: OpenSession,
 ) -> None:
     printed: list[Any] = []
@@ -237,9 +233,7 @@ async def test_a_tool_finds_the_call_it_is_part_of_under_the_task_that_runs_it(o
     ]
 
 
-async def test_what_a_module_makes_while_mounting_lives_on_the_loop_it_runs_and_ends_on(
-    open_session: OpenSession, tmp_path: Path
-) -> None:
+async def test_objects_made_while_mounting_live_on_the_running_loop(open_session: OpenSession, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     async with open_session(tools=[community("tool-courier", config={"closed": str(closed)})]) as session:
         assert await run(session, "post", parcel="book") == "1: book"

@@ -114,7 +114,7 @@ def denials(outcome: ToolCallOutcome) -> list[tuple[str, str, str, str]]:
 
 
 @pytest.mark.parametrize("how", ["read", "in_thread"])
-async def test_a_file_that_was_not_granted_is_told_with_the_grant_and_read_with_it(
+async def test_an_ungranted_file_is_denied_with_the_grant_and_read_with_it(
     write_module: WriteModule, home: Path, level: IsolationLevel, how: str
 ) -> None:
     source, key = write_module("tool-reach", _REACH), home / ".ssh/id_x"
@@ -236,9 +236,7 @@ _LISTENER = """
 """
 
 
-async def test_what_the_host_itself_refused_is_told_of_the_call_that_failed_over_it(
-    write_module: WriteModule, home: Path
-) -> None:
+async def test_the_hosts_own_refusal_is_in_the_failed_call(write_module: WriteModule, home: Path) -> None:
     source = write_module("tool-listen", _LISTENER)
     refused = await reach(source, home, "ns", "any", "thing")
     assert denials(refused) == [("register a handler for", "tool:pre", "router", 'permissions: {hooks: ["tool:pre"]}')]
@@ -326,7 +324,7 @@ async def test_what_a_hook_did_without_in_silence_is_in_the_sessions_status(
         assert told == {("read", str(home / ".ssh/id_x")), ("read", str(home / "rules"))}
 
 
-async def test_a_module_that_cannot_be_mounted_for_want_of_a_grant_is_told_with_it(
+async def test_a_module_that_needs_a_grant_to_mount_is_reported_with_it(
     write_module: WriteModule, home: Path, level: IsolationLevel
 ) -> None:
     (home / "rules").write_text("rules")
@@ -415,7 +413,7 @@ _LENDER = """
 
 
 @pytest.mark.parametrize("is_granted", [False, True])
-async def test_a_context_asks_the_provider_it_is_lent_for_its_limits_and_keeps_no_right_to_it(
+async def test_a_context_keeps_no_right_to_the_provider_it_is_lent(
     open_session: OpenSession, write_module: WriteModule, is_granted: bool
 ) -> None:
     permissions = {"permissions": {"call": ["providers"]}} if is_granted else {}

@@ -86,7 +86,7 @@ return ToolResult(output=[told, refused.action, denied.data["told"], coordinator
     assert called == "pong", "which is what the module was handed it for"
 
 
-async def test_a_question_names_an_application_object_and_no_answer_brings_back_more(
+async def test_an_application_object_in_a_question_is_only_named(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     asked: list[Any] = []
@@ -130,7 +130,7 @@ return ToolResult(output=[reply, await coordinator.get_capability("hook.ask")()]
     assert "SUPERSECRET" not in repr(asked)
 
 
-async def test_what_is_wrong_with_an_argument_is_told_without_what_the_application_holds(
+async def test_an_arguments_problem_shows_no_application_data(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     body = """
@@ -264,7 +264,7 @@ return ToolResult(output=[during, await coordinator.collect_contributions("loot"
         assert await probed(session) == [["gold"], []]
 
 
-async def test_a_function_of_the_application_is_registered_by_a_module_that_may_call_it(
+async def test_a_module_registers_an_application_function_it_may_call(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     heard: list[str] = []
@@ -378,7 +378,7 @@ class _Person:
         return "Allow once"
 
 
-async def test_a_provider_of_approvals_answers_the_hook_that_it_was_made_for_and_nobody_else(
+async def test_an_approval_provider_answers_only_its_own_hook(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     lending = """

@@ -188,7 +188,7 @@ def test_in_an_ordinary_container_it_names_the_filter_and_what_to_do(options: tu
 
 
 @pytest.mark.parametrize("options", [(), ("--user",)], ids=["root", "user"])
-def test_in_an_ordinary_container_a_call_is_refused_with_the_fix_until_the_weaker_level_is_accepted(
+def test_a_container_needs_the_weaker_level_accepted(
     options: tuple[str, ...],
 ) -> None:
     require_root()
@@ -205,7 +205,7 @@ def test_in_an_ordinary_container_a_call_is_refused_with_the_fix_until_the_weake
     assert accepted.stderr.startswith("warning: weaker isolation, level landlock: tool-filesystem; not given:\n  - ")
 
 
-def test_the_system_calls_that_it_names_are_enough_for_an_ordinary_user_in_a_container() -> None:
+def test_the_named_system_calls_suffice_in_a_container() -> None:
     require_root()
     outside = _level(_told(_run("doctor", "--json", user=True)), "ns")
     if not outside["reachable"]:
@@ -217,7 +217,7 @@ def test_the_system_calls_that_it_names_are_enough_for_an_ordinary_user_in_a_con
     assert done.returncode == 0 and "isolation: ns" in done.stderr.splitlines(), done.stderr
 
 
-def test_root_in_a_container_is_told_to_be_an_ordinary_user_when_the_filter_is_out_of_the_way() -> None:
+def test_root_in_a_container_is_advised_to_be_an_ordinary_user() -> None:
     require_root()
     told = _told(_run("doctor", "--json", through=_in_mended_container()))
     ns = _level(told, "ns")

@@ -138,7 +138,7 @@ _READER = """
 """
 
 
-async def test_a_reader_that_stops_in_the_middle_of_a_stream_is_the_one_that_overstays(
+async def test_a_reader_that_stops_within_a_stream_is_the_one_that_overstays(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     limits = {"runtime_max": "1s"}
@@ -212,7 +212,7 @@ _GUARD = """
         ("tool:post", "deny", "deny"),
     ],
 )
-async def test_a_dead_hook_counts_as_its_policy_says_and_guards_again_once_restarted(
+async def test_a_dead_hook_counts_as_on_failure_says_and_guards_again(
     event: str,
     on_failure: str | None,
     action: str,
@@ -371,7 +371,7 @@ _DOOMED_LOOP = """
 """
 
 
-async def test_an_orchestrator_that_dies_fails_its_turn_and_leaves_no_tool_call_open(
+async def test_a_dead_orchestrator_fails_its_turn_and_leaves_no_open_call(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(

@@ -227,7 +227,7 @@ def _behind(session: Session) -> set[str]:
 
 
 @pytest.mark.slow
-async def test_a_module_does_not_pay_for_what_another_left_under_a_key_that_both_change(
+async def test_a_module_pays_only_for_its_own_part_of_a_shared_key(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)
@@ -244,7 +244,7 @@ async def test_a_module_does_not_pay_for_what_another_left_under_a_key_that_both
         assert _ended(session) == {}
 
 
-async def test_a_contributor_that_had_no_room_is_not_followed_by_others_of_the_same_module(
+async def test_after_a_contributor_without_room_its_module_is_not_asked(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gathering, "_OF_ONE", 600_000)

@@ -64,7 +64,7 @@ async def _written(
     return told
 
 
-async def test_hooks_and_configuration_of_deep_and_unusual_repositories_cannot_be_written(
+async def test_deep_and_unusual_repositories_are_guarded(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     work = tmp_path / "work"
@@ -86,7 +86,7 @@ async def test_hooks_and_configuration_of_deep_and_unusual_repositories_cannot_b
     assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)
 
 
-async def test_a_folder_that_a_module_made_to_look_like_gits_hides_no_repository_from_the_next_session(
+async def test_a_fake_git_folder_hides_no_repository(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     projects = tmp_path / "work" / "projects"
@@ -188,7 +188,7 @@ async def test_decoys_of_a_session_take_no_place_from_what_it_found(
     assert told == {str(git / "config"): "Read-only file system", str(work / "d0/file"): "written"}
 
 
-async def test_hooks_that_the_users_configuration_and_a_working_tree_elsewhere_name_cannot_be_written(
+async def test_hooks_named_by_the_user_or_a_worktree_cannot_be_written(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work, config = tmp_path / "work", tmp_path / "config"

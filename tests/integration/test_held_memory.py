@@ -125,7 +125,7 @@ def _message(size: int) -> dict[str, Any]:
 # --- what is said in a conversation
 
 
-async def test_a_result_too_large_for_the_conversation_is_a_failed_one_and_others_pass(
+async def test_a_result_too_large_for_the_conversation_fails_alone(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     source = write_module("tool-talker", _TALKER.format(name="talker"))
@@ -142,7 +142,7 @@ async def test_a_result_too_large_for_the_conversation_is_a_failed_one_and_other
         assert (context.restarts, tool.restarts) == (0, 0)
 
 
-async def test_a_tool_that_answers_with_all_it_may_leaves_room_for_what_others_say(
+async def test_the_largest_tool_answer_leaves_room_for_others(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     source = write_module("tool-talker", _TALKER.format(name="talker"))
@@ -169,7 +169,7 @@ async def test_a_tool_that_answers_with_all_it_may_leaves_room_for_what_others_s
         assert [one["content"] for one in held if one["role"] == "user"] == ["talk", "x" * 200_000, "again"]
 
 
-async def test_a_conversation_larger_than_a_message_is_told_to_a_fresh_context_in_parts_every_time(
+async def test_a_large_conversation_reaches_a_fresh_context_in_parts(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     entry = {"module": "context-x", "source": write_module("context-x", _CONTEXT)}
@@ -190,7 +190,7 @@ async def test_a_conversation_larger_than_a_message_is_told_to_a_fresh_context_i
 
 
 @pytest.mark.parametrize("held", ['["x" * 3_000_000] * 6', "[[0] * 100_000] * 3"], ids=["bytes", "values"])
-async def test_a_context_that_comes_back_with_more_than_it_can_say_at_once_is_left_as_it_is(
+async def test_a_context_that_returns_with_too_much_is_left_as_it_is(
     held: str, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     keeper = _CONTEXT.replace(
@@ -218,7 +218,7 @@ async def test_many_small_values_are_told_in_parts_as_well(
         assert (await context.get_messages_for_request())[0] == [100_000] * 3
 
 
-async def test_who_tells_the_context_more_than_it_may_hold_is_refused_and_what_was_said_stays(
+async def test_a_message_beyond_the_contexts_room_is_refused(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     loop = """
@@ -302,7 +302,7 @@ async def _answers_again(session: Session) -> None:
 
 
 @pytest.mark.parametrize("per_reply", [1, 40])
-async def test_results_that_fill_the_conversation_leave_the_turns_after_them_what_they_need(
+async def test_results_that_fill_the_conversation_leave_room_for_turns(
     per_reply: int, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     side_by_side = per_reply > 1
@@ -327,7 +327,7 @@ async def test_results_that_fill_the_conversation_leave_the_turns_after_them_wha
         await _answers_again(session)
 
 
-async def test_what_hooks_inject_does_not_reach_into_what_is_kept_and_is_left_out(
+async def test_injections_into_the_reserved_quarter_are_left_out(
     open_session: OpenSession, write_module: WriteModule, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

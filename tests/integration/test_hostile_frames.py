@@ -132,7 +132,7 @@ async def test_an_answer_that_is_no_value_ends_the_module_that_gave_it(
         assert await session.execute("again") == "fine"
 
 
-async def test_a_worker_that_breaks_the_protocol_is_ended_for_it_and_the_session_goes_on(
+async def test_a_worker_that_breaks_the_protocol_is_ended_alone(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     source = write_module("tool-liar", _LIAR)

@@ -162,7 +162,7 @@ async def test_a_home_says_beside_it_whose_it_is(project: Project) -> None:
     assert about["module"] == "tool-keep"
 
 
-async def test_a_module_granted_the_folder_of_all_homes_still_cannot_write_to_anothers(project: Project) -> None:
+async def test_a_grant_of_all_homes_opens_no_other_modules_home(project: Project) -> None:
     theirs = Path((await project.note("mine"))["home"]) / ".amplifier/diary"
     granted = {"permissions": {"write": [str(project.root)]}}
     async with project.session(module="tool-keep-too", entry=granted) as session:
@@ -181,7 +181,7 @@ async def test_a_module_granted_the_folder_of_all_homes_still_cannot_write_to_an
         ("hold", "landlock", {}, 64),
     ],
 )
-async def test_a_module_that_has_more_in_its_home_than_tmp_max_is_ended_and_says_so(
+async def test_a_kept_home_beyond_tmp_max_ends_its_module_by_name(
     how: str, level: IsolationLevel, named: dict[str, str], allowed: int, project: Project
 ) -> None:
     found = next(one for one in diagnosis()["levels"] if one["level"] == level)

@@ -80,7 +80,7 @@ def test_what_cannot_be_written_is_refused_with_words(args: list[str], code: int
     assert (done.returncode, done.stdout) == (code, "") and said in done.stderr
 
 
-def test_what_was_found_out_is_a_table_for_people_and_an_object_for_scripts(tmp_path: Path) -> None:
+def test_doctor_prints_a_table_or_an_object(tmp_path: Path) -> None:
     root = write_project(ModuleName.of("tool", "word-count"), tmp_path).folder
     people = _module("validate", str(root))
     assert people.returncode == 0 and people.stderr == ""
@@ -189,7 +189,7 @@ async def mount(coordinator, config=None):
 
 
 @pytest.mark.usefixtures("index")
-def test_what_pytest_prints_is_passed_on_with_nothing_that_acts_on_a_terminal(tmp_path: Path) -> None:
+def test_pytests_output_is_passed_on_escaped(tmp_path: Path) -> None:
     test = f"def test_it():\n    print({_ESCAPES!r})\n    assert False\n\ndef test_other():\n    pass\n"
     root = _broken(tmp_path, "", test)
     failed = _module("test", str(root))

@@ -74,7 +74,7 @@ async def test_what_a_module_depends_on_is_installed_and_found_by_it(index: Inde
     assert outcome.result.output == ["2.0.0", "1.5.0", "2.0.2"], outcome.result
 
 
-async def test_a_module_for_a_newer_contract_is_refused_before_anything_of_it_runs(tmp_path: Path) -> None:
+async def test_a_module_for_a_newer_contract_is_refused_before_it_runs(tmp_path: Path) -> None:
     assert (await _call(_module(tmp_path, "1", "amplifier-core>=2,<3", name="tool-fine"), "tool_fine")).result.success
     outcome = await _call(_module(tmp_path, "1", "amplifier-core>=3"))
     assert isinstance(outcome.error, UnknownContractError)
@@ -178,7 +178,7 @@ async def test_an_applications_resolver_is_asked_before_anything_else(tmp_path: 
     assert "file_path" in str(shipped.result.error) and os.sep not in resolver.asked[-1][0]
 
 
-async def test_a_plan_that_nobody_accepted_has_nothing_fetched_with_the_users_keys(tmp_path: Path) -> None:
+async def test_nothing_is_fetched_with_keys_for_an_unaccepted_plan(tmp_path: Path) -> None:
     plan = {
         "session": {"orchestrator": "loop-basic", "context": "context-simple"},
         "tools": [{"module": "tool-x", "source": "git+ssh://git@host.invalid/org/tool-x@v1"}],
@@ -190,7 +190,7 @@ async def test_a_plan_that_nobody_accepted_has_nothing_fetched_with_the_users_ke
         assert said in str(refused.value) and ("was not accepted" in str(refused.value)) is not trusted
 
 
-async def test_what_a_fetched_module_names_is_bound_by_the_policy_and_has_none_of_the_users_keys(
+async def test_a_fetched_modules_dependencies_obey_policy_without_keys(
     git: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository(git.folder / "library", library_files("greeting"))

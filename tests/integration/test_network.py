@@ -117,7 +117,7 @@ async def test_a_refused_connection_is_told_with_the_line_that_allows_it(
     ]
 
 
-async def test_a_module_without_a_network_grant_has_no_socket_and_is_told_what_it_lacks(
+async def test_a_module_without_a_net_grant_has_no_socket_and_a_denial(
     client_module: Path, server: OpenAIServer, level: IsolationLevel
 ) -> None:
     outcome = await reach(client_module, "raw", f"{server.url}/models", level, permissions={})

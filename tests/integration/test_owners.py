@@ -68,7 +68,7 @@ async def _look(session: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("granted", [False, True])
-async def test_a_tool_disarms_no_guard_and_takes_nobodys_words_unless_the_plan_says_so(
+async def test_a_tool_disarms_no_guard_unless_the_plan_says_so(
     granted: bool, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     names = ["require_approval_tools", "mention_resolver", "keeper"]

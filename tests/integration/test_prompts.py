@@ -101,7 +101,7 @@ def _run(plan: str, tmp_path: Path, columns: int = 80, rows: int = 24, *options:
         (40, 10, ["type a number from 1 to 2 and Enter; in", "60 s it is deny:"]),
     ],
 )
-def test_a_hostile_question_leaves_who_asks_the_options_and_the_place_for_the_answer_in_view(
+def test_a_hostile_question_hides_neither_asker_nor_options(
     plan: Callable[..., str], tmp_path: Path, columns: int, rows: int, ending: list[str]
 ) -> None:
     with _run(plan(hostile=True), tmp_path, columns, rows) as terminal:
@@ -137,9 +137,7 @@ def test_keys_count_only_once_the_question_invites_them(plan: Callable[..., str]
         assert terminal.exit_code() == 0
 
 
-def test_what_a_module_prints_while_a_question_stands_is_shown_once_it_is_answered(
-    plan: Callable[..., str], tmp_path: Path
-) -> None:
+def test_output_during_a_question_is_shown_after_it(plan: Callable[..., str], tmp_path: Path) -> None:
     printed = tmp_path / "noise" / "printed"
     with _run(plan(noise=str(printed)), tmp_path) as terminal:
         terminal.until(_ASKED)
@@ -166,9 +164,7 @@ def test_whoever_wants_json_is_asked_all_the_same(plan: Callable[..., str], tmp_
         assert terminal.exit_code() == 0
 
 
-def test_a_question_on_no_terminal_is_answered_by_its_default_and_its_text_stays_on_one_line(
-    plan: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_question_off_a_terminal_takes_its_default(plan: Callable[..., str], tmp_path: Path) -> None:
     done = paddock("run", plan(hostile=True), "go", "-C", str(tmp_path), "--trust-plan")
     assert done.stdout.startswith("It said: Denied")
     (line,) = [line for line in done.stderr.splitlines() if "Run ls?" in line]

@@ -66,7 +66,7 @@ async def test_a_second_life_renews_what_it_does_again_and_loses_the_rest(
         assert await counter.count() == 7
 
 
-async def test_a_module_that_closes_its_connection_and_lives_on_is_ended_for_it_and_counts_as_dead(
+async def test_a_module_that_closes_its_connection_is_ended(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     code = """
@@ -99,9 +99,7 @@ async def test_a_module_that_closes_its_connection_and_lives_on_is_ended_for_it_
     assert [report.reason.value for report in status.exit_reports] == ["protocol"]
 
 
-async def test_calls_that_come_while_a_module_is_dying_all_end_and_none_hits_a_closed_socket(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_calls_into_a_dying_module_all_end(open_session: OpenSession, write_module: WriteModule) -> None:
     async with open_session(
         tools=[{"module": "tool-changing", "source": write_module("tool-changing", _CHANGING)}]
     ) as session:
@@ -180,7 +178,7 @@ async def test_a_context_that_refuses_what_it_knew_is_not_used_with_less(
         assert [message["content"] for message in await context.get_messages()] == ["kept"]
 
 
-async def test_a_module_that_never_gets_ready_does_not_keep_the_session_from_starting(
+async def test_a_module_that_never_gets_ready_does_not_stop_the_start(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     code = """
@@ -218,7 +216,7 @@ _HUGE_ERROR = """
 
 
 @pytest.mark.parametrize("prompt", ["huge", "cancelled"])
-async def test_an_error_of_any_size_or_kind_fails_its_turn_and_not_the_application(
+async def test_an_error_of_any_kind_fails_its_turn_not_the_application(
     prompt: str, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(

@@ -235,7 +235,7 @@ def test_a_secret_from_wherever_it_is_kept_reaches_the_configuration(operator: O
 
 
 @pytest.mark.parametrize(("do", "options"), [(do, _FOR_EITHER[at % 2]) for at, do in enumerate(_ACTS)], ids=_ACTS)
-def test_whatever_a_called_tool_does_with_a_secret_nothing_that_is_shown_or_kept_has_it(
+def test_no_output_or_record_of_a_call_has_a_tools_secret(
     operator: Operator, keyed: str, do: str, options: tuple[str, ...]
 ) -> None:
     operator.keep("environment")
@@ -247,7 +247,7 @@ def test_whatever_a_called_tool_does_with_a_secret_nothing_that_is_shown_or_kept
 
 
 @pytest.mark.parametrize(("do", "options"), [(do, _FOR_EITHER[at % 2 - 1]) for at, do in enumerate(_ACTS)], ids=_ACTS)
-def test_whatever_a_tool_of_a_session_does_with_a_secret_nothing_that_is_shown_or_kept_has_it(
+def test_no_output_or_record_of_a_run_has_a_tools_secret(
     operator: Operator, keyed: str, do: str, options: tuple[str, ...]
 ) -> None:
     operator.keep("file")
@@ -296,9 +296,7 @@ def test_a_secret_in_what_is_told_of_a_module_that_starts_is_hidden(
 
 
 @pytest.mark.parametrize("how", ["environment", "file", "command"])
-def test_no_process_has_a_secret_among_its_arguments_and_no_other_module_in_its_environment(
-    operator: Operator, keyed: str, how: str
-) -> None:
+def test_a_secret_is_in_no_argument_and_no_other_environment(operator: Operator, keyed: str, how: str) -> None:
     operator.keep(how)
     tools = [_tool(keyed), {"module": "tool-filesystem", "permissions": {"read": ["."], "env": ["LANG=C"]}}]
     plan = operator.plan(tools[0], {"do": "hang"}, tools=tools)
@@ -369,7 +367,7 @@ class _Seen(Terminal):
         return is_more
 
 
-def test_a_secret_in_a_modules_question_is_hidden_from_whoever_sees_the_screen(
+def test_a_secret_in_a_modules_question_is_hidden_on_screen(
     operator: Operator, keyed: str, write_module: WriteModule
 ) -> None:
     operator.keep("environment")
@@ -636,7 +634,7 @@ def test_without_injection_a_module_finds_its_key_in_all_that_is_searched(
 
 
 @pytest.mark.parametrize("how", ["environment", "file", "command"])
-def test_an_injected_key_is_in_the_requests_of_a_module_and_nowhere_in_its_reach(
+def test_an_injected_key_is_in_requests_and_out_of_the_modules_reach(
     operator: Operator, prying: str, level: str, how: str
 ) -> None:
     operator.keep(how)

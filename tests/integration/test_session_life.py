@@ -110,7 +110,7 @@ _READY = """
 """
 
 
-async def test_modules_come_up_in_plan_order_hear_the_end_and_clean_up_in_reverse(
+async def test_modules_start_in_plan_order_and_clean_up_in_reverse(
     open_session: OpenSession, write_module: WriteModule, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
@@ -193,7 +193,7 @@ _LEAVES_WORK = """
         (["session:end"], "lie", []),
     ],
 )
-async def test_a_module_that_hangs_or_lies_at_the_end_takes_nothing_from_the_others(
+async def test_a_module_that_hangs_or_lies_at_the_end_costs_others_nothing(
     at: list[str],
     how: str,
     late: list[str],
@@ -227,7 +227,7 @@ async def test_a_module_that_hangs_or_lies_at_the_end_takes_nothing_from_the_oth
     assert len(said) == len(late), "each is said once"
 
 
-def test_a_run_whose_modules_hang_at_its_end_has_its_answer_and_exit_code_and_says_which_they_are(
+def test_a_run_names_modules_that_hang_at_its_end(
     write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ending, "_SECONDS", {"session:end": 0.3, "cleanup functions": 0.3, "what others emit": 0.3})
@@ -301,7 +301,7 @@ _DIES_IN_IMPORT = "import os; os._exit(4)\n"
         (_DIES_IN_IMPORT, "mount", "exited with code 4"),
     ],
 )
-async def test_a_context_that_cannot_be_mounted_ends_the_start_with_its_own_words(
+async def test_a_context_that_does_not_mount_ends_the_start_with_its_error(
     code: str, stage: str, said: str, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     with pytest.raises(ModuleLoadError) as caught:
@@ -313,7 +313,7 @@ async def test_a_context_that_cannot_be_mounted_ends_the_start_with_its_own_word
         assert "Traceback" in str(caught.value)
 
 
-async def test_a_tool_that_cannot_be_mounted_is_reported_and_the_session_does_without(
+async def test_a_tool_that_does_not_mount_is_reported_and_left_out(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(
@@ -460,7 +460,7 @@ _FOREVER = """
 """
 
 
-async def test_a_graceful_cancellation_reaches_the_orchestrator_and_the_next_turn_runs(
+async def test_after_a_graceful_cancellation_the_next_turn_runs(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(

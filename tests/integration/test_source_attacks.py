@@ -70,7 +70,7 @@ def test_a_lock_file_cannot_name_another_tree_for_a_commit(project: Path, tmp_pa
         assert code == 1 and "EVIL" not in out and "is not what was locked" in said, (options, out, said)
 
 
-def test_a_lock_file_that_is_a_link_is_neither_believed_nor_written_through(project: Path, tmp_path: Path) -> None:
+def test_a_lock_file_that_is_a_link_is_neither_read_nor_written(project: Path, tmp_path: Path) -> None:
     good = repository(tmp_path / "good", module_files(answer="'good'"))
     elsewhere = tmp_path / ".bash_aliases"
     (project / "paddock.lock").symlink_to(elsewhere)

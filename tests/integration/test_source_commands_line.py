@@ -115,9 +115,7 @@ def test_what_is_locked_is_what_runs_until_it_is_updated(tmp_path: Path, origin:
     assert shouted("--offline", "--frozen") == "A?"
 
 
-def test_a_new_version_that_asks_for_more_is_taken_when_the_person_types_yes(
-    tmp_path: Path, origin: OriginRepository
-) -> None:
+def test_a_version_that_asks_for_more_is_taken_after_a_yes(tmp_path: Path, origin: OriginRepository) -> None:
     assert told("add", f"{origin.address}@main")[0] == 0
     origin.commit(_files("?", asks='net = ["a.example:443", "b.example:443"]'))
     before = (tmp_path / "paddock.lock").read_bytes()

@@ -128,9 +128,7 @@ def _publish(git: GitServer, index: IndexServer) -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_with_modules_from_everywhere_runs_the_same_when_everywhere_is_gone(
-    world: World, tmp_path: Path
-) -> None:
+def test_a_locked_plan_runs_the_same_when_all_sources_are_gone(world: World, tmp_path: Path) -> None:
     for source in world.sources:
         world.told("add", source, "--to", "plan.yaml")
     locked = (world.folder / "paddock.lock").read_text()

@@ -450,7 +450,7 @@ async def test_a_session_without_agents_starts_no_others(open_session: OpenSessi
     assert answer["error"] == {"message": "nobody starts sub-sessions"}
 
 
-async def test_an_agents_own_module_starts_with_it_and_may_do_what_its_entry_says(
+async def test_an_agents_own_module_starts_with_it_by_its_entry(
     open_family: Act, write_module: WriteModule, tmp_path: Path
 ) -> None:
     log, granted, other = tmp_path / "log", tmp_path / "here" / "granted", tmp_path / "other"
@@ -469,9 +469,7 @@ async def test_an_agents_own_module_starts_with_it_and_may_do_what_its_entry_say
     assert granted.exists() and not other.exists()
 
 
-async def test_an_agents_entry_of_a_module_that_the_plan_has_is_put_over_the_plans(
-    open_family: Act, write_module: WriteModule
-) -> None:
+async def test_an_agents_entry_is_merged_over_the_plans_entry(open_family: Act, write_module: WriteModule) -> None:
     plans = _mark(write_module, name="mark", deep={"a": 1, "b": 2})
     over = {"module": "tool-mark", "config": {"deep": {"b": 3}}}
     async with open_family({"marker": {"tools": [over]}}, tools=[plans]) as family:
@@ -488,9 +486,7 @@ async def test_tools_are_inherited_as_wished(open_family: Act, write_module: Wri
             assert (await family.see(tool_inheritance=wish))["tools"] == ["doomed", "task"]
 
 
-async def test_a_hook_is_left_out_only_where_the_plan_says_that_a_gate_may_do_without_it(
-    open_family: Act, write_module: WriteModule
-) -> None:
+async def test_a_hook_is_left_out_only_where_the_plan_allows_it(open_family: Act, write_module: WriteModule) -> None:
     guards = {
         name: {"module": f"hooks-{name}", "source": write_module(f"hooks-{name}", _GUARD), "config": {"guards": name}}
         for name in ("strict", "lax")
@@ -552,9 +548,7 @@ async def test_a_sub_session_starts_others_as_deep_as_that_may_go(open_family: A
         assert "nested 8 deep" in await family.session.execute(orders)
 
 
-async def test_history_comes_before_the_instruction_and_configurations_reach_their_modules(
-    open_family: Act, write_module: WriteModule
-) -> None:
+async def test_a_spawns_history_precedes_its_instruction(open_family: Act, write_module: WriteModule) -> None:
     source = write_module("provider-named", _PROVIDER)
     providers = [
         {"module": "provider-named", "source": source, "instance_id": name, "config": {"priority": 5, "at": "here"}}
@@ -843,7 +837,7 @@ async def test_a_turn_that_is_cancelled_when_it_is_over_still_ends_in_order(
         assert _workers() == before
 
 
-async def test_sub_sessions_that_refuse_to_end_are_given_one_span_of_time_for_all_of_them(
+async def test_stubborn_sub_sessions_share_one_deadline(
     open_family: Act, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sub_sessions, "_ENDING_SECONDS", 0.5)
@@ -873,7 +867,7 @@ async def test_sub_sessions_that_refuse_to_end_are_given_one_span_of_time_for_al
     assert sorted(bye.read_text().splitlines()) == sorted(started.read_text().splitlines())
 
 
-async def test_a_module_that_refuses_to_end_with_its_sub_session_takes_nothing_from_the_others(
+async def test_a_module_that_outstays_its_sub_session_costs_others_nothing(
     open_family: Act, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "_HURRIED", 0.5)
@@ -899,7 +893,7 @@ async def test_a_module_that_refuses_to_end_with_its_sub_session_takes_nothing_f
     assert len(bye.read_text().splitlines()) == 2
 
 
-async def test_a_sub_session_that_fails_is_an_error_of_the_call_and_can_be_resumed(open_family: Act) -> None:
+async def test_a_failed_sub_session_is_an_error_and_can_be_resumed(open_family: Act) -> None:
     async with open_family() as family:
         for instruction, said in (("die", "loop-orders"), ("fail", "no such thing")):
             assert said in await family.refused("helper", instruction, sub_session_id=instruction)

@@ -44,9 +44,7 @@ _STAGES = """
 """
 
 
-async def test_a_tool_finds_a_session_around_it_and_its_life_is_that_of_a_session(
-    write_module: WriteModule, tmp_path: Path
-) -> None:
+async def test_a_called_tool_lives_as_in_a_session(write_module: WriteModule, tmp_path: Path) -> None:
     said: list[str] = []
     call = ToolCallSession(
         write_module("tool-stages", _STAGES),

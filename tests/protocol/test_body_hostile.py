@@ -231,7 +231,7 @@ def test_as_many_values_as_the_cap_arrive() -> None:
     assert len(Codec().decode(data)) == MAX_ELEMENTS - 1
 
 
-def test_nested_extensions_cannot_make_the_receiver_copy_a_large_frame_at_every_level() -> None:
+def test_nested_extensions_cause_no_copy_at_every_level() -> None:
     size = 15 * 1024 * 1024
     data = b"\xc6" + size.to_bytes(4, "big") + bytes(size)
     for _ in range(4):
@@ -372,7 +372,7 @@ def test_however_a_vocabulary_fails_it_is_the_peers_fault(content: int) -> None:
         Codec(Careless()).decode(_ext(Ext.MODEL, bytes([content])))
 
 
-def test_bytes_after_the_value_of_an_extension_cannot_hide_anything_from_the_caps() -> None:
+def test_bytes_behind_an_extensions_value_escape_no_cap() -> None:
     # The junk looks like the head of a long string over all that follows; the list behind it is far too deep.
     hidden = b"\x91" * 500 + b"\xc0"
     junk = b"\xdb" + (len(hidden) + 100).to_bytes(4, "big")

@@ -203,7 +203,7 @@ def test_a_subclass_crosses_as_the_builtin_it_stands_for(value: Any, becomes: An
     assert same(_round_trip(value), becomes)
 
 
-def test_a_value_with_lone_surrogates_at_every_level_costs_no_more_than_twice_the_work() -> None:
+def test_lone_surrogates_at_every_level_at_most_double_the_work() -> None:
     looked_at = 0
 
     class Counted(Shapes):
@@ -251,7 +251,7 @@ def test_live_objects_are_exported_in_the_order_of_their_positions() -> None:
     assert codec.decode(body, stand_ins) == {"a": "object 0", "b": ["object 1", ("object 2", {"c": "object 3"})]}
 
 
-def test_an_object_is_exported_once_for_each_place_also_when_a_string_makes_the_encoder_start_again() -> None:
+def test_an_object_is_exported_once_even_if_encoding_restarts() -> None:
     thing, other = object(), object()
     codec = Codec()
     body, objects = codec.encode([thing, (other, "fine"), (thing, "\ud800")])

@@ -75,9 +75,7 @@ def test_byte_soup_on_a_busy_connection(role: Role, soup: bytes, cuts: list[int]
 
 @thorough
 @given(role=roles, data=likely_frames(), cuts=cuts)
-def test_well_formed_frames_in_any_order_are_events_or_refused_wherever_they_are_cut(
-    role: Role, data: bytes, cuts: list[int]
-) -> None:
+def test_frames_in_any_order_and_pieces_are_events_or_refused(role: Role, data: bytes, cuts: list[int]) -> None:
     cut_events, cut_survived = _feed(_busy(role), data, cuts)
     whole_events, whole_survived = _feed(_busy(role), data, [])
     assert cut_survived == whole_survived
@@ -120,9 +118,7 @@ def test_mutated_frames(
 
 @thorough
 @given(role=roles, data=likely_frames(), keep=st.integers(0, 10_000))
-def test_a_connection_cut_off_anywhere_names_no_call_twice_and_keeps_nothing(
-    role: Role, data: bytes, keep: int
-) -> None:
+def test_a_connection_cut_anywhere_ends_each_call_once(role: Role, data: bytes, keep: int) -> None:
     connection = _busy(role)
     events, survived = _feed(connection, data[: keep % (len(data) + 1)], [])
     answered = {event.id for event in events if event.kind in (Kind.RESPONSE, Kind.FAILURE)}

@@ -471,7 +471,7 @@ def test_a_stream_that_ends_inside_a_frame_was_broken(size: int) -> None:
     assert (connection.is_closed, connection.outgoing, connection.incoming) == (True, 0, 0)
 
 
-def test_after_a_breach_the_calls_left_over_are_still_named_and_the_breach_is_not_reported_again() -> None:
+def test_after_a_breach_open_calls_end_and_it_is_reported_once() -> None:
     connection = _waiting(Role.HOST)
     with pytest.raises(RemoteProtocolError):
         connection.receive_data(raw(Kind.RESPONSE, id=2) + b"\0\0")

@@ -357,7 +357,7 @@ def test_a_class_that_says_too_much_leaves_what_fits_with_the_object() -> None:
     assert (dict(back.attributes), dict(back.class_attributes)) == ({"small": 1}, {})
 
 
-def test_data_of_too_many_values_stays_with_the_object_and_the_rest_is_told() -> None:
+def test_data_with_too_many_values_is_left_out_of_a_description() -> None:
     many: Any = type("Many", (), {})()
     many.small, many.messages, many.name = [1, 2], [[] for _ in range(MAX_DESCRIPTION_VALUES)], "many"
     back = decode_description(encode_description(describe(many), CODEC), CODEC)
@@ -420,7 +420,7 @@ def test_a_description_comes_back_as_it_was() -> None:
     assert describe(Thing()).number_of("absent") is None
 
 
-def test_data_that_takes_a_description_over_its_cap_is_left_out_largest_first() -> None:
+def test_a_description_over_its_cap_loses_the_largest_data_first() -> None:
     attributes = {"large": "x" * MAX_DESCRIPTION_BYTES, "many": [0] * 300_000, "number": 10**2000, "small": "y" * 1000}
     description = Description("Thing", (Member("look", SYNC),), attributes)
     encoded = encode_description(description, CODEC)

@@ -94,7 +94,7 @@ def test_a_large_body_is_left_uncopied_when_sent() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, JOIN_BELOW_BYTES - 1])
-def test_a_small_body_is_received_as_a_copy_that_later_frames_cannot_change(size: int) -> None:
+def test_a_small_body_is_a_copy_that_later_frames_cannot_change(size: int) -> None:
     decoder = FrameDecoder()
     (first,) = decoder.receive_data(raw(Kind.NOTIFY, body=b"a" * size))
     decoder.receive_data(raw(Kind.NOTIFY, body=b"b" * size))
@@ -173,7 +173,7 @@ def test_a_description_as_long_as_allowed_arrives() -> None:
     assert frame.body == b"small"
 
 
-def test_descriptions_together_are_bounded_for_who_sends_and_for_who_receives() -> None:
+def test_descriptions_together_are_bounded_at_both_ends() -> None:
     count = MAX_DESCRIBED_BYTES // MAX_DESCRIPTION_BYTES
     entries = [HandleEntry(HandleSide.SENDER, number, bytes(MAX_DESCRIPTION_BYTES)) for number in range(count)]
     assert len(FrameDecoder().receive_data(raw(Kind.REQUEST, id=1, handles=entries))) == 1

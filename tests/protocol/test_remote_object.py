@@ -122,7 +122,7 @@ def test_new_data_shows_and_what_module_code_set_itself_stays() -> None:
     refresh(function(Recorder(), SYNC), Description("named", (), {"description": "new"}))
 
 
-def test_what_was_set_on_a_stand_in_stays_until_the_owner_says_something_else_of_it() -> None:
+def test_a_stand_ins_attribute_stays_until_its_owner_changes_it() -> None:
     before = Description("Thing", (), {"priority": 100, "description": "old", "gone": 1})
     stands = stand_in(before, 7, Recorder())
     stands.priority = 5
@@ -171,7 +171,7 @@ def test_what_is_written_into_the_data_of_one_stand_in_shows_in_no_other() -> No
     assert second.spec == type(second).spec == made().spec == {"properties": {}}
 
 
-def test_the_data_of_a_class_goes_with_the_stand_in_and_nothing_of_it_is_kept() -> None:
+def test_a_classs_data_goes_with_its_stand_in() -> None:
     class Large(list[int]):
         """A value that can be looked for once nobody has it any more."""
 

@@ -106,7 +106,7 @@ def test_all_that_others_know_of_a_key_is_one_message_that_makes_it_so() -> None
 
 
 @pytest.mark.parametrize("after", [[], ["small again"]])
-def test_what_others_made_too_large_for_a_message_is_still_told_of_when_it_goes_or_shrinks(after: list[str]) -> None:
+def test_an_oversized_shared_value_is_sent_when_it_shrinks(after: list[str]) -> None:
     live: dict[str, Any] = {}
     state = _state(live)
     half = [0] * 140_000
@@ -117,7 +117,7 @@ def test_what_others_made_too_large_for_a_message_is_still_told_of_when_it_goes_
     assert state.changes() == [[["key"], after]]
 
 
-def test_what_is_changed_here_before_anothers_change_comes_in_is_still_told() -> None:
+def test_a_local_change_before_a_remote_one_is_still_sent() -> None:
     live: dict[str, Any] = {"mine": 1, "theirs": 1}
     state = _state(live)
     state.changes()
@@ -139,7 +139,7 @@ def test_what_is_changed_here_before_anothers_change_comes_in_is_still_told() ->
         (["b", "c", "x"], [], {"b": {"c": 1}, "n": 1}),
     ],
 )
-def test_a_patch_sets_or_removes_what_is_at_a_path_and_ignores_one_that_leads_nowhere(
+def test_a_patch_sets_or_removes_a_path_and_ignores_unknown_ones(
     path: list[Any], value: list[Any], after: dict[str, Any]
 ) -> None:
     target: dict[str, Any] = {"b": {"c": 1}, "n": 1}

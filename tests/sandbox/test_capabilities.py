@@ -200,7 +200,7 @@ def test_a_program_that_root_starts_has_none_either() -> None:
 
 
 @_AS_ROOT
-def test_where_root_may_not_empty_the_bounding_set_no_new_privs_stands_in_for_it() -> None:
+def test_no_new_privs_stands_in_for_a_full_bounding_set() -> None:
     told = run(
         _EXEC
         + """
@@ -223,7 +223,7 @@ tell([before, len(held.bounding), sorted(held.effective | held.permitted), of_an
 
 
 @_AS_ROOT
-def test_a_set_user_id_program_gives_an_ordinary_user_nothing_without_new_privileges() -> None:
+def test_no_new_privs_takes_set_user_id_programs_their_effect() -> None:
     with ground("root") as folder:
         folder.chmod(0o755)
         program = folder / "cat"
@@ -320,7 +320,7 @@ except OSError as error:
     assert "capabilities were left after dropping all: 0, 1, 2, 3" in text
 
 
-def test_a_new_user_namespace_is_full_of_them_again_and_so_is_left_to_the_system_call_filter() -> None:
+def test_new_user_namespaces_are_left_to_the_system_call_filter() -> None:
     assert in_a_user_namespace("""
 capabilities.drop_all()
 call("unshare", 0x10000000)

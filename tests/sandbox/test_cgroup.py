@@ -401,7 +401,7 @@ print(open("/proc/self/cgroup").read())
         assert is_empty_within(group, _PATIENCE)
 
 
-def test_one_makers_groups_are_removed_but_for_those_in_use_and_those_named(home: CgroupHome, program: Program) -> None:
+def test_unused_control_groups_of_one_maker_are_removed(home: CgroupHome, program: Program) -> None:
     needs(home, "pids")
     ours, theirs = home.for_one_maker(), home.for_one_maker()
     assert CgroupHome.from_dict(json.loads(json.dumps(ours.as_dict()))) == ours

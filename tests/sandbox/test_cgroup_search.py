@@ -70,7 +70,7 @@ def test_version_2_is_asked_for_what_version_1_has_not_taken(tmp_path: Path) -> 
     ]
 
 
-def test_a_part_of_a_hierarchy_that_a_container_mounts_is_seen_from_its_own_root(tmp_path: Path) -> None:
+def test_a_containers_part_of_a_hierarchy_is_seen_from_its_root(tmp_path: Path) -> None:
     found, _ = told(tmp_path, "0::/docker/abc/sub\n", unified(root="/docker/abc"))
     assert (found[0].own, found[0].top) == ("/sys/fs/cgroup/sub", "/sys/fs/cgroup")
     found, _ = told(tmp_path, "0::/docker/abc\n", unified(root="/docker/abc"))

@@ -493,7 +493,7 @@ def test_exactly_what_is_said_to_be_in_force_is_refused(version: int, user: str)
 
 @needs_landlock
 @pytest.mark.parametrize("user", USERS)
-def test_nobodys_environment_can_be_read_once_capabilities_are_gone_as_well(user: str) -> None:
+def test_no_environment_can_be_read_without_capabilities(user: str) -> None:
     """Landlock alone does not keep root from it: CAP_PERFMON reads it without asking any module."""
     before, after = run(
         """
@@ -618,7 +618,7 @@ def test_a_rule_for_a_port_means_nothing_to_a_kernel_that_refuses_none(user: str
 
 
 @needs_abi(4)
-def test_a_port_that_cannot_be_is_an_error_that_names_it_and_nothing_is_in_force() -> None:
+def test_an_invalid_port_is_an_error_and_nothing_is_in_force() -> None:
     assert run("""
 from paddock_sandbox.landlock import PortAccess, PortRule
 prctl.give_up_new_privileges()
@@ -660,7 +660,7 @@ _WRONG = {
 @needs_landlock
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("wrong", _WRONG)
-def test_a_rule_that_cannot_be_is_an_error_that_names_its_path_and_nothing_is_in_force(wrong: str, user: str) -> None:
+def test_an_invalid_rule_names_its_path_and_nothing_is_in_force(wrong: str, user: str) -> None:
     (path, access), number, text = _WRONG[wrong]
     with ground(user) as folder:
         (folder / "file").touch()
@@ -719,7 +719,7 @@ except OSError as error:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP])
-def test_a_kernel_without_landlock_has_version_0_and_refuses_to_be_restricted(
+def test_a_kernel_without_landlock_has_version_0_and_restricts_nothing(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(landlock, "call", _refusing(number))
@@ -736,7 +736,7 @@ def test_a_container_that_forbids_the_question_is_an_error(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("version", "flags"), [(1, 0), (6, 0), (7, 0b101), (10, 0b101)])
-def test_refusals_stay_out_of_the_machines_log_where_the_kernel_can_be_told_so(
+def test_refusals_stay_out_of_the_kernel_log_where_possible(
     version: int, flags: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
@@ -827,9 +827,7 @@ def test_a_rule_asks_for_nothing_that_the_kernel_does_not_know(access: Access, d
 
 
 @given(_ACCESS, _VERSION)
-def test_a_rule_on_a_file_asks_for_what_it_would_on_a_folder_but_for_a_folders_rights(
-    access: Access, version: int
-) -> None:
+def test_a_rule_on_a_file_lacks_only_a_folders_rights(access: Access, version: int) -> None:
     on_a_folder = landlock.rights(access, directory=True, version=version)
     folders_rights = 0b11_1111_1111_1000  # from READ_DIR to REFER
     assert landlock.rights(access, directory=False, version=version) == on_a_folder & ~folders_rights
@@ -852,9 +850,7 @@ def test_no_rule_lets_a_device_or_a_socket_be_made(access: Access, directory: bo
 
 
 @given(_ACCESS, st.booleans(), _VERSION)
-def test_only_execute_runs_only_write_writes_and_only_a_device_is_controlled(
-    access: Access, directory: bool, version: int
-) -> None:
+def test_each_landlock_right_opens_its_act_only(access: Access, directory: bool, version: int) -> None:
     asked = landlock.rights(access, directory=directory, version=version)
     assert not asked & 1 << 0 or Access.EXECUTE in access
     assert not asked & (1 << 1) or access & (Access.WRITE | Access.DEVICE)

@@ -80,7 +80,7 @@ def needs_landlock() -> None:
         pytest.skip(f"this kernel has no Landlock: its ABI is {landlock.abi()}")
 
 
-def test_a_process_that_asks_for_no_isolation_takes_three_steps_and_says_so(user: str, scratch: Path) -> None:
+def test_level_none_takes_three_steps_and_says_so(user: str, scratch: Path) -> None:
     program = """
 def act():
     return prctl.is_no_new_privs(), resource.getrlimit(resource.RLIMIT_CORE), prctl.seccomp_mode(), outcome(open, "/")
@@ -215,9 +215,7 @@ def act():
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_with_a_network_the_ports_that_were_granted_can_be_connected_to_and_no_more(
-    user: str, scratch: Path, level: str
-) -> None:
+def test_only_granted_ports_can_be_connected_to(user: str, scratch: Path, level: str) -> None:
     if landlock.abi() < 4:
         pytest.skip(f"this kernel's Landlock is {landlock.abi()} < 4")
     program = f"{_CONNECTING}\ntell([act(), shut_in({level!r}, act, network=NetworkAccess(ports[:1]))])"
@@ -234,9 +232,7 @@ def test_with_a_network_the_ports_that_were_granted_can_be_connected_to_and_no_m
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_without_landlocks_ports_nothing_is_locked_in_that_shares_the_machines_network(
-    scratch: Path, level: str
-) -> None:
+def test_without_landlock_ports_no_shared_network_is_used(scratch: Path, level: str) -> None:
     needs_landlock()
     program = (
         f"landlock.abi = lambda: min(3, {landlock.abi()})\ntell(shut_in({level!r}, network=NetworkAccess((443,))))"
@@ -387,7 +383,7 @@ def test_an_error_is_the_kernels_with_the_step_added() -> None:
     assert (error.step, error.errno) == ("Landlock", errno.ENOENT)
 
 
-def test_the_filter_knows_whether_the_machine_is_shared_and_whether_there_are_programs_or_a_network() -> None:
+def test_the_filter_depends_on_sharing_programs_and_network() -> None:
     compiled = {
         lockdown.filter_of(SandboxProfile(level, programs=programs, network=network))
         for level in ("ns", "landlock")

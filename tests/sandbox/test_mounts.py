@@ -409,7 +409,7 @@ def act(_=None, place="/it"):
 
 @pytest.mark.parametrize("owner", [0, 1000], ids=["root", "another"])
 @pytest.mark.parametrize("group", ["the same", "another"])
-def test_files_of_a_granted_folder_keep_their_owner_and_are_the_workers_inside(owner: int, group: str) -> None:
+def test_granted_files_keep_their_owner_and_appear_as_the_workers(owner: int, group: str) -> None:
     needs_root()
     group_id = owner if group == "the same" else 50
     with ground("root") as folder:
@@ -447,13 +447,13 @@ def test_a_file_of_another_user_in_a_granted_folder_stays_that_users() -> None:
 _KEEPS_ITS_OWNERS = "/proc/sys/fs/inotify"  # as every file of /proc
 
 
-def test_a_granted_folder_on_a_file_system_that_keeps_its_owners_is_refused_by_name() -> None:
+def test_a_folder_that_cannot_be_idmapped_is_refused_by_name() -> None:
     needs_root()
     told = run_apart("tell(in_new_root([Mount(given, '/it')], print))", _KEEPS_ITS_OWNERS, user="root")
     assert (told["step"], told["error"]) == (f"map the owner of {_KEEPS_ITS_OWNERS}", "EINVAL")
 
 
-def test_code_on_a_file_system_that_keeps_its_owners_is_read_as_everybody_may() -> None:
+def test_code_that_cannot_be_idmapped_is_read_as_everybody_may() -> None:
     needs_root()
     program = "tell(in_new_root([Mount(given, '/it', mappable=True)], lambda _: os.listdir('/it')))"
     told = run_apart(program, _KEEPS_ITS_OWNERS, user="root")

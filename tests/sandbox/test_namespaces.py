@@ -141,7 +141,7 @@ tell([me, *apart(inside)["returned"]])
     assert (inside, setgroups, dropped) == (me, "deny\n", "EPERM")
 
 
-def test_an_ordinary_user_can_be_nobody_else_and_is_told_where_it_was_refused() -> None:
+def test_an_ordinary_user_cannot_change_user_and_learns_which_step() -> None:
     program = """
 child = namespaces._clone(namespaces._CLONE_NEWUSER)
 if child == 0:

@@ -102,7 +102,7 @@ tell(apart(inside))
 
 
 @as_each_user
-def test_the_sockets_stand_in_the_order_of_the_ports_block_nobody_and_go_to_no_program(user: str) -> None:
+def test_the_listeners_are_in_port_order_and_not_inherited(user: str) -> None:
     program = """
 def inside(trees):
     lookups, *listeners = open_network(NetworkAccess((8080, 1, 65535)))
@@ -121,7 +121,7 @@ tell(apart(inside))
 
 
 @as_each_user
-def test_whoever_is_handed_the_sockets_outside_answers_with_no_one_left_inside(user: str) -> None:
+def test_listeners_outside_answer_with_no_process_left_inside(user: str) -> None:
     program = """
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 def hand_over(trees):

@@ -184,7 +184,7 @@ def test_the_same_policy_is_always_the_same_filter_and_another_is_another(machin
 
 
 @every_machine
-def test_nothing_is_allowed_on_the_host_or_without_execution_that_is_refused_otherwise(machine: str) -> None:
+def test_the_host_and_no_exec_filters_allow_nothing_more(machine: str) -> None:
     numbers = SYSCALL_NUMBERS[machine]
     calls = [(number, ()) for number in range(max(numbers.values()) + 11)]
     calls += [(numbers[case.name], case.arguments) for case in CASES if case.name in numbers]
@@ -221,9 +221,7 @@ def test_nothing_more_is_allowed_where_no_memory_is_counted(machine: str) -> Non
 
 @every_machine
 @every_policy
-def test_a_library_of_other_authors_compiles_the_same_policy_to_the_same_answers(
-    policy: FilterPolicy, machine: str
-) -> None:
+def test_another_library_compiles_the_same_policy_to_the_same_answers(policy: FilterPolicy, machine: str) -> None:
     try:
         library = Library()
     except OSError as error:

@@ -181,9 +181,7 @@ PROMISED = {
 
 @pytest.mark.parametrize("level", PROMISED)
 @pytest.mark.parametrize("verdict", [SUCCEEDED, "EINVAL", "EFAULT", "EBADF", "unknown", "", None, 1, "eperm"])
-def test_each_act_that_was_not_refused_is_a_breach_of_what_its_level_promises(
-    level: IsolationLevel, verdict: object
-) -> None:
+def test_each_act_that_was_not_refused_is_a_breach_of_its_level(level: IsolationLevel, verdict: object) -> None:
     for act in ACTS:
         found = breaches(SandboxProfile(level), {**ALL_REFUSED, act: verdict})
         assert found == ((act,) if act in PROMISED[level] else ())

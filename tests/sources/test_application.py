@@ -152,7 +152,7 @@ async def test_an_asynchronous_method_is_preferred_and_called_where_the_loop_is(
     assert resolver.asked == [("async", threading.get_ident()), ("tool-x", "hint", "hint")]
 
 
-async def test_what_an_asynchronous_method_raises_counts_as_what_a_plain_one_does() -> None:
+async def test_an_async_methods_error_counts_as_a_plain_ones() -> None:
     assert await find_in_thread(Asynchronous(NotFoundError("no"))) == NoAnswer("no")
     with pytest.raises(ApplicationResolverError, match="it failed with OSError"):
         await find_in_thread(Asynchronous(OSError("x")))

@@ -126,7 +126,7 @@ SOUP = st.lists(
 
 
 @given(SOUP | st.text(max_size=60))
-def test_whatever_a_text_is_the_parser_meets_keys_and_values_of_bounded_depth_only(text: str) -> None:
+def test_any_text_gives_the_parser_bounded_depth_only(text: str) -> None:
     effort = Effort()
     with effort.watched():
         try:

@@ -268,7 +268,7 @@ def test_a_folder_with_very_many_entries_is_refused(tmp_path: Path) -> None:
         read(root)
 
 
-def test_names_with_newlines_and_controls_are_neither_followed_nor_shown_raw(tmp_path: Path) -> None:
+def test_names_with_control_characters_are_not_followed_or_shown_raw(tmp_path: Path) -> None:
     root = tmp_path / "re\npo\x1b[2J\u202e"
     package(root, "amplifier_module_tool\ndemo")
     with pytest.raises(ModuleLayoutError) as caught:

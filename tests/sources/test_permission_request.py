@@ -102,7 +102,7 @@ def test_the_digest_is_of_what_is_asked_and_not_of_how(request: PermissionReques
 
 @settings(deadline=None)
 @given(_REQUESTS, _REQUESTS)
-def test_whatever_the_digest_tells_apart_is_a_difference_unless_everything_was_asked_before(
+def test_every_difference_of_digests_is_a_difference_of_requests(
     old: PermissionRequest, new: PermissionRequest
 ) -> None:
     found = difference(old, new)

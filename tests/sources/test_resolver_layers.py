@@ -245,13 +245,13 @@ def test_the_application_sees_what_the_plan_says(machine: Layered) -> None:
     assert application.hints == [table]
 
 
-def test_without_an_application_settings_and_packages_there_are_no_such_layers(tmp_path: Path) -> None:
+def test_there_is_a_layer_only_for_what_is_configured(tmp_path: Path) -> None:
     with pytest.raises(UnresolvedError) as caught:
         Resolver({}, builtin=BuiltinSource(tmp_path)).choose("tool-demo")
     assert [attempt.layer for attempt in caught.value.attempts] == [LAYERS[0], LAYERS[4], LAYERS[5]]
 
 
-def test_a_relative_folder_of_a_variable_starts_where_it_was_written_and_not_at_the_plan(
+def test_a_variables_relative_folder_starts_where_it_was_written(
     machine: Layered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (machine.root / "here").mkdir()

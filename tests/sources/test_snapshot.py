@@ -43,7 +43,7 @@ def test_a_snapshot_is_what_the_folder_is(folder: Path, cache: SourceCache) -> N
     assert entry.root.is_relative_to(cache.folder)
 
 
-def test_the_same_folder_is_the_same_snapshot_and_another_one_after_a_change(folder: Path, cache: SourceCache) -> None:
+def test_a_folder_is_one_snapshot_until_it_changes(folder: Path, cache: SourceCache) -> None:
     first = snapshot(folder, cache)
     assert snapshot(folder, cache) == first
     file = folder / "amplifier_module_tool_demo/__init__.py"

@@ -161,7 +161,7 @@ def test_what_is_no_source_is_refused(text: str) -> None:
     ],
     ids=lambda ref: ascii(ref)[:20],
 )  # fmt: skip
-def test_a_ref_that_git_would_not_have_or_would_misread_is_refused_however_it_is_written(ref: str) -> None:
+def test_a_ref_that_git_would_refuse_or_misread_is_refused(ref: str) -> None:
     with pytest.raises(SourceUriError):
         SourceUri.parse("git+https://host/r@" + quote(ref, safe=""))
     with pytest.raises(SourceUriError):

@@ -421,7 +421,7 @@ async def test_instructions_stay_and_what_hooks_said_goes_with_its_exchange() ->
     assert [message["content"] for message in view] == ["rules", "more rules", "new"]
 
 
-async def test_one_long_exchange_loses_its_older_tool_rounds_but_neither_prompt_nor_last_round() -> None:
+async def test_a_long_exchange_loses_only_older_tool_rounds() -> None:
     rounds = [message for n in range(50) for message in (calling(f"c{n}"), result(f"c{n}", "r" * 300))]
     messages = [user("do a lot"), *rounds]
     context = await holding(messages, max_tokens=1000, tool_result_max_chars=20)

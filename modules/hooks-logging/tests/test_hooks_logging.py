@@ -250,7 +250,7 @@ def test_an_ordinary_name_is_not_taken_for_a_secret(key: str) -> None:
     assert not is_secret(key)
 
 
-async def test_secrets_are_left_out_at_every_depth_and_the_event_itself_keeps_them(tmp_path: Path) -> None:
+async def test_secrets_are_left_out_at_every_depth_of_a_log_line(tmp_path: Path) -> None:
     coordinator = session_in(tmp_path)
     await mount(coordinator, {"detail": "full"})
     seen: list[Any] = []

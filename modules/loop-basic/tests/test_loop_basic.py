@@ -170,7 +170,7 @@ async def test_it_works_without_a_coordinator_and_with_a_recorder_for_hooks() ->
     assert len(recorder.get_events("tool:post")) == 1
 
 
-async def test_a_tool_mounted_under_another_name_is_offered_by_that_name_and_found_by_both() -> None:
+async def test_a_tool_mounted_under_another_name_is_found_by_both() -> None:
     tool = MockTool("inner", output="seen")
     stage = Stage(calls("outer", "inner"), "done")
     stage.tools = {"outer": tool}
@@ -334,7 +334,7 @@ async def test_without_a_coordinator_a_lasting_injection_is_stored_all_the_same(
     assert [message.content for message in stage.provider.requests[0].messages] == ["remember", "go"]
 
 
-async def test_an_injection_that_an_older_kernel_returns_after_storing_it_is_not_sent_twice() -> None:
+async def test_an_injection_that_was_stored_already_is_not_sent_twice() -> None:
     class OlderCoordinator(MockCoordinator):
         async def process_hook_result(self, result: HookResult, event: str, hook_name: str = "") -> HookResult:
             await super().process_hook_result(result, event, hook_name)
@@ -348,7 +348,7 @@ async def test_an_injection_that_an_older_kernel_returns_after_storing_it_is_not
     assert [message.content for message in stage.provider.requests[0].messages] == ["remember", "go"]
 
 
-async def test_an_ephemeral_injection_is_in_the_next_request_only_and_never_stored() -> None:
+async def test_an_ephemeral_injection_is_in_the_next_request_only() -> None:
     stage = Stage(calls("look"), "done", tools=[MockTool("look")])
     injection = HookResult(
         action="inject_context", context_injection="status", context_injection_role="user", ephemeral=True
@@ -411,7 +411,7 @@ async def test_a_question_that_no_person_can_answer_is_denied() -> None:
     assert "no person can be asked" in stage.tool_messages[0]["content"]
 
 
-async def test_an_injection_that_is_too_large_fails_its_tool_call_and_not_the_turn() -> None:
+async def test_an_injection_that_is_too_large_fails_only_its_tool_call() -> None:
     stage = Stage(calls("look"), "done", tools=[MockTool("look")])
     stage.coordinator.config["session"]["injection_size_limit"] = 3
     stage.hook("tool:pre", HookResult(action="inject_context", context_injection="too long"))

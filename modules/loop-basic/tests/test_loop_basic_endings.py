@@ -32,7 +32,7 @@ async def test_an_unknown_tool_is_an_error_the_model_can_act_on() -> None:
     assert [name for name, _ in stage.events] == ["tool:error"]
 
 
-async def test_an_exception_of_a_tool_is_told_to_hooks_and_model_and_the_others_finish() -> None:
+async def test_a_tools_exception_reaches_hooks_and_model_alone() -> None:
     broken, fine = MockTool("broken"), MockTool("fine", output="ok")
     broken.execute.side_effect = KeyError("missing")
     stage = Stage(calls("broken", "fine"), "done", tools=[broken, fine])
@@ -260,7 +260,7 @@ async def test_an_immediate_cancel_stops_the_request_to_the_model() -> None:
     assert stage.roles == ["user"]
 
 
-async def test_a_graceful_cancel_during_the_request_takes_the_answer_but_starts_no_tool() -> None:
+async def test_a_graceful_cancel_takes_the_answer_and_starts_no_tool() -> None:
     tool = MockTool("look")
     stage = Stage(tools=[tool])
 
@@ -390,7 +390,7 @@ async def test_a_cancelled_scope_leaves_the_conversation_whole() -> None:
     assert len(stage.tool_messages) == 1
 
 
-async def test_a_cancellation_that_arrives_during_the_last_steps_is_raised_after_them() -> None:
+async def test_a_cancellation_during_the_last_steps_is_raised_after_them() -> None:
     done: list[str] = []
     begun, gate = asyncio.Event(), asyncio.Event()
 

@@ -32,7 +32,7 @@ def said(response: ChatResponse) -> str:
     return "".join(block.text for block in response.content if isinstance(block, TextBlock))
 
 
-async def test_replies_come_in_the_order_of_the_script_and_then_the_fallback_without_end() -> None:
+async def test_replies_follow_the_script_then_the_fallback() -> None:
     provider = await mounted({"responses": ["one", {"text": "two"}], "fallback": "over"})
 
     replies = [said(await provider.complete(asking())) for _ in range(4)]
@@ -139,7 +139,7 @@ async def test_the_same_script_gives_the_same_responses_twice() -> None:
     assert (await first.complete(asking())).model_dump() == (await second.complete(asking())).model_dump()
 
 
-async def test_a_scripted_error_is_raised_with_its_details_and_the_next_call_goes_on() -> None:
+async def test_a_scripted_error_has_its_details_and_the_next_call_works() -> None:
     error = {"type": "RateLimitError", "message": "slow down", "retry_after": 2.5, "status_code": 429}
     provider = await mounted({"responses": [{"error": error}, "after"], "default_model": "m1"})
 

@@ -68,7 +68,7 @@ def test_the_name_tells_the_kind(name: str, kind: str, tmp_path: Path) -> None:
     assert ModuleFolder.at(root / package).kind() == kind
 
 
-def test_what_is_named_goes_before_what_is_declared_and_that_before_the_name(tmp_path: Path) -> None:
+def test_the_kind_is_named_or_declared_or_read_from_the_name(tmp_path: Path) -> None:
     package = "amplifier_module_tool_x"
     root = _write(tmp_path / "tool-x", {f"{package}/__init__.py": '__amplifier_module_type__ = "context"\n'})
     found = ModuleFolder.at(root)

@@ -55,7 +55,7 @@ async def test_tests_fail_as_they_do_elsewhere(trials: Trials) -> None:
     assert not outcome.passed and not outcome.is_empty
 
 
-async def test_tests_may_write_beside_themselves_and_find_their_repository_under_its_name(trials: Trials) -> None:
+async def test_a_modules_tests_may_write_beside_themselves(trials: Trials) -> None:
     test = """
         from pathlib import Path
         from amplifier_module_tool_x import VALUE

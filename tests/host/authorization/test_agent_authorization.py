@@ -44,7 +44,7 @@ async def test_what_only_an_agent_asks_for_takes_an_accepted_plan(scene: Scene) 
     assert cleared["agents.researcher.tools[0]"].read == cleared["tools[0]"].read == (".",)
 
 
-async def test_whoever_is_asked_is_shown_whose_modules_they_are_and_accepts_them_with_the_plan(scene: Scene) -> None:
+async def test_the_question_shows_agents_modules_and_accepts_them(scene: Scene) -> None:
     plan, person = scene.plan(_AGENTS), Person(ConsentAnswer.ACCEPT)
     authorization = await scene.clear(plan, consent=person)
     (review,) = person.seen

@@ -127,7 +127,7 @@ async def _refused(scene: Scene, tools: str, **how: Any) -> Refusal:
 # -- what is accepted ----------------------------------------------------------------------
 
 
-async def test_modules_are_cleared_in_the_order_of_the_plan_with_the_code_they_have(scene: Scene) -> None:
+async def test_modules_are_authorized_in_plan_order(scene: Scene) -> None:
     authorized = await scene.clear(scene.plan("- {module: tool-x}\n- {module: tool-y}"))
     assert [module.entry.path for module in authorized.modules] == [
         "session.orchestrator",
@@ -185,7 +185,7 @@ async def test_what_fits_is_given_to_whoever_accepts_it_and_remembered(scene: Sc
     assert _tool(await scene.clear(plan)) == given
 
 
-async def test_a_plan_that_asks_for_nothing_more_and_lacks_nothing_is_no_question(scene: Scene) -> None:
+async def test_a_plan_that_asks_for_nothing_more_raises_no_question(scene: Scene) -> None:
     person = Person(ConsentAnswer.STOP)
     await scene.clear(scene.plan("- {module: tool-x, permissions: {read: [.]}}"), consent=person)
     assert not person.seen
@@ -198,7 +198,7 @@ async def test_whoever_wants_nothing_started_has_nothing_cleared_or_remembered(s
     assert scene.accepted() == ()
 
 
-async def test_a_plan_that_is_taken_as_it_is_gets_what_it_may_have_and_nothing_more(scene: Scene) -> None:
+async def test_an_unaccepted_plan_gets_only_what_needs_no_consent(scene: Scene) -> None:
     person = Person(ConsentAnswer.AS_IT_IS)
     authorized = await scene.clear(scene.plan(_SILENT), consent=person)
     assert _tool(authorized) == Permissions() and not authorized.accepts_weaker
@@ -302,7 +302,7 @@ async def test_no_acceptance_and_no_flag_lifts_what_a_policy_of_the_user_refuses
         await scene.clear_call(permissions={"net": ["example.org"]})
 
 
-async def test_what_was_given_when_a_plan_was_accepted_is_held_to_a_policy_that_came_later(scene: Scene) -> None:
+async def test_a_later_policy_bounds_earlier_acceptances(scene: Scene) -> None:
     plan = scene.plan(_SILENT)
     await scene.clear(plan, consent=Person(ConsentAnswer.ACCEPT))
     policy = scene.write("policy.toml", '[[module]]\nmatch = "*"\ngrants = {write = []}\n')
@@ -370,9 +370,7 @@ async def test_a_rule_about_a_repository_holds_for_it_however_it_is_spelled(scen
         "git+https://git.example.org\\@git.example.com/org/tool-x",
     ],
 )
-async def test_a_repository_of_another_host_than_is_listed_is_refused_however_it_is_spelled(
-    scene: Scene, source: str
-) -> None:
+async def test_a_repository_of_an_unlisted_host_is_refused_in_any_spelling(scene: Scene, source: str) -> None:
     scene.sources["tool-x"] = source
     tools = "- {module: tool-x, permissions: {}}"
     policy = scene.write("policy.toml", 'git_hosts = ["git.example.org"]\n')
@@ -449,7 +447,7 @@ async def test_a_file_of_the_operators_that_others_may_write_clears_nothing(scen
     assert any("chmod go-w" in hint for hint in refused.value.hints)
 
 
-async def test_a_link_that_leads_elsewhere_makes_another_plan_of_the_one_that_was_accepted(scene: Scene) -> None:
+async def test_a_link_that_leads_elsewhere_makes_another_plan(scene: Scene) -> None:
     for name in ("one", "other"):
         (scene.root / name).mkdir()
     link = scene.work / "link"

@@ -296,7 +296,7 @@ def test_a_reference_that_is_not_set_is_proposed_and_told() -> None:
     assert any("GONE" in line and "not set" in line for line in needs.lines)
 
 
-def test_a_tool_is_proposed_the_service_that_its_configuration_names_as_a_url() -> None:
+def test_a_tool_is_proposed_the_host_of_its_configured_url() -> None:
     config = {"endpoint": "https://api.weather.example/v2", "api_key": "${WEATHER_KEY}", "host": "not-a-url"}
     assert written(proposed("tool", "tool-weather", config, secrets=("WEATHER_KEY",))) == {
         "net": ["api.weather.example:443"],
@@ -391,7 +391,7 @@ def test_of_what_a_module_asks_for_itself_only_the_harmless_is_proposed(folder: 
     assert "s3cret" not in told
 
 
-def test_what_is_known_of_its_like_goes_before_what_a_module_says_of_itself(folder: Path, tmp_path: Path) -> None:
+def test_known_proposals_go_before_a_modules_own_manifest(folder: Path, tmp_path: Path) -> None:
     advice = advised(tmp_path / "module", "[tool.paddock]\npermissions = 'shell'\n")
     assert advice == ManifestAdvice(Permissions(preset="shell"))
     assert written(proposed("tool", "tool-filesystem", folder=folder, advice=advice)) == "workspace"

@@ -314,7 +314,7 @@ def test_a_plan_that_is_no_file_is_told_as_one_of_the_application(scene: Scene) 
     assert review_plan(plan, scene.asked(plan), resolutions, scene.context, {}).plan == "of this application"
 
 
-def test_advice_of_a_modules_own_manifest_is_taken_where_nothing_is_known_of_its_like(scene: Scene) -> None:
+def test_a_manifests_advice_is_taken_for_unknown_modules(scene: Scene) -> None:
     code = scene.resolution("tool-unheard-of").root
     (code / "pyproject.toml").write_text('[tool.paddock.permissions]\nread = ["logs"]\nrun = ["*"]\n')
     found = module(scene.review("tools: [{module: tool-unheard-of}]"), "tool-unheard-of")

@@ -168,7 +168,7 @@ _TINY = [
 
 
 @pytest.mark.parametrize(("columns", "rows", "golden"), [(80, 24, _USUAL), (40, 10, _SMALL), (20, 5, _TINY)])
-async def test_a_hostile_question_leaves_who_asks_the_options_and_the_place_for_the_answer_in_view(
+async def test_a_hostile_question_hides_neither_asker_nor_options(
     at: Sit, columns: int, rows: int, golden: list[str]
 ) -> None:
     there = at(columns, rows)
@@ -189,7 +189,7 @@ async def test_a_hostile_question_leaves_who_asks_the_options_and_the_place_for_
     rows=st.integers(3, 40),
     wide=st.booleans(),
 )
-def test_any_question_fits_any_terminal_and_every_row_of_it_begins_with_a_mark_of_ours(
+def test_any_question_fits_any_terminal_with_our_mark_on_each_row(
     text: str, options: list[str], name: str, columns: int, rows: int, wide: bool
 ) -> None:
     question = Question(
@@ -211,7 +211,7 @@ def test_any_question_fits_any_terminal_and_every_row_of_it_begins_with_a_mark_o
         assert sum(row.startswith(f"  {number})") for row in shown) == 1
 
 
-async def test_of_very_many_options_those_are_shown_that_fit_and_only_those_can_be_chosen(there: Asking) -> None:
+async def test_only_options_that_fit_can_be_chosen(there: Asking) -> None:
     options = [f"option {number}" for number in range(1, 100_001)]
     async with there.asked("Go on?", *options) as answers:
         await there.person.until("type a number from 1 to 18")
@@ -385,7 +385,7 @@ async def test_the_terminal_echoes_again_once_a_question_was_drawn(there: Asking
 # -- what waits meanwhile ------------------------------------------------------------------
 
 
-async def test_nothing_else_is_drawn_while_a_question_stands_and_everything_in_its_order_afterwards(
+async def test_drawing_waits_for_a_question_and_keeps_its_order(
     there: Asking,
 ) -> None:
     screen = there.screen
@@ -430,7 +430,7 @@ async def test_nothing_else_is_drawn_while_a_question_stands_and_everything_in_i
     ]
 
 
-async def test_of_a_flood_behind_a_question_the_first_is_shown_and_the_rest_counted_and_no_warning_is_lost(
+async def test_question_flood_shows_first_and_counts_rest(
     there: Asking,
 ) -> None:
     async with there.asked():

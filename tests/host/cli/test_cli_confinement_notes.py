@@ -48,7 +48,7 @@ def test_at_full_isolation_there_is_nothing_to_tell() -> None:
 
 
 @pytest.mark.parametrize("level", ["bwrap", "landlock"])
-def test_what_a_weaker_level_does_not_give_is_told_once_for_all_its_modules(level: IsolationLevel) -> None:
+def test_a_weaker_levels_gaps_are_reported_once(level: IsolationLevel) -> None:
     shown = told(confined(entry("tool-a"), level), confined(entry("tool-b")), confined(entry("tool-c"), level))
     first, *rest = shown.splitlines()
     assert first == f"warning: weaker isolation, level {level}: tool-a, tool-c; not given:"

@@ -72,7 +72,7 @@ async def _answered(person: Person, review: PlanReview, *typed: str) -> ConsentA
     return answers[0]
 
 
-async def test_each_module_is_shown_with_what_it_has_lacks_and_would_get_and_then_comes_one_question(
+async def test_all_modules_are_shown_before_one_question(
     person: Person,
 ) -> None:
     await _answered(person, _REVIEW, "stop\n")
@@ -157,12 +157,12 @@ async def test_a_plan_of_any_size_leaves_the_question_in_view(person: Person) ->
     assert framed and not [row for row in framed if not row.startswith("║ ")]
 
 
-async def test_a_plan_that_takes_no_trust_and_gets_nothing_more_is_not_asked_about(person: Person) -> None:
+async def test_a_plan_that_needs_no_trust_raises_no_question(person: Person) -> None:
     assert await _answered(person, PlanReview("plan.yaml", "sha256:00", (_LOOP,))) is ConsentAnswer.AS_IT_IS
     assert not any("Paddock asks" in row for row in person.all_rows())
 
 
-async def test_off_a_terminal_the_same_is_shown_in_plain_lines_and_nobody_is_asked(person: Person) -> None:
+async def test_off_a_terminal_lines_are_plain_without_a_question(person: Person) -> None:
     stream = io.StringIO()
     consent = TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys)))
     assert await consent.ask(_REVIEW) is ConsentAnswer.AS_IT_IS

@@ -158,7 +158,7 @@ def test_where_all_is_well_the_last_line_says_so(told: Any) -> None:
     assert "not given" not in shown
 
 
-def test_the_default_level_says_what_it_lacks_where_it_is_not_the_strongest(told: Any) -> None:
+def test_a_weaker_default_level_says_what_it_lacks(told: Any) -> None:
     _, shown = told(diagnosis("bwrap", "landlock"))
     assert "a session's modules get this one; not given:" in shown
     assert "- there is no /proc, which some programs want" in shown

@@ -54,7 +54,7 @@ def module_folder(folder: Path, module_id: str, kind: str = "") -> Path:
     return folder
 
 
-def test_without_a_terminal_and_options_a_plan_of_what_is_shipped_is_written(told: Told) -> None:
+def test_init_without_terminal_or_options_writes_a_shipped_plan(told: Told) -> None:
     code, shown, errors = told()
     assert (code, errors) == (0, "")
     plan = load_plan(Path("plan.yaml"), environ={})
@@ -123,7 +123,7 @@ def test_modules_in_folders_are_named_by_what_they_are_and_where_they_are(told: 
     assert "source: ./amplifier-module-tool-mine" in Path("plan.yaml").read_text()
 
 
-def test_a_module_of_a_known_vendor_gets_its_host_and_a_key_that_it_never_sees(
+def test_a_known_vendors_module_gets_its_host_and_an_injected_key(
     told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

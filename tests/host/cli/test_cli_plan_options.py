@@ -19,7 +19,7 @@ def test_there_is_an_option_for_every_family_of_grants() -> None:
     assert set(_FAMILIES) == set(FAMILIES)
 
 
-def test_every_isolation_level_can_be_named_and_every_one_that_isolates_be_attacked() -> None:
+def test_every_level_can_be_named_and_every_isolating_one_attacked() -> None:
     assert tuple(_LEVELS.choices) == ISOLATION_LEVELS
     assert tuple(_ISOLATING) == LEVELS
 
@@ -35,9 +35,7 @@ def test_every_isolation_level_can_be_named_and_every_one_that_isolates_be_attac
         (["a,,,b"], ["a,", "b"]),
     ],
 )
-def test_values_stand_between_commas_and_a_comma_of_their_own_is_written_twice(
-    written: list[str], values: list[str]
-) -> None:
+def test_commas_separate_values_and_two_commas_are_one(written: list[str], values: list[str]) -> None:
     assert read_grants({"read": written, "write": []}) == {"read": values}
 
 
@@ -75,9 +73,7 @@ def test_every_family_reads_what_a_plan_accepts() -> None:
         ("call", "everything", "--allow-call: `everything` is not understood"),
     ],
 )
-def test_a_grant_of_no_known_form_is_a_usage_error_that_says_what_would_be_one(
-    family: str, value: str, told: str
-) -> None:
+def test_a_grant_of_unknown_form_is_a_usage_error(family: str, value: str, told: str) -> None:
     with pytest.raises(click.UsageError) as caught:
         read_grants({family: [value]})
     assert told in caught.value.message

@@ -34,9 +34,7 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
         lambda screen: screen.quote("title", _HOSTILE),
     ],
 )
-def test_what_a_module_wrote_neither_acts_on_the_terminal_nor_is_read_as_markup(
-    stream: io.StringIO, draw: object
-) -> None:
+def test_module_text_is_escaped_and_no_markup(stream: io.StringIO, draw: object) -> None:
     draw(Screen(stream))  # type: ignore[operator]
     assert r"[bold]\x1b[2J\u202e:smile:" in stream.getvalue()
 

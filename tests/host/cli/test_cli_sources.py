@@ -376,7 +376,7 @@ def test_what_the_plan_names_is_locked_and_what_is_locked_stays(
     assert told("lock", "--check")[0] == 0 and (folder / "paddock.lock").read_bytes() == before
 
 
-def test_a_folder_is_locked_where_it_depends_on_something_and_again_when_it_changed(
+def test_a_folder_with_dependencies_is_locked_and_relocked_when_changed(
     told: Told, provider: TwinProvider, folder: Path
 ) -> None:
     (folder / "module").mkdir()
@@ -519,7 +519,7 @@ def test_what_the_plan_names_is_of_use_also_while_another_source_stands_in(
     assert (code, locked(folder), load_plan(path, environ={}).tools) == (0, {}, ())
 
 
-def test_a_module_that_nothing_has_is_told_and_keeps_no_other_from_being_locked(
+def test_an_unknown_module_is_reported_and_the_others_are_locked(
     told: Told, provider: TwinProvider, folder: Path
 ) -> None:
     plan_in(folder, f"{PLAN}  - module: tool-nowhere\n")
@@ -662,7 +662,7 @@ def test_an_age_is_written_plainly(written: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["branch", "tag"])
-def test_files_that_are_not_those_of_the_lock_are_locked_again_and_that_is_told(
+def test_files_that_differ_from_the_lock_are_relocked_and_reported(
     kind: str, told: Told, provider: TwinProvider, folder: Path
 ) -> None:
     provider.has(X, "main", Version("one", made=datetime.now(UTC).replace(microsecond=0)), kind)
@@ -844,7 +844,7 @@ def test_what_is_several_or_none_or_needed_is_not_taken_out(told: Told, provider
 
 
 @pytest.mark.parametrize("named", ["tool-x", f"git+{X}", f"git+{X}@v1"])
-def test_what_the_plan_of_the_folder_names_is_not_taken_out_of_the_lock_file_alone(
+def test_a_module_of_the_plan_is_not_removed_from_the_lock_alone(
     named: str, told: Told, provider: TwinProvider, folder: Path
 ) -> None:
     path = plan_in(folder)

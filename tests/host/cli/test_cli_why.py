@@ -62,9 +62,7 @@ def keep(session_id: str, working_dir: Path, *modules: ModuleRecord, plan: Path 
     return record
 
 
-def test_the_answer_comes_first_then_the_rules_in_their_order_then_the_line(
-    told: Told, module: ModuleRecord, tmp_path: Path
-) -> None:
+def test_the_answer_precedes_the_rules_and_the_line(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
     keep("s-1", tmp_path / "work", module, plan=Path("/plans/plan.yaml"))
     code, shown, errors = told("tool-x", "write", "new.txt")
     assert (code, errors) == (4, "")

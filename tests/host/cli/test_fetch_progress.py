@@ -91,7 +91,7 @@ def test_elsewhere_however_many_steps_there_are_two_lines_a_phase(elsewhere: Els
     assert len(elsewhere.lines()) == 2
 
 
-def test_elsewhere_two_that_are_at_different_phases_of_one_thing_do_not_take_turns(elsewhere: Elsewhere) -> None:
+def test_off_a_terminal_two_phases_of_one_thing_do_not_alternate(elsewhere: Elsewhere) -> None:
     with elsewhere.progress as progress:
         for done in range(100):
             progress.step(ProgressStep(of("a"), "fetching", done))
@@ -178,7 +178,7 @@ async def test_on_a_terminal_each_has_a_row_and_nothing_is_left_of_it(person: Pe
     assert person.seen.count("\x1b[?25l") == person.seen.count("\x1b[?25h") > 0
 
 
-async def test_a_bar_is_drawn_again_as_its_phase_changes_and_otherwise_now_and_then(person: Person) -> None:
+async def test_a_bar_is_redrawn_at_each_phase_and_now_and_then(person: Person) -> None:
     with FetchProgress(Screen(person.output), clock=person.clock) as progress:
         progress.step(ProgressStep(of("a"), "fetching", 0, 1000, "objects"))
         progress.step(ProgressStep(of("a"), "fetching", 250, 1000, "objects"))
@@ -252,7 +252,7 @@ async def test_lines_are_written_above_the_bars(person: Person) -> None:
     await until_shown(person, "warning: something", "tool-x | said")
 
 
-async def test_nothing_is_drawn_while_a_question_stands_and_bars_come_back_after_it(person: Person) -> None:
+async def test_bars_wait_for_a_question_and_come_back(person: Person) -> None:
     screen = Screen(person.output)
     with FetchProgress(screen, clock=person.clock) as progress:
         progress.step(ProgressStep(of("a"), "fetching", 0, 1000, "objects"))

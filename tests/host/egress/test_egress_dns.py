@@ -156,7 +156,7 @@ def test_a_name_that_was_not_granted_does_not_exist_and_is_told_of(kind: int) ->
     assert (reply.code, reply.answers) == (NO_SUCH_NAME, [])
 
 
-def test_capitals_come_back_as_they_were_asked_and_the_name_is_looked_up_without() -> None:
+def test_a_lookup_ignores_capitals_and_returns_them() -> None:
     reply = asked(query("GrAnTeD.tEsT"))
     assert reply.question == ("GrAnTeD.tEsT", A, 1)
     assert [(record.name, record.data) for record in reply.answers] == [("GrAnTeD.tEsT", ADDRESS.packed)]
@@ -284,9 +284,7 @@ def test_any_datagram_has_a_reply_that_can_be_read_or_none(datagram: bytes) -> N
 
 @settings(max_examples=600, deadline=None, database=None)
 @given(st.integers(0, len(REAL) - 1), st.integers(0, 255), st.integers(0, len(REAL)))
-def test_a_query_with_any_byte_changed_or_cut_off_never_gets_another_names_address(
-    at: int, byte: int, cut: int
-) -> None:
+def test_a_damaged_query_never_gets_another_names_address(at: int, byte: int, cut: int) -> None:
     changed = bytearray(REAL)
     changed[at] = byte
     for datagram in (bytes(changed), REAL[:cut]):

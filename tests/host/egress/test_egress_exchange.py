@@ -133,7 +133,7 @@ async def test_a_link_is_not_kept_where_the_end_of_a_body_was_not_taken(stage: S
     assert not stage.upstream.waiting
 
 
-async def test_a_link_is_not_kept_that_broke_before_it_took_a_body_that_came_at_once(stage: Stage) -> None:
+async def test_a_connection_that_broke_before_a_body_is_not_kept(stage: Stage) -> None:
     stage.upstream.is_broken = True
     exchange = stage.exchange(HEAD)
     stage.upstream.say(ANSWER)
@@ -166,7 +166,7 @@ async def test_a_cancellation_is_not_lost_while_the_rest_of_a_body_is_given_up(s
     await assert_cancelled_and_over(running, stage.upstream)
 
 
-async def test_a_cancellation_is_not_lost_while_one_way_of_a_websocket_is_given_up(stage: Stage) -> None:
+async def test_a_cancellation_survives_the_end_of_one_websocket_direction(stage: Stage) -> None:
     stage.client.lets_go.clear()
     running = asyncio.create_task(stage.exchange(WEBSOCKET).run(b""))
     stage.upstream.say(SWITCHED)

@@ -180,7 +180,7 @@ async def test_a_name_that_leads_elsewhere_the_second_time_is_refused_then() -> 
         assert [denial.target for denial in ground.ledger.denials] == [f"api.test:{port}"]
 
 
-async def test_of_several_addresses_only_those_that_may_be_reached_are_tried_each_in_turn() -> None:
+async def test_only_allowed_addresses_are_tried_in_turn() -> None:
     with socket.create_server((LOOPBACK, 0)) as closed:
         unused = closed.getsockname()[1]
     async with serving(shout) as port:
@@ -283,7 +283,7 @@ async def test_a_connection_on_which_nothing_happens_is_ended() -> None:
         assert (await ground.ledger.only())["outcome"] == "idle"
 
 
-async def test_detaching_ends_the_connections_and_sockets_of_a_life_and_the_next_has_its_own() -> None:
+async def test_detaching_ends_the_connections_of_one_life() -> None:
     async with serving(shout) as port, gate_for(f"{LOOPBACK}:{port}", "api.test") as ground:
         line = await ground.connect(LOOPBACK, port)
         await line.say(b"{}\n")

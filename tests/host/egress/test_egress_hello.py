@@ -269,7 +269,7 @@ CHANGES = st.lists(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @settings(max_examples=600, deadline=None, database=None)
 @given(CHANGES, st.sampled_from([1 << 14, 200]), st.booleans())
-def test_a_hello_that_was_tampered_with_never_names_two_servers_to_two_readers(
+def test_a_tampered_hello_never_names_two_servers(
     changes: list[tuple[float, str, int]], piece: int, twice: bool
 ) -> None:
     body = real_hello()[9:]

@@ -157,7 +157,7 @@ async def test_requests_for_the_destination_arrive_there(request_bytes: bytes) -
 
 
 @pytest.mark.parametrize("case", REFUSED)
-async def test_what_two_readers_could_understand_in_two_ways_or_is_for_another_host_is_refused(case: str) -> None:
+async def test_ambiguous_requests_and_other_hosts_are_refused(case: str) -> None:
     async with origin() as site:
         names = Names.all_here("api.test")
         with pytest.MonkeyPatch.context() as patch:
@@ -175,7 +175,7 @@ async def test_what_two_readers_could_understand_in_two_ways_or_is_for_another_h
     assert not [asked for asked in site.asked if asked.body or not asked.headers("transfer-encoding")]
 
 
-async def test_a_second_request_for_another_host_is_refused_though_the_first_was_not() -> None:
+async def test_a_second_request_for_another_host_is_refused() -> None:
     async with origin() as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
         line = await asked_through(ground, site.port, get(f"{LOOPBACK}:{site.port}") + get("evil.test"))
         assert (await line.answer())[0] == 200
@@ -199,7 +199,7 @@ async def test_a_request_hidden_in_a_body_stays_a_body() -> None:
     assert [asked.body for asked in site.asked] == [hidden]
 
 
-async def test_what_is_about_one_connection_is_not_passed_on_nor_is_anything_for_a_proxy() -> None:
+async def test_hop_by_hop_headers_are_not_passed_on() -> None:
     headers = (
         "Connection: close, X-Mine, Host, Cookie",
         "Keep-Alive: timeout=5",
@@ -373,7 +373,7 @@ async def test_large_bodies_arrive_whole_both_ways() -> None:
     assert [asked.body == much for asked in site.asked] == [True]
 
 
-async def test_bodies_in_a_great_many_pieces_arrive_whole_and_leave_the_loop_to_others() -> None:
+async def test_bodies_in_many_pieces_arrive_whole_without_holding_the_loop() -> None:
     many = 30_000
 
     async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
@@ -559,7 +559,7 @@ async def test_a_client_that_takes_too_long_for_a_request_is_sent_away(beginning
     assert not site.asked
 
 
-async def test_a_server_that_speaks_before_the_request_is_not_taken_for_one_of_http() -> None:
+async def test_a_server_that_speaks_first_is_not_taken_for_http() -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         await reader.read()

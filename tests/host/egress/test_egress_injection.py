@@ -94,7 +94,7 @@ def basic(text: str) -> str:
 # -- putting it in -------------------------------------------------------------------------------
 
 
-async def test_the_key_takes_the_place_of_its_placeholder_in_headers_and_in_the_query(authority: TestAuthority) -> None:
+async def test_the_key_replaces_its_placeholder_in_headers_and_query(authority: TestAuthority) -> None:
     async with injected(authority) as (ground, site):
         status, _, body = await told(
             ground,
@@ -138,7 +138,7 @@ async def test_it_is_put_nowhere_else(authority: TestAuthority) -> None:
     assert "injected" not in record
 
 
-async def test_other_hosts_get_the_placeholder_and_their_tls_is_carried_untouched(authority: TestAuthority) -> None:
+async def test_other_hosts_get_the_placeholder_and_untouched_tls(authority: TestAuthority) -> None:
     async with injected(authority, server="other.test") as (ground, site):
         where = await ground.place("other.test", 443)
         line = await Line.to(where, ssl=authority.client(), server_hostname="other.test")
@@ -280,7 +280,7 @@ async def test_an_echo_in_a_body_is_hidden_however_it_is_spelled(authority: Test
     assert record["echoes"] == 1
 
 
-async def test_an_echo_of_a_users_credentials_is_hidden_but_for_what_the_module_knows(authority: TestAuthority) -> None:
+async def test_an_echo_of_credentials_is_hidden_but_for_known_parts(authority: TestAuthority) -> None:
     async with injected(authority, mirror_of("authorization")) as (ground, site):
         _, _, body = await told(ground, get("/", f"Authorization: {basic('user:' + PLACEHOLDER)}"))
     sent = site.asked[0].headers("authorization")[0]
@@ -601,7 +601,7 @@ async def test_the_value_is_in_nothing_that_is_told_recorded_or_logged(
 @pytest.mark.parametrize(
     "value", ["short", "", "a" * 7, "line\nbreak-in-it", " leading-space", "trailing ", "k\u00e9y-of-it"]
 )
-def test_a_value_that_cannot_be_sent_or_searched_for_is_refused_without_being_told(value: str) -> None:
+def test_an_unusable_secret_value_is_refused_without_being_shown(value: str) -> None:
     with pytest.raises(InjectionError) as caught:
         injection(value=value)
     assert not value or value not in str(caught.value).replace("shorter", "")
@@ -642,9 +642,7 @@ PIECES = st.lists(st.sampled_from([b"secret-key", b"secret", b"-key", b"s", b"se
 
 @settings(max_examples=300, deadline=None, database=None)
 @given(PIECES, st.lists(st.integers(0, 40), max_size=6))
-def test_in_whatever_pieces_it_comes_nothing_hidden_is_left_and_nothing_else_is_touched(
-    parts: list[bytes], cuts: list[int]
-) -> None:
+def test_a_redactor_hides_exactly_the_secret_in_any_pieces(parts: list[bytes], cuts: list[int]) -> None:
     text = b"".join(parts)
     edges = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
     pieces = [text[start:end] for start, end in pairwise(edges)]
@@ -718,7 +716,7 @@ def test_what_comes_of_age_is_passed_on_and_remembered() -> None:
     assert hiding.found == 1
 
 
-def test_the_authority_signs_for_the_hosts_with_keys_and_could_not_for_others() -> None:
+def test_the_authority_signs_only_for_hosts_with_keys() -> None:
     authority = CertificateAuthority([NetRule.parse("api.test"), NetRule.parse("127.0.0.1:8443")])
     certificate = x509.load_pem_x509_certificate(authority.pem.encode())
     constraints = certificate.extensions.get_extension_for_class(x509.NameConstraints)

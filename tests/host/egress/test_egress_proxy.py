@@ -46,7 +46,7 @@ async def test_requests_with_their_destination_are_passed_on_without_it() -> Non
     assert (record["way"], record["protocol"], record["requests"]) == ("proxy", "http", 2)
 
 
-async def test_one_connection_may_ask_for_several_granted_hosts_each_judged_by_itself() -> None:
+async def test_each_host_of_one_proxy_connection_is_judged_by_itself() -> None:
     async with origin() as first, origin() as second, origin() as third:
         async with gate_for(f"{LOOPBACK}:{first.port}", f"{LOOPBACK}:{second.port}") as ground:
             line = await Line.to(ground.proxy())

@@ -112,7 +112,7 @@ async def test_the_destination_is_heard_before_the_client_has_spoken() -> None:
             ends.server.shutdown(socket.SHUT_WR)
 
 
-async def test_a_side_that_does_not_read_holds_up_the_other_and_nothing_is_gathered() -> None:
+async def test_a_side_that_does_not_read_slows_the_other_without_a_backlog() -> None:
     async with relayed() as ends, anyio.create_task_group() as tasks:
         tasks.start_soon(ends.relay.run)
         sent = 0
@@ -143,7 +143,7 @@ async def test_a_connection_that_breaks_ends_both_ways(broken: str) -> None:
                 await run
 
 
-async def test_a_destination_that_breaks_before_the_client_has_spoken_ends_what_is_read_of_the_client() -> None:
+async def test_a_broken_destination_ends_reading_of_a_silent_client() -> None:
     async with relayed() as ends:
         ends.relay.start_down()
         ends.server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

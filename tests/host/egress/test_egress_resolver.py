@@ -67,7 +67,7 @@ async def test_many_who_ask_for_one_name_make_one_question(slow: Slow) -> None:
     assert slow.asked == ["api.test"] * 2
 
 
-async def test_no_more_than_a_few_names_are_asked_for_at_once_though_those_who_ask_give_up(slow: Slow) -> None:
+async def test_few_names_are_looked_up_at_once_even_if_callers_give_up(slow: Slow) -> None:
     resolver = SystemResolver()
     asking = [asyncio.create_task(resolver(f"name-{number}.test")) for number in range(20)]
     with anyio.fail_after(PATIENCE):
@@ -101,7 +101,7 @@ async def test_there_are_no_more_questions_than_those_who_wait_and_a_few(slow: S
     await resolver.aclose()
 
 
-async def test_a_name_that_nobody_waited_for_any_more_can_be_asked_for_again_at_once(slow: Slow) -> None:
+async def test_an_abandoned_lookup_can_be_repeated_at_once(slow: Slow) -> None:
     resolver = SystemResolver()
     busy = [asyncio.create_task(resolver(f"name-{number}.test")) for number in range(4)]
     waiting = [asyncio.create_task(resolver("api.test")) for _ in range(3)]

@@ -99,7 +99,7 @@ _BOTH = pytest.mark.parametrize("level", ["ns", "landlock"])
         ("write", "other/c.txt", "write to", 'permissions: {write: ["ROOT/other/c.txt"]}'),
     ],
 )
-def test_what_exists_and_was_not_granted_is_told_with_the_line_that_grants_it(
+def test_an_ungranted_file_is_denied_with_its_line(
     scene: Scene, level: IsolationLevel, kind: AttemptKind, path: str, operation: str, grant: str
 ) -> None:
     judge, target = scene.judge(level), str(scene.root / path)

@@ -97,7 +97,7 @@ def scene(tmp_path: Path) -> Scene:
 CODE = "modules/tool-x x"
 
 
-def test_a_module_without_grants_sees_its_code_and_the_runtime_and_starts_in_its_own_folder(scene: Scene) -> None:
+def test_a_module_without_grants_sees_only_code_and_runtime(scene: Scene) -> None:
     confinement = scene.confine()
     assert {mount.target for mount in confinement.profile.mounts} == {
         str(path) for path in (scene.python, scene.stdlib, scene.module.root)
@@ -124,7 +124,7 @@ def test_without_any_isolation_there_is_a_profile_of_no_more_than_that(scene: Sc
         scene.confine({"read": ["missing"]}, level="none")
 
 
-def test_a_folder_of_a_package_is_all_that_is_seen_where_the_root_is_not_its_own(scene: Scene) -> None:
+def test_without_a_root_of_its_own_only_the_package_folder_is_seen(scene: Scene) -> None:
     package = scene.module.package_dir
     module = replace(scene.module, root=package, import_root=package.parent)
     assert scene.granted(scene.confine(module=module)) == ["modules/tool-x/amplifier_module_tool_x x"]
@@ -198,12 +198,12 @@ def test_the_code_itself_is_refused_at_its_place_in_the_plan(scene: Scene, level
     assert "is the code of module `tool-x`" in problems["tools[0].permissions"]
 
 
-def test_a_folder_around_code_is_refused_where_nothing_could_be_left_out_of_it(scene: Scene) -> None:
+def test_a_folder_around_code_is_refused_without_mounts(scene: Scene) -> None:
     problems = problems_of(lambda: scene.confine({"write": ["."]}, working_dir=scene.root, level="landlock"))
     assert "without mounts nothing keeps that from being changed" in problems["tools[0].permissions.write[0]"]
 
 
-def test_hooks_and_start_up_files_stay_as_they_are_unless_they_are_granted_themselves(scene: Scene) -> None:
+def test_hooks_and_start_up_files_open_only_by_a_grant_of_their_own(scene: Scene) -> None:
     make_repository(scene.work)
     (scene.work / ".bashrc").touch()
     confinement = scene.confine("workspace")
@@ -216,7 +216,7 @@ def test_hooks_and_start_up_files_stay_as_they_are_unless_they_are_granted_thems
     assert not any("nothing keeps" in line for line in confinement.lines())
 
 
-def test_what_stays_as_it_is_does_so_under_every_name_of_the_folder_around_it(scene: Scene) -> None:
+def test_a_guarded_path_is_guarded_under_every_name(scene: Scene) -> None:
     make_repository(scene.root / "data")
     other = module_at(scene.root / "data" / "plugins" / "other")
     (scene.work / "link").symlink_to(scene.root / "data")
@@ -235,7 +235,7 @@ def test_one_file_in_a_guarded_folder_may_be_granted(scene: Scene) -> None:
     assert scene.granted(confinement) == [CODE, "work w", "work/.ssh", "work/.ssh/known_hosts w"]
 
 
-def test_where_nothing_protects_them_that_is_said_and_changes_are_watched_for(scene: Scene) -> None:
+def test_unprotected_files_are_named_and_watched(scene: Scene) -> None:
     make_repository(scene.work)
     confinement = scene.confine("workspace", level="landlock")
     assert confinement.protected == ()
@@ -273,7 +273,7 @@ def test_a_long_list_of_what_is_not_protected_is_cut_short(scene: Scene) -> None
 # -- programs ------------------------------------------------------------------------------
 
 
-def test_with_a_program_the_system_is_seen_and_that_program_alone_is_executed(scene: Scene) -> None:
+def test_with_a_program_the_system_is_visible_and_only_it_runs(scene: Scene) -> None:
     profile = scene.confine({"run": ["sh"]}).profile
     targets = {mount.target for mount in profile.mounts}
     assert {"/usr", "/bin"} <= targets
@@ -316,7 +316,7 @@ def test_limits_that_the_kernel_keeps_for_a_process_are_in_the_profile(scene: Sc
     assert profile.tmp_bytes == 7 << 20
 
 
-def test_tasks_are_limited_by_user_only_where_the_user_is_the_modules_alone(scene: Scene) -> None:
+def test_tasks_are_limited_by_user_only_for_a_user_of_the_modules_own(scene: Scene) -> None:
     names = {limit.name for limit in scene.confine(level="landlock").profile.rlimits}
     assert "NPROC" not in names and "NOFILE" in names
 

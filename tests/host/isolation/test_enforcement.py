@@ -47,13 +47,13 @@ def test_each_limit_is_enforced_by_the_best_mechanism_there_is(
 
 
 @pytest.mark.parametrize("level", ISOLATION_LEVELS)
-def test_every_limit_has_a_line_and_what_does_not_hold_says_why_and_what_would_help(level: IsolationLevel) -> None:
+def test_every_limit_has_a_line_with_reason_and_remedy(level: IsolationLevel) -> None:
     table = enforcement(level, NONE)
     assert set(table) == set(Limits.model_fields)
     assert all(one.holds or (one.why and one.fix) for one in table.values())
 
 
-def test_a_limit_that_was_written_and_cannot_hold_is_refused_with_its_place() -> None:
+def test_a_written_limit_that_cannot_hold_is_refused_with_its_place() -> None:
     one = entry(limits={"cpu_quota": "50%", "tmp_max": "1M", "memory_max": "64M"})
     limits = ResourceLimits.of(one)
     problems = problems_of(lambda: require_enforced(one, limits, "landlock", NONE))

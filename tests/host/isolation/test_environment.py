@@ -46,7 +46,7 @@ def test_a_host_without_language_or_time_zone_passes_on_neither() -> None:
     assert set(environment_of(Permissions(), {}, "/scratch")) == {"PATH", "HOME", "TMPDIR", "GIT_OPTIONAL_LOCKS"}
 
 
-def test_a_variable_is_set_to_the_value_of_a_secret_or_to_what_stands_for_it() -> None:
+def test_a_variable_is_set_to_a_secret_or_its_placeholder() -> None:
     secrets = SecretValues({"KEY": "the-key", "HELD": "the-value", "OTHER": "x"})
     permissions = Permissions.model_validate(
         {

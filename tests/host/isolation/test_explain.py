@@ -215,7 +215,7 @@ def test_what_the_user_may_not_read_no_grant_lets_a_module_read(scene: Scene) ->
     assert not found.allowed and "may not either" in found.reason
 
 
-def test_a_grant_that_leads_nowhere_by_now_explains_nothing_and_breaks_nothing(scene: Scene) -> None:
+def test_a_grant_whose_path_is_gone_breaks_no_explanation(scene: Scene) -> None:
     subject = scene.subject({"read": ["src", "a.txt"]})
     (scene.work / "src").rmdir()
     assert explain(subject, "read", "a.txt").by == "read: a.txt"
@@ -340,9 +340,7 @@ def test_the_line_for_an_entry_that_grants_something_keeps_it(scene: Scene) -> N
     [(Permissions(), ""), (Permissions(write=(".",)), "permissions")],
     ids=["nothing", "a part"],
 )
-def test_the_line_for_an_entry_that_was_given_more_than_it_says_says_all_of_it(
-    scene: Scene, written: Permissions, in_place_of: str
-) -> None:
+def test_an_entrys_line_includes_grants_from_elsewhere(scene: Scene, written: Permissions, in_place_of: str) -> None:
     secret = {"name": "KEY", "inject": "host"}
     given = {"write": ["."], "net": ["example.org"], "secrets": [secret, "OTHER"]}
     found = explain(replace(scene.subject(given), written=written), "env", "EDITOR")

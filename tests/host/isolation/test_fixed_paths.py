@@ -56,7 +56,7 @@ def test_a_package_that_is_its_own_root_is_all_there_is_of_its_module(tmp_path: 
     assert refusal(fixed, tmp_path, by_mounts=False) is not None
 
 
-def test_what_paddock_and_the_session_need_is_refused_with_whatever_is_in_it(tmp_path: Path) -> None:
+def test_paddocks_and_the_sessions_own_folders_are_refused(tmp_path: Path) -> None:
     own = module_at(tmp_path / "tool")
     fixed = FixedPaths.of(own, (), [tmp_path / "venv"], [tmp_path / "plans"])
     assert "which Paddock runs from" in (refusal(fixed, tmp_path / "venv" / "lib") or "")
@@ -64,7 +64,7 @@ def test_what_paddock_and_the_session_need_is_refused_with_whatever_is_in_it(tmp
     assert refusal(fixed, tmp_path / "work") is None
 
 
-def test_a_grant_around_it_leaves_it_out_where_there_are_mounts_and_is_refused_where_there_are_none(
+def test_a_grant_around_it_leaves_it_out_or_is_refused(
     tmp_path: Path,
 ) -> None:
     own = module_at(tmp_path / "work" / "tool")

@@ -60,7 +60,7 @@ def test_less_than_the_floor_takes_somebody_who_accepts_it(wanted: str) -> None:
     assert "`--trust-plan`" in shown and f"`--isolation {wanted}`" in shown
 
 
-def test_a_level_that_is_not_there_is_refused_with_the_failed_step_and_the_fix() -> None:
+def test_an_unavailable_level_is_refused_with_step_and_fix() -> None:
     with pytest.raises(IsolationUnavailableError) as caught:
         choose("ns", {"landlock"}, trusted=True)
     assert caught.value.exit_code == 1
@@ -71,7 +71,7 @@ def test_a_level_that_is_not_there_is_refused_with_the_failed_step_and_the_fix()
     assert "weaker" not in shown
 
 
-def test_where_only_a_weaker_level_is_there_the_refusal_says_how_to_accept_it() -> None:
+def test_a_refusal_says_how_to_accept_a_weaker_level() -> None:
     with pytest.raises(IsolationUnavailableError) as caught:
         choose(None, {"landlock"})
     shown = render(caught.value)
@@ -95,7 +95,7 @@ def test_a_floor_that_is_higher_or_lower_than_ours_counts() -> None:
         choose_level(entry(), reachable={"bwrap"}, failures=FAILURES, trusted=False, floor=Floor(("ns",)))
 
 
-def test_the_strongest_level_lacks_nothing_and_every_other_says_what_it_lacks() -> None:
+def test_only_the_strongest_level_lacks_nothing() -> None:
     assert [bool(guarantees_missing(level)) for level in ISOLATION_LEVELS] == [False, True, True, True]
 
 
@@ -153,7 +153,7 @@ def test_a_floor_that_a_policy_set_is_lowered_by_nobody(
     assert "by /etc/paddock/policy.toml:3: minimum_isolation = bwrap" in render(caught.value)
 
 
-def test_where_only_less_than_a_policys_minimum_is_there_nobody_is_told_to_accept_it() -> None:
+def test_a_level_below_a_policys_minimum_is_never_offered() -> None:
     with pytest.raises(IsolationUnavailableError) as caught:
         choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=True, floor=MINIMUM)
     shown = render(caught.value)

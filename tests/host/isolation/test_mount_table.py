@@ -169,7 +169,7 @@ _NO_MOUNTS = why_no_mounts()
 
 
 @pytest.mark.skipif(bool(_NO_MOUNTS), reason=_NO_MOUNTS)
-def test_a_hook_cannot_be_put_in_place_by_renaming_the_folder_around_the_hooks(tmp_path: Path) -> None:
+def test_renaming_the_folder_around_hooks_plants_no_hook(tmp_path: Path) -> None:
     hooks = tmp_path / "project" / ".git" / "hooks"
     hooks.mkdir(parents=True)
     attack = f"cd {tmp_path}/project && mv .git .git-old && mkdir -p .git/hooks && echo evil > .git/hooks/post-commit"

@@ -19,9 +19,7 @@ from paddock.isolation.operator_folders import make_operator_folders
         ({"XDG_CACHE_HOME": "{home}/caches", "PADDOCK_CACHE_DIR": "{home}/mine"}, "mine"),
     ],
 )
-def test_what_is_fetched_for_modules_is_in_a_folder_that_no_module_writes_to(
-    tmp_path: Path, environ: dict[str, str], folder: str
-) -> None:
+def test_no_module_writes_to_the_folder_of_fetched_code(tmp_path: Path, environ: dict[str, str], folder: str) -> None:
     home = tmp_path.resolve()
     named = {name: value.format(home=home) for name, value in environ.items()}
     assert home / folder in make_operator_folders({"HOME": str(home), **named})

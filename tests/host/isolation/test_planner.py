@@ -132,7 +132,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     await scene.networks.aclose()
 
 
-async def test_the_strongest_level_that_can_be_had_is_taken_and_no_weaker_one_tried(scene: Scene) -> None:
+async def test_the_strongest_available_level_is_taken(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "bwrap", "landlock")
     sandbox_planner = scene.sandbox_planner(machine)
     entry, code = scene.module("tool-x")
@@ -156,7 +156,7 @@ async def test_where_the_strongest_is_refused_the_next_is_tried(scene: Scene) ->
     assert machine.tried_levels == ["ns", "bwrap"]
 
 
-async def test_a_level_below_the_floor_is_not_taken_for_anybody_who_did_not_accept_it(scene: Scene) -> None:
+async def test_a_level_below_the_floor_is_not_taken_without_acceptance(scene: Scene) -> None:
     machine = ScriptedMachine("landlock")
     with pytest.raises(IsolationUnavailableError) as refused:
         await scene.sandbox_planner(machine).decide(scene.authorized(scene.module("tool-x")))
@@ -231,7 +231,7 @@ async def test_what_is_tried_is_granted_nothing_but_the_runtime(scene: Scene) ->
             assert spec.profile.mounts == sandbox_planner.host.runtime.mounts
 
 
-async def test_each_module_has_a_private_folder_of_its_own_where_it_has_no_root_of_its_own(scene: Scene) -> None:
+async def test_without_a_root_each_module_has_its_own_private_folder(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     modules = [scene.module("tool-x"), scene.module("tool-y")]
     await sandbox_planner.decide(scene.authorized(*modules, accepted=True))
@@ -244,7 +244,7 @@ async def test_each_module_has_a_private_folder_of_its_own_where_it_has_no_root_
 
 
 @pytest.mark.parametrize("level", ["ns", "landlock"])
-async def test_a_further_worker_of_an_entry_shares_the_home_that_is_kept_and_no_other_folder(
+async def test_a_further_worker_of_an_entry_shares_only_the_kept_home(
     scene: Scene, level: IsolationLevel, tmp_path: Path
 ) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns", "landlock"), isolation=level)
@@ -265,7 +265,7 @@ async def test_a_further_worker_of_an_entry_shares_the_home_that_is_kept_and_no_
     assert first.home is not None and first.home.is_dir()
 
 
-async def test_what_is_wrong_with_all_entries_is_told_at_once_and_nothing_is_decided(scene: Scene) -> None:
+async def test_problems_of_all_entries_are_reported_at_once(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     wanted = [
         scene.module("tool-x", permissions={"read": ["./missing"]}),
@@ -279,14 +279,14 @@ async def test_what_is_wrong_with_all_entries_is_told_at_once_and_nothing_is_dec
     assert scene.confined == []
 
 
-async def test_both_what_is_wrong_with_the_grants_and_with_the_limits_of_an_entry_are_told(scene: Scene) -> None:
+async def test_problems_of_grants_and_limits_are_reported_together(scene: Scene) -> None:
     wanted = [scene.module("tool-x", permissions={"read": ["./missing"]}, limits={"cpu_quota": "50%"})]
     with pytest.raises(PlanError) as refused:
         await scene.sandbox_planner(ScriptedMachine("ns")).decide(scene.authorized(*wanted))
     assert len(refused.value.problems) == 2
 
 
-async def test_a_written_limit_that_control_groups_enforce_is_accepted_where_they_can_be_made(scene: Scene) -> None:
+async def test_a_limit_of_control_groups_is_accepted_where_they_exist(scene: Scene) -> None:
     groups = CgroupHome.find()
     if "cpu" not in groups.controllers:
         pytest.skip(str([str(problem) for problem in groups.problems]))
@@ -335,7 +335,7 @@ async def test_what_was_decided_is_told_once_it_is_complete(scene: Scene) -> Non
     assert [confinement for _, confinement in told] == [sandbox_planner.of(entry).confinement for entry, _ in modules]
 
 
-async def test_a_change_to_what_other_programs_run_by_themselves_is_told_at_the_end(scene: Scene) -> None:
+async def test_a_change_to_a_file_that_programs_run_is_reported_at_the_end(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     hooks = scene.place.working_dir / ".git" / "hooks"
     hooks.mkdir(parents=True)
@@ -376,7 +376,7 @@ async def test_limits_are_those_that_the_policy_lets_be(scene: Scene) -> None:
     assert shelter.limits.runtime_max == 5
 
 
-async def test_a_path_that_leads_elsewhere_by_the_time_modules_are_shut_in_is_refused(scene: Scene) -> None:
+async def test_a_path_that_leads_elsewhere_at_confinement_is_refused(scene: Scene) -> None:
     link = scene.place.working_dir / "link"
     (scene.place.working_dir / "inside").mkdir()
     (scene.root / "outside").mkdir()
@@ -450,7 +450,7 @@ async def test_a_secret_is_in_the_environment_of_the_module_that_names_it_alone(
     assert "the value of it" not in str(sandbox_planner.of(other[0]).environ)
 
 
-async def test_a_key_that_cannot_be_put_into_requests_is_told_with_its_place_and_not_with_its_value(
+async def test_a_key_that_cannot_be_injected_is_named_without_its_value(
     scene: Scene,
 ) -> None:
     permissions = {"net": ["example.com"], "secrets": [{"name": "KEY", "inject": "host"}]}

@@ -33,7 +33,7 @@ def covered(mounts: tuple[Mount, ...], path: str | Path) -> Mount | None:
     return max(around, key=lambda mount: len(mount.target), default=None)
 
 
-def test_all_that_the_interpreter_is_made_of_is_seen_and_nothing_of_it_can_be_written(located: RuntimePaths) -> None:
+def test_the_interpreter_is_visible_and_read_only(located: RuntimePaths) -> None:
     mounts = mounts_of(located, by_mounts=True)
     assert not any(mount.writable for mount in mounts)
     told = subprocess.run(
@@ -54,7 +54,7 @@ def test_all_that_the_interpreter_is_made_of_is_seen_and_nothing_of_it_can_be_wr
         assert shown is not None and shown.mappable, path
 
 
-def test_the_libraries_that_this_process_has_mapped_are_seen_under_the_names_they_were_loaded_by(
+def test_mapped_libraries_are_visible_by_their_loaded_names(
     located: RuntimePaths,
 ) -> None:
     mounts = mounts_of(located, by_mounts=True)
@@ -127,7 +127,7 @@ def make_runtime(tmp_path: Path) -> RuntimePaths:
     )
 
 
-def test_an_empty_folder_lies_over_the_installed_packages_with_places_for_ours(tmp_path: Path) -> None:
+def test_an_empty_folder_covers_the_installed_packages(tmp_path: Path) -> None:
     runtime = make_runtime(tmp_path)
     installed = tmp_path / "lib" / "python3" / "site-packages"
     assert [(mount.source, mount.target) for mount in mounts_of(runtime, by_mounts=True)] == [
@@ -146,7 +146,7 @@ def test_what_is_granted_or_visible_anyway_is_not_laid_over(tmp_path: Path) -> N
         assert str(tmp_path / "cover") not in sources
 
 
-def test_without_mounts_the_entries_of_the_library_are_named_and_the_installed_packages_are_not(tmp_path: Path) -> None:
+def test_without_mounts_library_entries_are_named_one_by_one(tmp_path: Path) -> None:
     targets = {mount.target for mount in mounts_of(make_runtime(tmp_path), by_mounts=False)}
     library = tmp_path / "lib" / "python3"
     assert targets == {

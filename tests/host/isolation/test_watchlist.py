@@ -128,9 +128,7 @@ def test_a_folder_filled_up_hides_no_change_of_what_was_found_before(
     assert [str(change.path.relative_to(tmp_path)) for change in report.changes] == ["deep/er/.git/hooks"]
 
 
-def test_a_folder_filled_up_to_hide_something_is_told_to_be_more_than_was_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_with_too_many_names_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, "_MAX_ENTRIES", 20)
     watchlist = watch(tmp_path)
     for number in range(30):

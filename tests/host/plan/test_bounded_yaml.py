@@ -79,7 +79,7 @@ def test_a_whole_number_beyond_64_bits_is_refused_wherever_it_stands(text: str, 
         *("2001-99-99", "2001-02-30", "2001-01-01T99:00:00", "2001-01-01T00:00:00+99:99", "{<<: 1}", "{<<: [1]}"),
     ],
 )
-def test_a_value_that_cannot_be_made_is_refused_on_its_line_with_what_to_do(value: str) -> None:
+def test_a_value_that_cannot_be_made_is_refused_with_line_and_remedy(value: str) -> None:
     error = refusal_of(f"a: b\nx: {value}\n")
     assert error.line == 2
     assert "quote" in error.hint

@@ -87,9 +87,7 @@ def test_a_yaml_plan_keeps_every_character(case: str, tmp_path: Path) -> None:
         f"{SESSION}tools:\n  -\n    module: a\n",
     ],
 )
-def test_where_the_place_is_not_certain_the_plan_is_left_alone_and_the_lines_are_told(
-    text: str, tmp_path: Path
-) -> None:
+def test_an_uncertain_place_leaves_the_plan_and_shows_the_lines(text: str, tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(text)
     assert len(load_plan(path, environ={}).tools) == 1

@@ -245,7 +245,7 @@ def test_an_authority_with_anything_odd_about_it_is_refused(text: str) -> None:
         parse_authority(text, 443)
 
 
-def test_an_authority_without_a_port_is_refused_where_none_goes_without_saying() -> None:
+def test_an_authority_without_a_needed_port_is_refused() -> None:
     with pytest.raises(HostNameError, match="has no port"):
         parse_authority("example.org")
 

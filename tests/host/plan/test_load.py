@@ -201,7 +201,7 @@ def test_a_source_that_is_a_table_is_the_text_that_says_the_same(
         ([], "must be text, is a list"),
     ],
 )
-def test_a_source_that_is_neither_text_nor_such_a_table_is_refused_at_its_place(source: object, said: str) -> None:
+def test_a_source_that_is_neither_text_nor_table_is_refused(source: object, said: str) -> None:
     problem = problem_of(plan(tools=[{"module": "tool-a", "source": source}]))
     assert problem.path == "tools[0].source" and said in problem.message
 
@@ -427,7 +427,7 @@ def test_a_granted_reference_stays_one_in_the_plan() -> None:
         ({"secrets": [{"name": "KEY", "inject": "host"}]}, {}, "`KEY` is not set"),
     ],
 )
-def test_a_reference_that_cannot_be_honoured_is_a_problem_of_its_entry_and_none_of_the_plan(
+def test_a_bad_secret_reference_is_a_problem_of_its_entry_only(
     permissions: object, environ: dict[str, str], said: str
 ) -> None:
     (entry,) = load(with_config({"list": [{"k": "a${KEY}b"}]}, permissions)).providers

@@ -90,7 +90,7 @@ def test_a_rule_has_one_spelling_whatever_was_written(written: str, text: str) -
         (":443", "missing"),
     ],
 )
-def test_a_line_that_is_no_rule_is_refused_with_the_reason_and_what_would_do(written: str, why: str) -> None:
+def test_a_line_that_is_no_rule_is_refused_with_reason_and_remedy(written: str, why: str) -> None:
     with pytest.raises(NotAcceptedError) as caught:
         NetRule.parse(written)
     assert why in caught.value.problem
@@ -173,7 +173,7 @@ RULES = (st.just("public") | HOSTS_AT_PORTS).map(NetRule.parse)
 
 @settings(max_examples=400, deadline=None, database=None)
 @given(RULES, RULES)
-def test_a_rule_covers_another_exactly_if_it_allows_all_that_the_other_does(rule: NetRule, other: NetRule) -> None:
+def test_a_rule_subsumes_another_exactly_if_it_allows_all_of_it(rule: NetRule, other: NetRule) -> None:
     allowed = [destination for destination in EVERYWHERE if other.matches(destination)]
     assert rule.covers(other) == all(map(rule.matches, allowed))
 

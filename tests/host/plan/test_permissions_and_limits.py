@@ -108,7 +108,7 @@ def test_a_grant_outside_the_grammar_is_refused_at_its_family(family: str, grant
     assert "empty" in text or grant in text
 
 
-def test_a_grant_of_the_network_that_is_refused_says_what_would_be_accepted() -> None:
+def test_a_refused_network_grant_says_what_would_be_accepted() -> None:
     assert problem_of(permissions={"net": ["*"]}) == (
         "tools[0].permissions.net",
         (
@@ -274,7 +274,7 @@ def test_a_bad_unit_names_the_limit_and_what_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("size", ["64K", "16M", 65536])
-def test_a_frame_may_be_as_small_as_is_workable_and_as_large_as_the_protocol_takes(size: object) -> None:
+def test_frame_max_has_a_smallest_and_a_largest_value(size: object) -> None:
     assert read(limits={"frame_max": size}).limits.frame_max in (64 * 1024, 16 * 1024**2)
 
 

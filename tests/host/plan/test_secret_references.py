@@ -35,7 +35,7 @@ def test_a_reference_is_found_with_its_place(config: Any, found: list[tuple[str,
     assert [(one.place, one.name) for one in references(config, "config")] == found
 
 
-def test_an_injected_secret_is_replaced_by_its_placeholder_and_any_other_by_its_value() -> None:
+def test_only_an_injected_secret_becomes_a_placeholder() -> None:
     config = {"a": "Bearer ${HELD}", "b": ["${KEY}"], "c": "${NOT_GRANTED}"}
     values = {"KEY": "the-key", "HELD": "the-value", "NOT_GRANTED": "x"}
     assert expanded(config, GRANTED, values, {"HELD": "stands-for-it"}) == {

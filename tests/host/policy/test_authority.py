@@ -31,7 +31,7 @@ def authority(kind: str, **permissions: Any) -> Authority:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("event", events.ALL_EVENTS)
-def test_an_event_of_the_contract_is_emitted_only_by_the_kinds_it_belongs_to(kind: str, event: str) -> None:
+def test_only_its_kinds_emit_an_event_of_the_contract(kind: str, event: str) -> None:
     allowed = EMITS[kind]
     assert authority(kind).may_emit(event) == ("*" in allowed or event.partition(":")[0] in allowed)
 
@@ -83,14 +83,14 @@ def test_names_without_end_take_no_memory_without_end() -> None:
         ("tool", ["*"], "orchestrator", None, True),
     ],
 )
-def test_what_is_mounted_is_called_by_orchestrators_and_by_who_has_the_grant(
+def test_orchestrators_and_grantees_call_mounted_objects(
     kind: str, call: list[str], point: str, name: str | None, allowed: bool
 ) -> None:
     assert authority(kind, call=call).may_call(point, name) is allowed
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_handler_is_registered_by_hooks_and_by_who_has_the_grant_which_a_refusal_names(kind: str) -> None:
+def test_handlers_need_a_hook_or_a_grant_that_the_refusal_names(kind: str) -> None:
     if kind == "hook":
         authority(kind).check_handler("tool:pre")
         return

@@ -279,9 +279,7 @@ def test_a_value_that_a_variable_is_given_is_told_to_nobody(work: Path) -> None:
         ("builtin:tool-x", ["evil.example", "api.example"]),
     ],
 )
-def test_the_most_specific_rule_holds_and_one_that_is_only_spelled_around_holds_as_well(
-    work: Path, source: str, said: list[str]
-) -> None:
+def test_the_most_specific_rule_holds_in_any_spelling(work: Path, source: str, said: list[str]) -> None:
     text = (
         capped("net = []")
         + capped("net = ['api.example']", "git+https://github.com/org/*")
@@ -311,7 +309,7 @@ def test_a_folder_is_matched_where_it_really_is(work: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [capped("net = []", "git+*"), "git_hosts = ['github.com']", "require_pinned = true"])
-def test_a_source_that_could_be_read_in_two_ways_is_refused_where_rules_depend_on_it(work: Path, text: str) -> None:
+def test_an_ambiguous_source_is_refused_where_rules_depend_on_it(work: Path, text: str) -> None:
     source = "git+https://github.com/evil/../org/repo"
     assert decide(work, "minimum_isolation = 'ns'", source=source)
     ((path, message, *_),) = refused(lambda: decide(work, text, source=source, **{"module": "tool-x"}))
@@ -414,7 +412,7 @@ def test_programs_do_not_raise_memory_above_a_cap(work: Path) -> None:
     assert decide(work, "max_limits = {memory_max = '300M'}", permissions="shell").limits.memory_max == 300 << 20
 
 
-def test_a_cap_that_nothing_enforces_is_refused_unless_its_own_file_lets_it_be(work: Path) -> None:
+def test_an_unenforceable_cap_is_refused_unless_its_file_allows_it(work: Path) -> None:
     cap, excuse = "max_limits = {cpu_quota = '50%'}", "allow_unenforced = ['cpu_quota']\n"
 
     def start(*texts: str) -> None:
@@ -547,7 +545,7 @@ def test_a_plan_that_nobody_accepted_stays_in_its_folder(work: Path, keys: dict[
     assert (refusal.rule_file, refusal.rule_line) == ("built in", None)
 
 
-def test_a_plan_that_was_changed_since_is_refused_with_the_line_of_its_acceptance(work: Path) -> None:
+def test_a_changed_plan_is_refused_with_the_line_of_its_acceptance(work: Path) -> None:
     rule = Rule(Location("/home/x/grants.toml", 7), "another version of this plan was accepted")
     where = EvaluationContext(policy(), Trust(False, rule), work, owner(), {})
     asked = GrantRequest(entry(permissions={"net": ["a.example"]}), REPOSITORY)

@@ -61,7 +61,7 @@ def test_without_a_file_nothing_was_accepted(file: GrantsFile) -> None:
     assert not file.path.parent.exists()
 
 
-def test_what_is_accepted_is_found_by_its_digest_with_the_lines_it_stands_on(file: GrantsFile) -> None:
+def test_an_acceptance_is_found_by_digest_with_its_lines(file: GrantsFile) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)
     accepted = file.accept(digest(1), "/home/me/plan.yaml", GRANTS)
     found = file.find(digest(1))
@@ -104,7 +104,7 @@ def test_accepting_again_takes_the_place_of_what_was_accepted_before(file: Grant
     assert len(found.grants) == 1
 
 
-def test_a_plan_that_is_forgotten_is_accepted_no_more_and_the_others_still_are(file: GrantsFile) -> None:
+def test_forgetting_a_plan_leaves_the_others_accepted(file: GrantsFile) -> None:
     for number in range(3):
         file.accept(digest(number), f"/{number}", GRANTS)
     assert file.forget(digest(1))
@@ -299,9 +299,7 @@ GrantsFile(Owner(os.geteuid(), Path("/")), Path(sys.argv[1])).accept("sha256:" +
 
 
 @pytest.mark.parametrize(("step", "is_new"), [("half", False), ("before", False), ("after", True)])
-def test_who_is_killed_in_the_middle_leaves_the_file_whole_and_nobody_waiting(
-    file: GrantsFile, step: str, is_new: bool
-) -> None:
+def test_a_killed_writer_leaves_a_whole_file_and_no_waiter(file: GrantsFile, step: str, is_new: bool) -> None:
     file.accept(digest(1), "/1.yaml", GRANTS)
     process = _process(_DIE, file.path, step)
     process.communicate(timeout=60)

@@ -141,7 +141,7 @@ def test_a_folder_that_was_made_to_look_like_gits_hides_nothing_below_it(
     assert not found(tmp_path) & {"projects"}
 
 
-def test_what_looks_like_gits_folder_is_guarded_as_a_whole_where_configuration_names_it(tmp_path: Path) -> None:
+def test_a_folder_named_as_gits_by_configuration_is_guarded(tmp_path: Path) -> None:
     git = make_repository(tmp_path)
     (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n")
     make_git_folder(tmp_path / "tools" / "hooks")
@@ -238,7 +238,7 @@ def place_files(folder: Path, *names: str) -> None:
         (folder / name).touch()
 
 
-def test_hooks_and_further_configuration_that_a_repository_names_are_guarded(tmp_path: Path) -> None:
+def test_hooks_and_configuration_named_by_a_repository_are_guarded(tmp_path: Path) -> None:
     git = make_repository(tmp_path / "p")
     place_files(tmp_path, "p/tools/hooks/pre-commit", "more.cfg", "p/work.cfg", "elsewhere/pre-push", "tools/hooks/x")
     (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../../more.cfg\n")
@@ -249,7 +249,7 @@ def test_hooks_and_further_configuration_that_a_repository_names_are_guarded(tmp
     }
 
 
-def test_so_are_those_that_a_worktree_or_the_user_or_a_repository_around_it_names(tmp_path: Path) -> None:
+def test_files_named_by_worktree_user_or_outer_repository_are_guarded(tmp_path: Path) -> None:
     git = make_repository(tmp_path / "main")
     own = git / "worktrees" / "w"
     own.mkdir(parents=True)
@@ -289,7 +289,7 @@ def test_hooks_are_named_from_the_working_tree_that_configuration_names(tmp_path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason=f"user {os.geteuid()} may not give a folder to another")
-def test_what_another_users_repository_around_it_names_is_not_heeded_as_git_does_not(tmp_path: Path) -> None:
+def test_another_users_outer_repository_is_ignored(tmp_path: Path) -> None:
     git = make_repository(tmp_path)
     (git / "config").write_text("[core]\nhooksPath = granted/src\n")
     place_files(tmp_path, "granted/src/x")

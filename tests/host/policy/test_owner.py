@@ -89,7 +89,7 @@ def test_a_user_that_is_in_no_list_still_has_a_home(monkeypatch: pytest.MonkeyPa
         (8, "me", [], False),
     ],
 )
-def test_a_group_is_private_when_it_is_the_users_own_by_name_and_has_no_other_member(
+def test_a_group_with_the_users_name_and_no_other_member_is_private(
     primary: int, group: str, members: list[str], is_private: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = pwd.struct_passwd(("me", "x", ME, primary, "", "/home/me", "/bin/sh"))

@@ -159,7 +159,7 @@ def test_the_systems_own_folders_may_be_read_and_never_written_to(written: str, 
 # -- what somebody else could swap ---------------------------------------------------------
 
 
-def test_a_folder_on_the_way_that_everybody_may_write_to_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_world_writable_folder_on_the_way_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "open" / "mine").mkdir(parents=True)
     (tmp_path / "open").chmod(0o777)
     said = refusal("open/mine", tmp_path)
@@ -171,7 +171,7 @@ def test_a_folder_on_the_way_that_everybody_may_write_to_is_refused_by_name(tmp_
     assert resolve("open/mine", tmp_path).path == tmp_path / "open" / "mine"
 
 
-def test_a_link_is_refused_where_somebody_else_could_make_it_lead_elsewhere(tmp_path: Path) -> None:
+def test_a_link_that_another_user_could_change_is_refused(tmp_path: Path) -> None:
     (tmp_path / "safe").mkdir()
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "link").symlink_to(tmp_path / "safe")
@@ -180,7 +180,7 @@ def test_a_link_is_refused_where_somebody_else_could_make_it_lead_elsewhere(tmp_
     assert "in the place of `link`" in refusal("entrance", tmp_path)
 
 
-def test_a_folder_shared_with_a_group_is_refused_unless_the_group_is_one_users_alone(tmp_path: Path) -> None:
+def test_a_group_writable_folder_is_refused_unless_the_group_is_private(tmp_path: Path) -> None:
     (tmp_path / "team" / "mine").mkdir(parents=True)
     (tmp_path / "team").chmod(0o770)
     assert "the group" in refusal("team/mine", tmp_path)
@@ -274,7 +274,7 @@ def test_in_a_tree_that_is_ours_alone_a_path_leads_where_the_kernel_says(
 
 @settings(max_examples=150, deadline=None)
 @given(TREES, PARTS.map("/".join))
-def test_in_any_tree_what_is_accepted_holds_no_link_and_nobody_else_can_swap_it(
+def test_no_accepted_path_of_any_tree_can_be_swapped(
     planned: list[tuple[list[str], tuple[str, object]]], written: str
 ) -> None:
     with _tree(planned, with_modes=True) as root:

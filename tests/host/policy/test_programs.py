@@ -139,7 +139,7 @@ def seen(programs: list[Program] | None) -> dict[str, bool]:
     return {mount.target: mount.mappable for mount in table.mounts()}
 
 
-def test_all_of_the_system_is_seen_and_only_granted_programs_and_libraries_hold_code() -> None:
+def test_only_granted_programs_and_libraries_of_the_system_hold_code() -> None:
     shell = Program.find("sh")
     mappable = seen([shell])
     assert mappable["/usr"] is False
@@ -166,7 +166,7 @@ def test_an_installation_under_opt_is_seen_whole_and_any_other_by_its_file() -> 
     assert Program("x", Path("/home/me/bin/x")).home == Path("/home/me/bin/x")
 
 
-def test_of_the_systems_settings_a_program_reads_its_own_and_none_that_is_not_for_everybody() -> None:
+def test_a_program_reads_only_world_readable_system_settings() -> None:
     for programs in ([Program("gai", Path("/usr/bin/gai"))], None):
         found = list(configuration_of(programs))
         assert Path("/etc/passwd") in found

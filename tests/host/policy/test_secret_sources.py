@@ -85,9 +85,7 @@ async def test_a_variable_of_the_environment_is_a_secret_by_its_name(home: Path)
         "command = ['cat', '{home}/key']",
     ],
 )
-async def test_the_file_says_where_a_secret_is_and_goes_before_the_variable_of_its_name(
-    home: Path, written: str
-) -> None:
+async def test_the_secrets_file_goes_before_the_environment(home: Path, written: str) -> None:
     private(home / "key")
     found = sources(
         home, f"[KEY]\n{written}".replace("{home}", str(home)), {"OTHER": VALUE, "KEY": "of the environment"}
@@ -142,7 +140,7 @@ async def test_a_link_to_a_file_of_ones_own_is_followed(home: Path) -> None:
 # -- commands
 
 
-async def test_a_command_has_the_operators_environment_and_neither_shell_nor_terminal_nor_input(home: Path) -> None:
+async def test_a_secret_command_has_no_shell_terminal_or_input(home: Path) -> None:
     code = (
         "import os, sys\n"
         "try: os.open('/dev/tty', os.O_RDWR); tty = 'tty'\n"
@@ -357,7 +355,7 @@ async def test_a_file_that_is_not_ones_own_alone_or_holds_no_secret_is_refused(
 # -- what is missing
 
 
-async def test_what_is_nowhere_is_told_with_its_place_where_was_looked_and_what_to_do(home: Path) -> None:
+async def test_an_unknown_module_is_reported_with_places_and_remedy(home: Path) -> None:
     plan_file = home / "plan.yaml"
     plan_file.write_text(
         "session: {orchestrator: loop-basic, context: context-simple}\n"

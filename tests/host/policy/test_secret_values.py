@@ -137,7 +137,7 @@ def test_a_configuration_is_filled_in_with_values_and_placeholders() -> None:
     }
 
 
-def test_a_text_has_each_granted_reference_filled_in_and_is_left_alone_otherwise() -> None:
+def test_only_granted_references_in_a_text_are_filled_in() -> None:
     permissions = Permissions.model_validate({"secrets": ["OTHER", "SHORT"]})
     config = {"url": "https://x/${OTHER}?a=${SHORT}", "plain": "$OTHER $(OTHER) {OTHER}"}
     assert VALUES.expanded(config, permissions) == {

@@ -185,7 +185,7 @@ def test_a_spelling_that_may_mean_the_same_is_noticed(pattern: str, source: str,
     assert SourcePattern.parse(pattern).resembles(name) is resembles
 
 
-def test_a_rule_about_a_link_is_about_where_it_leads_and_about_what_takes_its_place(tmp_path: Path) -> None:
+def test_a_rule_about_a_link_covers_its_target_and_its_replacement(tmp_path: Path) -> None:
     (tmp_path / "data" / "tool").mkdir(parents=True)
     (tmp_path / "modules").symlink_to("data")
     name = SourceName.of(str(tmp_path / "modules" / "tool"))

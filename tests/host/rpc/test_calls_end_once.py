@@ -26,7 +26,7 @@ def _ends(worker: ScriptedWorker) -> list[Any]:
     return worker.heard(Kind.RESPONSE, Kind.FAILURE)
 
 
-async def test_a_caller_that_gives_up_gets_its_one_end_at_once_and_the_callee_is_told(network: Network) -> None:
+async def test_a_caller_that_gives_up_ends_at_once_and_the_callee_learns_it(network: Network) -> None:
     asking, answering, target = await _pair(network)
     id = asking.call_object(target)
     request = await answering.request_from_host()
@@ -156,7 +156,7 @@ async def test_a_call_of_the_host_ends_when_the_worker_is_gone(network: Network)
         await network.router.host_calls.ask(peer, 1, Encoded(b"\xc0"))
 
 
-async def test_a_response_that_nobody_asked_for_ends_the_worker_and_hurts_nobody_else(network: Network) -> None:
+async def test_an_unasked_response_ends_only_its_worker(network: Network) -> None:
     asking, answering, target = await _pair(network)
     _, liar = await network.connect("liar")
     id = asking.call_object(target)

@@ -70,7 +70,7 @@ async def test_an_orderly_end_is_no_misdeed(network: Network) -> None:
     assert network.failure_policy.violations == []
 
 
-async def test_a_worker_that_does_not_read_is_given_up_when_too_much_waits_for_it(network: Network) -> None:
+async def test_a_worker_that_does_not_read_is_given_up_with_its_backlog(network: Network) -> None:
     peer, worker = await network.connect("worker")
     asyncio.get_running_loop().remove_reader(worker._sock.fileno())
     body = bytes(8 * 1024 * 1024)
@@ -81,9 +81,7 @@ async def test_a_worker_that_does_not_read_is_given_up_when_too_much_waits_for_i
     assert network.failure_policy.violations == [("worker", "it does not read what it is sent")]
 
 
-async def test_whoever_says_much_at_once_is_heard_in_turn_with_the_others_and_in_order(
-    network: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_busy_worker_is_read_in_turn_and_in_order(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel, "_STRETCH", 0.0)
     _, loud = await network.connect("loud")
     _, quiet = await network.connect("quiet")
@@ -131,9 +129,7 @@ async def test_a_worker_that_is_given_up_in_the_midst_of_much_is_heard_no_more(
     assert not peer.is_open
 
 
-async def test_what_an_answer_brings_that_is_given_up_before_its_turn_is_let_go_again(
-    network: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_objects_of_an_abandoned_answer_are_released(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel, "_STRETCH", 0.0)
     _, worker = await network.connect("worker")
     held = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
@@ -149,7 +145,7 @@ async def test_what_an_answer_brings_that_is_given_up_before_its_turn_is_let_go_
     assert len(network.service.notices) == 20
 
 
-async def test_what_goes_along_comes_before_the_next_frame_and_only_the_last_of_each_key(network: Network) -> None:
+async def test_batched_updates_precede_the_next_frame_once_a_key(network: Network) -> None:
     peer, worker = await network.connect("worker")
     for key, body in (("first", b"\x01"), ("second", b"\x02"), ("first", b"\x03")):
         peer.channel.mirror_along(key, 99, body)

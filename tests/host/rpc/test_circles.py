@@ -40,7 +40,7 @@ def _ask_when_called(network: Network, handler: Handle) -> None:
     network.service.methods[7] = lambda call, message: network.router.serve(call, ask())
 
 
-async def test_an_asynchronous_call_back_into_a_worker_that_stands_still_for_it_is_refused(network: Network) -> None:
+async def test_an_async_call_into_its_blocked_caller_is_refused(network: Network) -> None:
     two = await _Two.of(network)
     blocked = two.first.call_object(two.to_second, 1, flags=Flag.BLOCKED)
     request = await two.second.request_from_host()
@@ -73,7 +73,7 @@ async def test_a_call_that_does_not_stand_still_may_be_asked_back(network: Netwo
     assert (await two.first.request_from_host()).target == 5
 
 
-async def test_a_call_of_another_chain_into_a_worker_that_stands_still_just_waits_its_turn(network: Network) -> None:
+async def test_a_call_of_another_chain_into_a_blocked_worker_waits(network: Network) -> None:
     two = await _Two.of(network)
     blocked = two.first.call_object(two.to_second, 1, flags=Flag.BLOCKED)
     request = await two.second.request_from_host()
@@ -101,7 +101,7 @@ async def test_a_circle_through_a_third_and_through_the_host_is_seen(network: Ne
     assert await two.second.answer(emitted) == "coped"
 
 
-async def test_a_call_of_the_hosts_own_method_that_leads_back_is_refused_where_it_would_wait(network: Network) -> None:
+async def test_a_host_method_that_would_wait_for_its_caller_is_refused(network: Network) -> None:
     _, only = await network.connect("only")
     handler = await network.handle_of(only, only.own(5, {"__call__": ASYNC}))
     _ask_when_called(network, handler)

@@ -177,9 +177,7 @@ async def test_of_a_stream_either_its_readers_clock_runs_or_its_givers(network: 
 
 @pytest.mark.parametrize("is_idle", [False, True])
 @pytest.mark.parametrize("end", ["answer", "failure", "cancellation"])
-async def test_a_reader_whose_stream_is_over_has_its_own_time_and_waits_for_the_next_thing(
-    end: str, is_idle: bool, network: Network
-) -> None:
+async def test_a_reader_whose_stream_is_over_has_its_own_time(end: str, is_idle: bool, network: Network) -> None:
     reading, source, id, readers, givers = await _read_in_a_call(network)
     if not is_idle:
         reading.write(reading.connection.send_credit(id, 1))
@@ -205,7 +203,7 @@ async def test_a_reader_whose_stream_is_over_has_its_own_time_and_waits_for_the_
     assert _runs(readers)
 
 
-async def test_a_readers_clock_runs_while_a_generator_of_the_host_waits_for_its_credit(network: Network) -> None:
+async def test_a_readers_clock_runs_while_a_host_generator_lacks_credit(network: Network) -> None:
     class Source:
         async def count(self) -> AsyncIterator[int]:
             for number in range(2):
@@ -227,7 +225,7 @@ async def test_a_readers_clock_runs_while_a_generator_of_the_host_waits_for_its_
     assert _runs(readers)
 
 
-async def test_a_call_of_itself_that_a_worker_gives_up_stops_its_clock_no_more_than_one_that_ends(
+async def test_a_self_call_that_is_given_up_stops_no_clock(
     network: Network,
 ) -> None:
     first, one = await network.connect("first", runtime_max=1000.0)

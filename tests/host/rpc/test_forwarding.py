@@ -14,7 +14,7 @@ from .scripted_worker import ASYNC, STREAM, SYNC, Lent, ids
 _OPAQUE = b"\xc1\xff never decoded \x00"
 
 
-async def test_the_body_of_a_call_and_of_its_answer_reaches_the_other_side_unread(network: Network) -> None:
+async def test_bodies_of_calls_and_answers_pass_unread(network: Network) -> None:
     requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
     target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
@@ -39,9 +39,7 @@ async def test_a_failure_reaches_the_caller_unread(network: Network) -> None:
 
 
 @pytest.mark.parametrize(("flavour", "flags"), [(ASYNC, Flag.NONE), (SYNC, Flag.IN_PLACE), (STREAM, Flag.STREAM)])
-async def test_the_flags_of_a_forwarded_call_come_from_its_target_and_not_from_its_caller(
-    flavour: Flavour, flags: Flag, network: Network
-) -> None:
+async def test_a_forwarded_calls_flags_come_from_its_target(flavour: Flavour, flags: Flag, network: Network) -> None:
     requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
     target = await network.lend(answering, answering.own(5, {"work": flavour}), requester)
@@ -49,7 +47,7 @@ async def test_the_flags_of_a_forwarded_call_come_from_its_target_and_not_from_i
     assert (await answering.request_from_host()).flags == flags
 
 
-async def test_an_argument_goes_home_as_its_owners_own_and_to_others_under_a_number_of_theirs(network: Network) -> None:
+async def test_an_argument_goes_home_as_itself_and_to_others_as_a_number(network: Network) -> None:
     requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
     _, third = await network.connect("third")
@@ -68,7 +66,7 @@ async def test_an_argument_goes_home_as_its_owners_own_and_to_others_under_a_num
     assert answering.value(request)[0] == [home, of_third, of_requester]
 
 
-async def test_an_object_returned_by_the_callee_goes_home_to_its_owner_or_is_handed_on(network: Network) -> None:
+async def test_a_returned_object_goes_home_or_is_handed_on(network: Network) -> None:
     requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
     target = await network.lend(answering, answering.own(5, {"keep": ASYNC}), requester)
@@ -131,7 +129,7 @@ async def test_an_object_out_of_nowhere_ends_the_worker_that_names_it(lent: Lent
     assert not answering.heard(Kind.REQUEST)
 
 
-async def test_an_answer_with_an_object_out_of_nowhere_ends_the_callee_and_not_the_caller(network: Network) -> None:
+async def test_an_answer_with_an_unknown_object_ends_the_callee(network: Network) -> None:
     requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
     target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
@@ -156,7 +154,7 @@ async def test_a_member_that_there_is_not_is_the_callers_error_only(network: Net
 _LIMIT = 2000  # bytes a worker takes in one frame; small, so that a description makes the difference
 
 
-async def test_what_outgrows_a_frame_on_its_way_fails_in_the_call_and_leaves_no_trace(network: Network) -> None:
+async def test_a_call_that_outgrows_a_frame_fails_without_a_trace(network: Network) -> None:
     """The receiver has to be told what the objects in a message are, which the sender did long ago."""
     requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer", send_limit=_LIMIT)
@@ -171,7 +169,7 @@ async def test_what_outgrows_a_frame_on_its_way_fails_in_the_call_and_leaves_no_
     assert held.object_id == 31
 
 
-async def test_an_answer_that_outgrows_a_frame_on_its_way_is_a_failure_and_hurts_nobody(network: Network) -> None:
+async def test_an_answer_that_outgrows_a_frame_fails_alone(network: Network) -> None:
     requester, asking = await network.connect("asker", send_limit=_LIMIT)
     _, answering = await network.connect("answerer")
     target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)

@@ -15,7 +15,7 @@ from .conftest import Network
 from .scripted_worker import ASYNC, STREAM, Lent, ScriptedWorker
 
 
-async def test_the_owner_is_told_once_nobody_holds_its_object_and_how_often_it_was_handed_out(network: Network) -> None:
+async def test_the_owner_learns_when_its_object_is_released(network: Network) -> None:
     _, owner = await network.connect("owner")
     held = await network.handle_of(owner, owner.own(5))
     for _ in range(2):
@@ -39,7 +39,7 @@ async def test_an_object_lives_as_long_as_another_worker_holds_it(network: Netwo
     assert (confirmed.id, confirmed.target) == (target, 0)
 
 
-async def test_an_object_handed_out_again_after_it_was_let_go_is_described_and_numbered_anew(network: Network) -> None:
+async def test_a_released_object_is_described_anew_when_handed_out(network: Network) -> None:
     _, owner = await network.connect("owner")
     holder, holding = await network.connect("holder")
     held = await network.handle_of(owner, owner.own(5, colour="red"))
@@ -53,7 +53,7 @@ async def test_an_object_handed_out_again_after_it_was_let_go_is_described_and_n
     assert holding.description(second).attributes == {"colour": "red"}
 
 
-async def test_a_release_that_crosses_the_object_on_its_way_leaves_the_object_known(network: Network) -> None:
+async def test_a_release_that_crosses_its_object_leaves_it_known(network: Network) -> None:
     _, owner = await network.connect("owner")
     holder, holding = await network.connect("holder")
     held = await network.handle_of(owner, owner.own(5, {"work": ASYNC}))
@@ -94,7 +94,7 @@ async def test_an_object_whose_release_was_confirmed_has_to_be_described_again(n
     assert network.failure_policy.violations == [("owner", "object 5 came without a description")]
 
 
-async def test_the_objects_in_the_answer_to_a_cancelled_call_count_as_handed_over(network: Network) -> None:
+async def test_objects_in_a_cancelled_calls_answer_count_as_handed_over(network: Network) -> None:
     requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
     target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
@@ -159,9 +159,7 @@ async def test_a_worker_that_hands_out_objects_without_end_is_ended(network: Net
     assert not hoarder.is_open
 
 
-async def test_what_all_objects_say_of_themselves_is_bounded_as_long_as_it_is_kept(
-    network: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_kept_descriptions_are_bounded_together(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handed_out, "_MAX_DESCRIBED", 3000)
     _, owner = await network.connect("owner")
     for number in range(10):  # one after the other, each let go of and that confirmed

@@ -78,7 +78,7 @@ async def test_a_call_of_an_object_whose_owner_is_gone_revives_it_first(network:
     assert network.failure_policy.asked == [("revive", "work", 0)]
 
 
-async def test_a_call_to_be_made_again_is_made_of_the_next_life_and_counts_the_lives_it_costs(network: Network) -> None:
+async def test_a_repeated_call_goes_to_the_next_life_and_counts_lives(network: Network) -> None:
     asking, answering, target = await _lent(network)
     network.failure_policy.on_revive = next_life = _NextLife(network)
 
@@ -198,7 +198,7 @@ async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Net
     await until(lambda: not open_calls)
 
 
-async def test_calls_that_end_well_are_told_to_whoever_keeps_a_journal_and_no_others(network: Network) -> None:
+async def test_only_successful_calls_reach_the_journal(network: Network) -> None:
     asking, answering, target = await _lent(network)
     handle = await network.handle_of(answering, answering.again(5))
     noted = []

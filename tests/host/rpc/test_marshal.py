@@ -46,7 +46,7 @@ async def test_a_function_of_a_worker_is_a_function_here(network: Network) -> No
     assert network.marshaller.encode([stand_in]).handles == (handle,)
 
 
-async def test_a_plain_function_of_a_worker_is_awaited_in_the_host_which_never_stands_still(network: Network) -> None:
+async def test_the_host_awaits_a_plain_function_of_a_worker(network: Network) -> None:
     _, owner = await network.connect("owner")
     handle = await network.handle_of(owner, owner.own(5, {"look": SYNC}))
     pending = network.marshaller.object_of(handle).look(1, at=2)  # type: ignore[attr-defined]
@@ -56,7 +56,7 @@ async def test_a_plain_function_of_a_worker_is_awaited_in_the_host_which_never_s
     assert await pending == ToolResult(output="seen")
 
 
-async def test_an_object_of_the_host_is_the_same_on_every_way_out_and_itself_on_every_way_in(network: Network) -> None:
+async def test_a_host_object_keeps_its_identity_on_every_way(network: Network) -> None:
     values = network.marshaller
     thing = type("Thing", (), {"work": lambda self: 1})()
     message = values.encode({"first": thing, "second": [thing]}, share=True)
@@ -165,7 +165,7 @@ async def test_data_of_the_application_crosses_as_data_unless_it_was_shared(netw
     assert len(shared.handles) == 1
 
 
-async def test_an_object_that_is_only_shown_goes_out_and_comes_back_with_nothing_on_it(network: Network) -> None:
+async def test_an_object_that_is_only_shown_carries_no_right(network: Network) -> None:
     class Session:
         secret = "hunter2"
 
@@ -207,7 +207,7 @@ async def test_no_module_is_told_where_in_the_host_it_failed(network: Network) -
     assert "host/paddock" not in trace
 
 
-async def test_a_plain_function_of_a_worker_is_called_before_anything_that_is_asked_for_later(network: Network) -> None:
+async def test_a_plain_function_is_called_before_later_requests(network: Network) -> None:
     _, worker = await network.connect("owner")
     handle = await network.handle_of(worker, worker.own(5, {"tell": SYNC, "work": ASYNC}))
     stand_in: Any = network.marshaller.object_of(handle)

@@ -73,7 +73,7 @@ async def test_who_was_only_shown_an_object_cannot_lend_it_to_another(network: N
         await taking.answer(taking.call_object(request.handles[0].id))
 
 
-async def test_who_was_only_shown_an_object_gains_nothing_by_having_it_handed_back(network: Network) -> None:
+async def test_handing_back_a_shown_object_grants_nothing(network: Network) -> None:
     handle, (first, giving), (_, taking) = await _shown_to_both(network)
     target = await network.lend(taking, taking.own(8, {"echo": ASYNC}), first)
     known = first.granted(handle) or 0
@@ -146,7 +146,7 @@ async def _may_call(network: Network, handle: Handle, peer: Peer, **options: Any
     return True
 
 
-async def test_a_lent_object_may_be_called_until_the_call_that_it_came_with_is_answered(network: Network) -> None:
+async def test_a_lent_object_may_be_called_until_its_call_is_answered(network: Network) -> None:
     handle, (_, lending), (borrower, borrowing), id = await _lent(network)
     request = await borrowing.request_from_host()
     assert await _may_call(network, handle, borrower, parent=request.id)

@@ -159,7 +159,7 @@ async def _held(network: Network, value: object) -> tuple[Peer, ScriptedWorker, 
     return peer, worker, entry, {member.name: number for number, member in enumerate(members)}
 
 
-async def test_a_generator_of_the_application_makes_no_more_than_its_reader_allows(network: Network) -> None:
+async def test_an_application_generator_runs_only_as_far_as_its_reader(network: Network) -> None:
     source = _Source()
     _, worker, entry, numbers = await _held(network, source)
     id = worker.call_object(entry.id, numbers["count"], flags=Flag.STREAM)
@@ -174,7 +174,7 @@ async def test_a_generator_of_the_application_makes_no_more_than_its_reader_allo
     assert network.failure_policy.violations == []
 
 
-async def test_a_generator_of_the_application_ends_its_readers_call_with_what_it_raises(network: Network) -> None:
+async def test_an_application_generators_error_ends_its_readers_call(network: Network) -> None:
     source = _Source()
     _, worker, entry, numbers = await _held(network, source)
     id = worker.call_object(entry.id, numbers["count"], 2, flags=Flag.STREAM)
@@ -185,7 +185,7 @@ async def test_a_generator_of_the_application_ends_its_readers_call_with_what_it
     assert source.closed.is_set()
 
 
-async def test_what_a_function_of_the_application_returns_to_be_iterated_is_read_as_a_stream(network: Network) -> None:
+async def test_an_applications_iterable_is_read_as_a_stream(network: Network) -> None:
     source = _Source()
     _, worker, entry, numbers = await _held(network, source)
     answer = worker.call_object(entry.id, numbers["counted"])

@@ -83,7 +83,7 @@ def test_an_agents_entries_are_in_the_places_of_the_plans_and_behind_them() -> N
     assert made.providers[1].config == {"priority": 3, "y": 1}
 
 
-def test_the_configuration_matches_what_is_mounted_and_keeps_what_else_there_is() -> None:
+def test_the_configuration_matches_the_mounts_and_keeps_the_rest() -> None:
     agent = {"description": "does", "tools": [{"module": "tool-b", "config": {"y": 2}}], "skills": {"max": 2}}
     plan = _plan({"a": agent})
     before = repr(plan.raw)
@@ -137,9 +137,7 @@ def test_an_agents_own_modules_stay_whatever_is_wished() -> None:
     [({}, True), ({"on_failure": "deny"}, True), ({"on_failure": "continue"}, False)],
     ids=["as it is by default", "deny", "continue"],
 )
-def test_a_hook_is_left_out_only_if_the_plan_says_that_a_gate_may_do_without_it(
-    hook: dict[str, Any], stays: bool
-) -> None:
+def test_a_hook_is_left_out_only_if_the_plan_allows_it(hook: dict[str, Any], stays: bool) -> None:
     plan = _plan(hooks=[{"module": "hooks-a", **hook}])
     for wish in ("none", ["hooks-b"], {"exclude_hooks": ["a"]}, {"inherit_hooks": "none"}):
         assert bool(_made(plan, hook_inheritance=wish).hooks) is stays

@@ -80,7 +80,7 @@ async def test_an_orchestrator_that_cannot_execute_is_named(hosted: Hosted) -> N
         await hosted.coordinator.get("orchestrator").execute(prompt="hello")
 
 
-async def test_a_dead_module_is_started_again_by_the_next_call_and_its_mounts_renewed(hosted: Hosted) -> None:
+async def test_the_next_call_restarts_a_dead_module_and_its_mounts(hosted: Hosted) -> None:
     module, _ = await hosted.start("tool", "tool-x", tool("echo", colour="red"))
     _, onlooker = await hosted.start("orchestrator", "loop-x")
     ((_, _, shown),) = changes(onlooker, MirrorSection.MOUNTED)
@@ -179,7 +179,7 @@ async def test_a_message_that_a_context_kept_before_it_died_is_not_added_twice(h
     assert not worker.heard(Kind.REQUEST)
 
 
-async def test_a_message_that_may_be_there_already_is_not_added_when_the_context_cannot_say(hosted: Hosted) -> None:
+async def test_a_message_is_not_added_twice_when_the_context_cannot_say(hosted: Hosted) -> None:
     module, memory, worker = await _context_at(hosted)
     adding = asyncio.ensure_future(memory.add_message(_message(1)))
     await worker.request_from_host()
@@ -312,7 +312,7 @@ async def test_a_guard_that_raises_is_passed_over_as_any_handler_is(hosted: Host
         assert (await emitted).action == "continue"
 
 
-async def test_a_gate_stays_shut_when_its_guard_stands_still_for_the_very_call_it_guards(hosted: Hosted) -> None:
+async def test_a_gate_stays_shut_when_its_guard_waits_for_the_guarded_call(hosted: Hosted) -> None:
     _, worker = await hosted.start("hook", "hooks-x", _handler("tool:pre"), permissions={"emit": ["tool:pre"]})
     result = await worker.ask(0, HostMethod.EMIT, ["tool:pre", {}], flags=Flag.BLOCKED)
     assert result.action == "deny"

@@ -54,7 +54,7 @@ def test_the_same_refusal_is_counted_and_another_is_kept_up_to_a_bound() -> None
     assert noted.count(None) == 100
 
 
-def test_those_since_a_time_are_those_that_were_refused_then_first_or_again() -> None:
+def test_denials_since_a_time_include_repeated_ones() -> None:
     denials = Denials()
     for target, now in (("/a", 1.0), ("/b", 2.0), ("/c", 3.0), ("/a", 4.0)):
         denials.note(Denial("read", target, "tool-x"), now)
@@ -285,7 +285,7 @@ async def test_resetting_the_turn_is_for_hooks_and_orchestrators(hosted: Hosted)
     assert hosted.coordinator._current_turn_injections == 0
 
 
-async def test_an_orchestrator_may_add_a_name_of_the_sessions_and_not_replace_one(hosted: Hosted) -> None:
+async def test_an_orchestrator_adds_session_names_but_replaces_none(hosted: Hosted) -> None:
     hosted.coordinator.register_capability("session.working_dir", "/here")
     module, loop = await hosted.start("orchestrator", "loop-x")
     await loop.ask(0, HostMethod.REGISTER_CAPABILITY, "steers", head="session.steer")

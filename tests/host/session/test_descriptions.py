@@ -41,7 +41,7 @@ async def _asked(worker: ScriptedWorker) -> Frame:
     return request
 
 
-async def test_a_request_to_a_provider_is_heard_when_what_tools_compute_has_been_said_anew(hosted: Hosted) -> None:
+async def test_a_provider_request_follows_the_tools_new_descriptions(hosted: Hosted) -> None:
     _, agents = await hosted.start("tool", "tool-agents", _computing())
     _, loop = await hosted.start("orchestrator", "loop-first")
     heard: list[Any] = []

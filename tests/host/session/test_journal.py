@@ -162,7 +162,7 @@ async def test_a_call_that_cannot_be_read_is_left_out(body: bytes, hosted: Hoste
         ([], False),
     ],
 )
-async def test_a_message_counts_as_added_only_when_it_is_there_beyond_what_was_noted(
+async def test_a_message_counts_as_added_only_beyond_what_was_noted(
     present: list[dict[str, Any]], is_there: bool, hosted: Hosted
 ) -> None:
     module, worker = await hosted.start("context", "context-x", context([]))

@@ -123,7 +123,7 @@ async def test_a_module_never_hears_of_its_own_changes_and_all_others_do(
     assert doer.heard(Kind.MIRROR) == []
 
 
-async def test_contributors_that_a_module_does_not_register_again_are_gone_for_everyone(hosted: Hosted) -> None:
+async def test_contributors_that_are_not_registered_again_are_gone(hosted: Hosted) -> None:
     async def contribute(worker: ScriptedWorker, *names: str) -> None:
         for number, name in enumerate(names):
             await worker.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["colours", name, worker.function(9 + number)])
@@ -161,7 +161,7 @@ async def test_contributors_that_a_module_does_not_register_again_are_gone_for_e
     assert [known["name"] for known in hosted.coordinator.channels["colours"]] == late
 
 
-async def test_who_registers_a_handler_hears_that_the_event_is_heard_and_so_does_everyone_else(hosted: Hosted) -> None:
+async def test_a_registration_updates_every_mirror(hosted: Hosted) -> None:
     """Also the registrant: its own emits have to come to the host from now on, and that before its call returns."""
     _, hook = await hosted.start("hook", "hooks-one")
     _, other = await hosted.start("tool", "tool-other")
@@ -202,7 +202,7 @@ async def test_changes_of_state_are_patches_and_a_late_worker_gets_the_whole(hos
     assert late == [[[["plan"], [{"turns": 1}]]]]
 
 
-async def test_state_that_the_application_puts_in_another_dict_is_the_state_modules_write_to(hosted: Hosted) -> None:
+async def test_a_replaced_state_dict_is_the_one_modules_write_to(hosted: Hosted) -> None:
     _, writer = await hosted.start("tool", "tool-writer")
     hosted.coordinator.session_state = {"mine": 1}
     writer.notify(HostMethod.PATCH_STATE, [[["theirs"], [2]]])
@@ -243,7 +243,7 @@ async def test_state_holds_data_only_so_a_live_object_in_a_patch_ends_the_worker
     assert reader.heard(Kind.MIRROR) == []
 
 
-async def test_attributes_carry_objects_that_others_can_call_and_the_application_can_read(hosted: Hosted) -> None:
+async def test_attributes_carry_objects_that_others_can_call(hosted: Hosted) -> None:
     _, owner = await hosted.start("tool", "tool-owner")
     _, reader = await hosted.start("tool", "tool-reader")
     reader.frames.clear()
@@ -263,7 +263,7 @@ async def test_attributes_carry_objects_that_others_can_call_and_the_application
     assert not hasattr(on_the_host, "shared")
 
 
-async def test_an_attribute_whose_value_cannot_be_read_ends_the_worker_that_sent_it(hosted: Hosted) -> None:
+async def test_an_unreadable_attribute_ends_the_worker_that_sent_it(hosted: Hosted) -> None:
     module, owner = await hosted.start("tool", "tool-owner")
     body, _ = owner.codec.encode("broken")
     owner.write(owner.connection.send_notify(0, HostMethod.SET_ATTRIBUTE, body + b"\xc1"))
@@ -272,7 +272,7 @@ async def test_an_attribute_whose_value_cannot_be_read_ends_the_worker_that_sent
     assert getattr(hosted.coordinator, "broken", "absent") == "absent"
 
 
-async def test_a_capability_whose_value_cannot_be_read_ends_the_worker_that_sent_it(hosted: Hosted) -> None:
+async def test_an_unreadable_capability_ends_the_worker_that_sent_it(hosted: Hosted) -> None:
     """Told on unread, it would be every later module's trouble instead."""
     module, owner = await hosted.start("tool", "tool-owner")
     body, _ = owner.codec.encode("broken")
@@ -311,7 +311,7 @@ async def test_only_who_said_that_a_tool_runs_says_that_it_has_ended(hosted: Hos
     assert hosted.coordinator.cancellation.running_tools == set()
 
 
-async def test_a_tools_new_description_is_seen_by_the_host_and_every_other_worker(hosted: Hosted) -> None:
+async def test_a_tools_new_description_reaches_host_and_workers(hosted: Hosted) -> None:
     _, owner = await hosted.start("tool", "tool-owner", tool("changing", description="old"))
     _, reader = await hosted.start("orchestrator", "loop-reader")
     ((_, _, entry),) = changes(reader, MirrorSection.MOUNTED)
@@ -332,7 +332,7 @@ async def test_a_tools_new_description_is_seen_by_the_host_and_every_other_worke
     await hosted.start("tool", "tool-late", look)
 
 
-async def test_of_an_object_that_has_become_another_all_is_told_and_of_one_that_has_not_nothing(hosted: Hosted) -> None:
+async def test_only_a_changed_object_is_described_again(hosted: Hosted) -> None:
     _, owner = await hosted.start("tool", "tool-owner", tool("changing", description="old"))
     _, reader = await hosted.start("orchestrator", "loop-reader")
     ((_, _, entry),) = changes(reader, MirrorSection.MOUNTED)

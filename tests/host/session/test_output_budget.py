@@ -22,7 +22,7 @@ def test_what_is_printed_within_the_limit_is_not_told_of() -> None:
     assert calls.told == []
 
 
-def test_the_first_byte_beyond_the_limit_is_told_of_with_all_that_was_printed() -> None:
+def test_the_first_byte_beyond_output_max_is_reported() -> None:
     calls = Calls(10)
     calls.running[1] = "a call"
     calls.budget.note(4)

@@ -89,7 +89,7 @@ async def test_an_entry_may_say_that_its_module_takes_a_place(sort: str, replace
 
 
 @pytest.mark.parametrize("sort", ["capability", "attribute"])
-async def test_plain_data_of_modules_is_anybodys_and_so_is_what_its_owner_took_away(sort: str, hosted: Hosted) -> None:
+async def test_plain_data_of_modules_is_open_to_all(sort: str, hosted: Hosted) -> None:
     _, first = await hosted.start("tool", "tool-first")
     _, second = await hosted.start("tool", "tool-second")
     second.frames.clear()
@@ -104,7 +104,7 @@ async def test_plain_data_of_modules_is_anybodys_and_so_is_what_its_owner_took_a
     assert await _is_left(second, sort, _live(second))
 
 
-async def test_a_module_that_comes_back_keeps_what_is_its_own_and_takes_back_nothing(hosted: Hosted) -> None:
+async def test_a_restarted_module_keeps_its_own_and_takes_back_nothing(hosted: Hosted) -> None:
     async def offering(worker: ScriptedWorker) -> None:
         await _leave(worker, "capability", worker.own(9, {"look": SYNC}), "kept")
         await _leave(worker, "capability", worker.own(10, {"look": SYNC}), "taken")
@@ -224,7 +224,7 @@ async def test_what_the_application_writes_is_its_own_before_anybody_was_told(ho
     assert len(module.denials) == 2
 
 
-async def test_what_a_module_wrote_first_is_the_applications_once_it_has_changed_it(hosted: Hosted) -> None:
+async def test_a_key_becomes_the_applications_once_it_changes_it(hosted: Hosted) -> None:
     module, worker = await hosted.start("tool", "tool-x")
     _, other = await hosted.start("tool", "tool-y")
     assert await _patch(worker, [["guarded"], [set()]]) == []

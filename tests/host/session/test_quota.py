@@ -52,7 +52,7 @@ def test_things_are_bounded_in_number_whatever_they_weigh() -> None:
     assert quota.number_of("handler") == _MAX_THINGS
 
 
-def test_a_new_life_answers_for_what_outlived_the_last_and_for_nothing_else() -> None:
+def test_a_new_life_answers_only_for_objects_that_outlived_the_last() -> None:
     quota = RegistrationQuota()
     for sort in ("state", "attribute", "handler", "mount", "running"):
         quota.spend((sort, 1), 10)
@@ -86,7 +86,7 @@ def test_what_another_takes_away_is_given_back() -> None:
     assert (first.spent(_KEY), first.number_of("state")) == (0, 0)
 
 
-async def test_keys_that_one_module_writes_and_another_removes_can_come_and_go_without_end(hosted: Hosted) -> None:
+async def test_shared_keys_can_come_and_go_without_end(hosted: Hosted) -> None:
     writing, writer = await hosted.start("tool", "tool-writer")
     removing, remover = await hosted.start("tool", "tool-remover")
     for number in range(3):
@@ -130,7 +130,7 @@ async def test_what_is_over_the_bound_is_nobodys_to_keep(hosted: Hosted) -> None
     assert "yet more" not in {path[0] for path, _ in told}
 
 
-async def test_what_says_itself_anew_without_end_is_read_as_it_was_and_that_is_noted_once(hosted: Hosted) -> None:
+async def test_endless_new_descriptions_are_ignored_and_noted_once(hosted: Hosted) -> None:
     module, worker = await hosted.start("tool", "tool-restless", tool("restless"))
     members = {"execute": ASYNC}
 

@@ -38,7 +38,7 @@ def test_an_act_that_is_done_again_is_renewed_under_the_same_handle() -> None:
     assert (first.object_id, undone) == (9, [])
 
 
-def test_an_object_of_other_members_is_another_object_and_its_predecessor_is_taken_back() -> None:
+def test_an_object_with_other_members_replaces_its_predecessor() -> None:
     undone: list[str] = []
     acts = Registrations(_CODEC)
     acts.begin_life(_FIRST)
@@ -49,7 +49,7 @@ def test_an_object_of_other_members_is_another_object_and_its_predecessor_is_tak
     assert (first.object_id, undone) == (1, ["x"])
 
 
-def test_what_is_not_done_again_is_taken_back_when_the_life_has_begun_and_not_before() -> None:
+def test_missing_registrations_are_withdrawn_once_a_life_began() -> None:
     undone: list[str] = []
     acts = Registrations(_CODEC)
     acts.begin_life(_FIRST)

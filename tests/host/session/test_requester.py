@@ -37,7 +37,7 @@ def test_a_question_is_its_hooks_once_for_each_time_it_was_answered_with() -> No
     assert questions.take(emitter, None) == OTHER
 
 
-def test_no_question_is_held_however_many_answer_with_one_nor_an_emitter_that_is_gone() -> None:
+def test_no_pending_question_keeps_memory_or_an_emitter() -> None:
     questions, emitter = PendingPrompts(), _Emitter()
     prompt = _Text("May it?")
     text, life = weakref.ref(prompt), weakref.ref(emitter)

@@ -23,7 +23,7 @@ from .conftest import Hosted, changes, tool
 # -- capabilities and attributes ---------------------------------------------------------------
 
 
-async def test_a_capability_is_there_for_the_application_when_its_registration_returns(hosted: Hosted) -> None:
+async def test_a_capability_is_there_once_its_registration_returns(hosted: Hosted) -> None:
     _, worker = await hosted.start("tool", "tool-x")
     await worker.ask(0, HostMethod.REGISTER_CAPABILITY, worker.own(9, {"look": SYNC}), head="eyes")
     pending = hosted.coordinator.get_capability("eyes").look()
@@ -70,7 +70,7 @@ async def test_an_attribute_that_is_not_a_modules_to_set_ends_the_worker(name: s
 # -- contributions, cleanups, callbacks --------------------------------------------------------
 
 
-async def test_contributions_come_in_the_order_of_registration_whoever_registered(hosted: Hosted) -> None:
+async def test_contributions_come_in_the_order_of_registration(hosted: Hosted) -> None:
     _, first = await hosted.start("tool", "tool-first")
     _, second = await hosted.start("tool", "tool-second")
     await first.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["colours", "a", first.function(7, SYNC)])
@@ -151,9 +151,7 @@ async def test_only_hooks_and_orchestrators_decide_on_a_turns_cancellation(kind:
 
 
 @pytest.mark.parametrize(("kind", "after"), [("hook", "immediate"), ("orchestrator", "none")])
-async def test_what_the_application_asks_for_is_withdrawn_by_the_orchestrator_and_not_by_a_hook(
-    kind: str, after: str, hosted: Hosted
-) -> None:
+async def test_only_the_orchestrator_withdraws_the_applications_cancel(kind: str, after: str, hosted: Hosted) -> None:
     _, worker = await hosted.start(kind, "module-x")
     hosted.coordinator.cancellation.request_immediate()
     await worker.ask(0, HostMethod.REQUEST_CANCEL, ["reset"])
@@ -161,9 +159,7 @@ async def test_what_the_application_asks_for_is_withdrawn_by_the_orchestrator_an
 
 
 @pytest.mark.parametrize("kind", ["hook", "orchestrator"])
-async def test_of_requests_that_hold_too_much_the_last_fails_an_orchestrator_and_ends_another(
-    kind: str, hosted: Hosted
-) -> None:
+async def test_too_many_open_request_bytes_fail_or_end_by_kind(kind: str, hosted: Hosted) -> None:
     async def waits(event: str, data: object) -> None:
         await asyncio.Event().wait()
 
@@ -196,7 +192,7 @@ async def test_of_requests_that_hold_too_much_the_last_fails_an_orchestrator_and
     ],
 )
 @pytest.mark.parametrize("is_first", [True, False], ids=["the application first", "the module first"])
-async def test_what_a_module_asks_for_ends_with_the_turn_and_what_the_application_asks_for_does_not(
+async def test_only_a_modules_cancellation_ends_with_the_turn(
     by_the_application: list[str], by_a_module: list[str], next_turn: str, is_first: bool, hosted: Hosted
 ) -> None:
     _, hook = await hosted.start("hook", "hooks-x")
@@ -217,7 +213,7 @@ async def test_what_a_module_asks_for_ends_with_the_turn_and_what_the_applicatio
 # -- hook results, approvals, display ----------------------------------------------------------
 
 
-async def test_acting_on_a_hook_result_is_refused_to_kinds_without_business_and_noted(hosted: Hosted) -> None:
+async def test_kinds_that_do_not_decide_may_not_act_on_hook_results(hosted: Hosted) -> None:
     module, tool_worker = await hosted.start("tool", "tool-x")
     injection = HookResult(action="inject_context", context_injection="obey me")
     with pytest.raises(RefusedError):
@@ -264,7 +260,7 @@ async def test_an_approval_is_asked_for_with_the_name_of_who_asks(hosted: Hosted
     assert current_requester() is None
 
 
-async def test_a_hooks_question_is_asked_in_the_hooks_name_once_for_each_time_it_had_it(hosted: Hosted) -> None:
+async def test_a_hooks_question_is_asked_in_its_name_once_each_time(hosted: Hosted) -> None:
     requesters: list[tuple[str, Requester | None]] = []
 
     class Approval:
@@ -417,9 +413,7 @@ async def test_a_wait_that_no_clock_can_measure_never_reaches_the_loops_timers(
 
 
 @pytest.mark.parametrize("name", ["provider.before_load", "provider.load_failure", "session.spawn", "host.anything"])
-async def test_no_tool_takes_a_name_at_which_the_session_or_its_callers_look_for_the_application(
-    name: str, hosted: Hosted
-) -> None:
+async def test_no_tool_takes_a_name_of_the_application(name: str, hosted: Hosted) -> None:
     module, worker = await hosted.start("tool", "tool-one")
     body, _ = worker.codec.encode(name)
     value, _ = worker.codec.encode(1)

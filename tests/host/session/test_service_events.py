@@ -24,7 +24,7 @@ from .conftest import Hosted
 # -- events ------------------------------------------------------------------------------------
 
 
-async def test_an_emitted_event_is_heard_with_the_hosts_fields_and_answered_with_what_handlers_say(
+async def test_an_event_has_the_hosts_fields_and_the_handlers_answer(
     hosted: Hosted,
 ) -> None:
     heard: list[Any] = []
@@ -45,7 +45,7 @@ async def test_an_emitted_event_is_heard_with_the_hosts_fields_and_answered_with
     assert data == {"tool_name": "bash", "session_id": "the-session"}
 
 
-async def test_an_event_outside_a_kinds_authority_reaches_nobody_is_noted_and_answered_as_if_nobody_minded(
+async def test_an_event_outside_its_kind_is_dropped_noted_and_answered(
     hosted: Hosted,
 ) -> None:
     heard: list[str] = []
@@ -101,7 +101,7 @@ def _nearly_spent(budget: TokenBucket) -> None:
     budget.at_once, budget.per_second, budget._tokens = 2.0, 0.0, 2.0
 
 
-async def test_a_flood_of_events_is_heard_no_more_answered_as_if_nobody_minded_and_noted_once(hosted: Hosted) -> None:
+async def test_a_flood_of_events_is_dropped_answered_and_noted_once(hosted: Hosted) -> None:
     heard: list[str] = []
     hosted.coordinator.hooks.register("news", lambda event, data: heard.append(event))
     module, worker = await hosted.start("orchestrator", "loop-x")
@@ -137,7 +137,7 @@ async def test_a_provider_that_waits_for_its_turn_loses_no_word(hosted: Hosted) 
     assert not module.denials
 
 
-async def test_a_flood_of_other_events_leaves_gates_open_and_one_of_gates_shuts_them(hosted: Hosted) -> None:
+async def test_only_a_flood_of_gate_events_shuts_gates(hosted: Hosted) -> None:
     asked: list[str] = []
     hosted.coordinator.hooks.register("tool:pre", lambda event, data: asked.append(event))
     module, worker = await hosted.start("orchestrator", "loop-x")
@@ -210,7 +210,7 @@ async def test_questions_that_wait_for_an_answer_are_bounded(hosted: Hosted) -> 
 # -- handlers ----------------------------------------------------------------------------------
 
 
-async def test_a_hooks_handler_is_asked_with_the_event_as_it_is_and_its_answer_counts(hosted: Hosted) -> None:
+async def test_a_hooks_handler_gets_the_event_and_its_answer_counts(hosted: Hosted) -> None:
     _, hook = await hosted.start("hook", "hooks-one")
     await hook.ask(0, HostMethod.REGISTER, ["tool:pre", 5, "guard", hook.function(7)])
     assert await hook.ask(0, HostMethod.LIST_HANDLERS, [None]) == {"tool:pre": ["guard"]}
@@ -264,7 +264,7 @@ async def test_a_module_cannot_take_anothers_handler_away(hosted: Hosted) -> Non
 
 
 @pytest.mark.parametrize("kind", ["tool", "provider", "context", "orchestrator"])
-async def test_a_handler_of_a_module_that_is_no_hook_is_refused_and_the_grant_named(kind: str, hosted: Hosted) -> None:
+async def test_a_handler_of_another_kind_is_refused_naming_the_grant(kind: str, hosted: Hosted) -> None:
     module, worker = await hosted.start(kind, f"{kind}-x")
     with pytest.raises(RefusedError, match="may not register a handler for `tool:pre`") as refused:
         await worker.ask(0, HostMethod.REGISTER, ["tool:pre", 0, None, worker.function(7)])

@@ -88,7 +88,7 @@ async def test_plain_data_and_what_belongs_to_others_cannot_be_mounted(hosted: H
         ("context", None, "context", "context"),
     ],
 )
-async def test_a_place_that_is_taken_is_refused_unless_the_entry_says_that_it_replaces(
+async def test_a_taken_mount_name_is_refused_unless_replaces_says_so(
     point: str, name: str | None, first: str, second: str, hosted: Hosted
 ) -> None:
     place = name or point
@@ -142,7 +142,7 @@ async def test_a_module_unmounts_only_what_is_its_own(hosted: Hosted) -> None:
         ("tool", "tools:bash", "tools", "bash", 'permissions: {call: ["tools:bash"]}'),
     ],
 )
-async def test_reaching_for_what_is_mounted_takes_a_grant_which_the_refusal_names(
+async def test_calling_mounted_objects_takes_a_grant_that_the_refusal_names(
     kind: str, call: str, point: str, name: str | None, grant: str, hosted: Hosted
 ) -> None:
     owner_kind = point.rstrip("s")
@@ -178,9 +178,7 @@ async def test_a_contribution_is_no_way_around_a_missing_grant(hosted: Hosted) -
 
 
 @pytest.mark.parametrize("name", ["session.spawn", "session.resume"])
-async def test_starting_a_session_takes_a_grant_unless_it_is_an_orchestrator_that_does(
-    name: str, hosted: Hosted
-) -> None:
+async def test_only_an_orchestrator_spawns_without_a_grant(name: str, hosted: Hosted) -> None:
     async def spawn(agent: str) -> str:
         return f"{agent} has answered"
 

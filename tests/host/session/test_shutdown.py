@@ -78,7 +78,7 @@ async def test_what_was_used_up_in_one_part_of_the_end_is_there_in_the_next() ->
     assert acts.done == ["a"]
 
 
-async def test_the_applications_own_time_is_bounded_and_stands_still_while_modules_take_theirs(
+async def test_the_applications_own_time_at_the_end_is_bounded(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "_OF_THE_APPLICATION", 0.4)
@@ -107,7 +107,7 @@ async def test_before_its_end_a_module_has_all_the_time_that_there_is() -> None:
     assert await end.run_within("a", "session:end", acts.takes("a", go.wait), None) == "a's"
 
 
-async def test_an_end_is_gone_through_by_whoever_is_cancelled_in_a_scope_meanwhile() -> None:
+async def test_a_cancelled_scope_still_goes_through_the_end() -> None:
     end, acts = ShutdownDeadlines(), Acts()
     with anyio.CancelScope() as scope:
         scope.cancel()

@@ -47,9 +47,7 @@ def options(command: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [command[start:end] for start, end in pairwise([*starts, len(command)])]
 
 
-def test_the_command_is_the_systems_own_program_and_leaves_room_for_the_interpreters(
-    spec: LaunchSpec, a_user: Path
-) -> None:
+def test_a_kept_small_program_is_the_systems_own(spec: LaunchSpec, a_user: Path) -> None:
     command = bubblewrap_command(spec)
     assert command[0] == str(a_user)
     assert command[-1] == "--"

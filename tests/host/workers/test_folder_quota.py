@@ -157,12 +157,12 @@ async def test_files_without_a_name_count_however_they_are_kept(keeping: str, tm
     assert not await _hits_of(keeping, tmp_path / "ordinary", 1)
 
 
-async def test_what_stays_on_its_way_cannot_be_counted_and_is_not_waited_for_long(tmp_path: Path) -> None:
+async def test_descriptors_in_flight_are_not_waited_for_long(tmp_path: Path) -> None:
     (hit,) = await _hits_of("on its way", tmp_path / "home", 1)
     assert hit.observed == "files that cannot be counted"
 
 
-async def test_what_is_mapped_counts_even_if_only_an_administrator_can_tell_how_large_it_is(tmp_path: Path) -> None:
+async def test_mapped_files_of_unknown_size_count(tmp_path: Path) -> None:
     assert await _hits_of("mapped", tmp_path / "home", 6)
     hits = await _hits_of("mapped", tmp_path / "small", 1)
     assert [hit.observed for hit in hits] == ([] if _may_look_at_mappings() else ["files that cannot be counted"])

@@ -65,7 +65,7 @@ async def test_all_launches_share_one_template(template_launcher: ForkServerLaun
         assert (await ended(process)).code == 0
 
 
-async def test_a_killed_template_is_replaced_by_the_next_launch_and_its_workers_live_on(
+async def test_a_killed_template_is_replaced_and_its_workers_live_on(
     template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:
     with anyio.fail_after(PATIENCE):
@@ -91,7 +91,7 @@ async def test_a_template_found_dead_and_reaped_is_replaced_too(
     await launch_and_close(template_launcher, spec)
 
 
-async def test_a_template_that_cannot_import_what_it_should_is_an_error_with_its_last_words(
+async def test_a_template_that_cannot_import_is_an_error_with_its_output(
     template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:
     runtime = dataclasses.replace(spec.runtime, preload=("asyncio", "no_such_module"))

@@ -52,7 +52,7 @@ async def test_a_worker_took_the_steps_of_its_level_before_its_entry(start: Laun
 
 
 @only_shut_in
-async def test_a_worker_that_is_granted_few_files_starts_whatever_its_user_has_on_its_way(start: Launch) -> None:
+async def test_a_worker_with_few_files_starts_beside_descriptors_in_flight(start: Launch) -> None:
     # The kernel holds all descriptors of a user that nobody has received yet against the limit of whoever sends more.
     sender, receiver = socket.socketpair()
     with sender, receiver:
@@ -129,7 +129,7 @@ async def test_the_private_folder_is_as_large_as_it_says(start: Launch, way: Way
     assert told == ["ok", "ENOSPC", "ENOSPC"]
 
 
-async def test_a_worker_has_exactly_the_environment_and_the_descriptors_it_was_given(
+async def test_a_worker_has_exactly_the_given_environment_and_descriptors(
     start: Launch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PADDOCK_TEST_SECRET", "hunter2")

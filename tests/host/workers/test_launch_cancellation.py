@@ -64,7 +64,7 @@ async def test_a_launch_cancelled_after_some_turns_of_the_loop_leaves_nothing(
 
 @pytest.mark.parametrize("cancellations", [1, 2])  # the first can be held off, the second cannot
 @pytest.mark.parametrize("way", [NS, NS_BY_EXEC, BWRAP], ids=str, indirect=True)
-async def test_a_launch_into_isolation_that_is_given_up_part_of_the_way_leaves_nothing(
+async def test_a_launch_that_is_given_up_half_way_leaves_nothing(
     levels: Levels, way: Way, scratch: Path, cancellations: int
 ) -> None:
     launcher = levels.launcher(way)
@@ -119,7 +119,7 @@ async def test_a_launch_cancelled_as_its_worker_speaks_leaves_nothing(
     first.rpc.close()
 
 
-async def test_the_first_launch_can_be_cancelled_while_its_template_is_still_starting(
+async def test_a_launch_can_be_cancelled_while_its_template_starts(
     template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:
     known = descendants_of_this_process()
@@ -145,9 +145,7 @@ async def test_a_stop_that_is_cancelled_still_ends_the_process(launcher: Launche
     process.rpc.close()
 
 
-async def test_a_stop_whose_task_is_cancelled_natively_leaves_the_kill_to_the_init(
-    launcher: Launcher, spec: LaunchSpec
-) -> None:
+async def test_a_natively_cancelled_stop_leaves_the_kill_to_the_init(launcher: Launcher, spec: LaunchSpec) -> None:
     process = await launcher.launch(spec)
     await here(process)
     task = asyncio.get_running_loop().create_task(process.stop(PATIENCE))

@@ -54,7 +54,7 @@ async def kept(
     return ring
 
 
-async def test_lines_come_back_in_the_order_they_were_finished_with_the_stream_they_came_from() -> None:
+async def test_lines_keep_their_order_and_stream() -> None:
     ring = await kept([("stdout", b"a"), ("stderr", b"error\n"), ("stdout", b"b\nc")])
     assert list(ring) == [OutputLine("stderr", "error"), OutputLine("stdout", "ab"), OutputLine("stdout", "c")]
 
@@ -123,9 +123,7 @@ _writes = st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.binary(mi
 
 
 @given(writes=_writes, limit_bytes=st.integers(min_value=1, max_value=2000))
-def test_whatever_is_written_is_kept_or_counted_and_never_more_than_the_limit(
-    writes: list[tuple[str, bytes]], limit_bytes: int
-) -> None:
+def test_all_output_is_kept_or_counted_within_the_limit(writes: list[tuple[str, bytes]], limit_bytes: int) -> None:
     ring = anyio.run(kept, writes, limit_bytes)
     remaining = ring.total_bytes - ring.dropped_bytes
     assert remaining <= limit_bytes

@@ -53,7 +53,7 @@ async def test_every_level_that_is_asked_for_is_tried_and_no_other(
     assert "none" in reach.reachable
 
 
-async def test_a_level_that_can_be_had_is_told_with_what_was_taken_and_what_is_missing(
+async def test_an_available_level_lists_its_means_and_what_is_missing(
     levels: Levels, way: Way, launchers: Callable[[IsolationLevel], Launcher], scratch: Path
 ) -> None:
     with anyio.fail_after(PATIENCE):
@@ -66,7 +66,7 @@ async def test_a_level_that_can_be_had_is_told_with_what_was_taken_and_what_is_m
     assert reach.reachable == {way.level}
 
 
-async def test_a_level_that_cannot_be_had_is_told_with_the_step_and_the_kernels_answer(
+async def test_an_unavailable_level_names_the_step_and_the_kernels_answer(
     levels: Levels,
     launchers: Callable[[IsolationLevel], Launcher],
     needs: Needs,

@@ -266,7 +266,7 @@ ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
         assert seen.measure(reading.pids) > 60 * _MIB
 
 
-def test_processor_time_is_that_of_the_living_and_of_those_that_were_waited_for() -> None:
+def test_processor_time_counts_live_and_reaped_processes() -> None:
     program = """
 child = os.fork()
 end = time.process_time() + 0.2
@@ -362,7 +362,7 @@ def test_memory_that_may_not_be_measured_is_estimated(monkeypatch: pytest.Monkey
         assert seen.measure(reading.pids) == seen.estimate(reading.pids) > 63 * _MIB
 
 
-def test_what_cannot_be_read_for_want_of_descriptors_is_an_error_and_no_empty_tree(
+def test_a_want_of_descriptors_is_an_error_not_an_empty_tree(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def exhausted(path: str) -> bytes:

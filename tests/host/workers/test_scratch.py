@@ -166,7 +166,7 @@ print(own.path.exists())
     assert run.stdout == "False\n", run.stderr
 
 
-def test_where_there_are_no_locks_a_host_has_its_folder_and_sweeps_no_others(
+def test_without_file_locks_a_host_sweeps_no_other_folders(
     host: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(descriptor: int, operation: int) -> None:

@@ -153,9 +153,7 @@ def files_of(pid: int) -> set[str]:
 
 
 @pytest.mark.parametrize("victim", ["init", "worker"])
-async def test_a_spare_that_was_killed_is_replaced_by_the_launch_that_would_have_got_it(
-    launch: Launch, victim: str
-) -> None:
+async def test_a_killed_spare_is_replaced_by_the_next_launch(launch: Launch, victim: str) -> None:
     first = await launch()
     spare = await spare_beside(first)
     (worker,) = children_of(spare)
@@ -180,9 +178,7 @@ async def test_a_spare_ends_with_its_template_and_leaves_no_control_group(
     assert groups_of_these_tests(levels.groups) == folders_of(first)
 
 
-async def test_a_spare_ends_when_its_template_is_killed_and_its_control_group_goes_with_the_next_launch(
-    levels: Levels, launch: Launch
-) -> None:
+async def test_a_spare_ends_with_its_template_and_its_group_is_removed(levels: Levels, launch: Launch) -> None:
     first = await launch()
     spare = await spare_beside(first)
     (worker,) = children_of(spare)
@@ -198,7 +194,7 @@ async def test_a_spare_ends_when_its_template_is_killed_and_its_control_group_go
     await here(first)
 
 
-async def test_the_control_group_of_a_spare_whose_template_was_killed_goes_with_the_launcher(
+async def test_the_launcher_removes_the_group_of_a_lost_spare(
     levels: Levels, launcher: ForkServerLauncher, launch: Launch
 ) -> None:
     first = await launch()
@@ -211,7 +207,7 @@ async def test_the_control_group_of_a_spare_whose_template_was_killed_goes_with_
     await here(first)
 
 
-async def test_what_a_worker_used_is_known_though_it_ended_before_its_templates_groups_are_removed(
+async def test_a_workers_usage_is_known_after_its_end(
     levels: Levels, launcher: ForkServerLauncher, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "memory" not in levels.groups.controllers:
@@ -289,9 +285,7 @@ async def import_in(launch: Launch, name: str, **parts: object) -> str:
     return str(told)
 
 
-async def test_a_worker_that_does_not_see_all_that_others_do_is_made_when_it_is_asked_for(
-    levels: Levels, launch: Launch
-) -> None:
+async def test_a_worker_with_a_view_of_its_own_is_made_on_request(levels: Levels, launch: Launch) -> None:
     extra = Mount("/etc", "/extra")
     runtime = beside(levels, mounts=(*levels.runtime.mounts, extra))
     first = await launch(runtime=runtime, mounts=[extra])
@@ -319,9 +313,7 @@ async def test_what_lies_over_a_folder_that_all_see_really_does(launch: Launch, 
     assert {"lib", "lib64"} <= {*told[0].split(",")}
 
 
-async def test_a_runtime_that_lies_where_the_private_folder_will_be_is_seen_all_the_same(
-    levels: Levels, launch: Launch, tmp_path: Path
-) -> None:
+async def test_a_runtime_below_the_private_folder_is_visible(levels: Levels, launch: Launch, tmp_path: Path) -> None:
     (tmp_path / "late").mkdir()
     (tmp_path / "late" / "__init__.py").touch()
     seen = Mount(str(tmp_path / "late"), "/tmp/of-the-runtime/late", mappable=True)
@@ -332,7 +324,7 @@ async def test_a_runtime_that_lies_where_the_private_folder_will_be_is_seen_all_
     assert await import_in(launch, "late", runtime=runtime, mounts=[seen]) == "ok"
 
 
-async def test_a_spare_that_cannot_be_made_is_told_of_at_the_launch_that_needs_one(
+async def test_a_failed_spare_is_reported_at_the_launch_that_needs_it(
     levels: Levels, launch: Launch, tmp_path: Path
 ) -> None:
     extra = tmp_path / "extra"

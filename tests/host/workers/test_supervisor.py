@@ -147,7 +147,7 @@ async def test_a_start_waits_for_a_process_that_is_being_ended(supervise: Superv
     second.rpc.close()
 
 
-async def test_each_death_makes_the_next_start_wait_longer_until_the_module_is_quarantined(
+async def test_each_death_delays_the_next_start_until_quarantine(
     supervise: Supervise,
 ) -> None:
     clock = ManualClock()

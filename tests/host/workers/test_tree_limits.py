@@ -135,7 +135,7 @@ async def test_files_in_the_private_folder_are_memory(supervise: Supervise, requ
 
 
 @by(NS, LANDLOCK)
-async def test_an_end_of_its_own_is_no_end_for_memory_though_a_child_was_killed_for_it(
+async def test_a_child_killed_for_memory_does_not_explain_its_parents_end(
     supervise: Supervise, requires: Requires
 ) -> None:
     requires("memory")
@@ -185,9 +185,7 @@ async def test_without_control_groups_a_namespace_of_users_bounds_the_children(s
 
 
 @by(NS, LANDLOCK)
-async def test_all_limits_of_a_ration_are_in_the_control_group_before_the_entry_can_pass_them(
-    supervise: Supervise, levels: Levels
-) -> None:
+async def test_all_limits_are_in_the_group_before_the_entry_runs(supervise: Supervise, levels: Levels) -> None:
     asked: list[dict[str, object]] = []
     supervisor = supervise("waits", TreeLimits(memory_max=MOST, tasks_max=8, cpu_quota=0.5))
     limit = Cgroup.limit

@@ -202,7 +202,7 @@ async def test_on_the_machines_network_there_is_nothing_to_hand_over(start: Laun
 
 
 @with_its_own_network
-async def test_the_sockets_are_given_away_once_in_the_order_of_the_ports_and_never_block(start: Launch) -> None:
+async def test_the_listeners_are_given_away_once_in_port_order(start: Launch) -> None:
     process = await start(network=NetworkAccess((8080, 443, 65535)))
     network = taken(process)
     assert process.take_network() is None

@@ -96,9 +96,7 @@ async def test_a_worker_starts_in_its_working_directory(launch: Launch, tmp_path
     assert process.ready.working_dir == str(tmp_path)
 
 
-async def test_a_worker_that_cannot_enter_its_working_directory_starts_in_the_root(
-    launch: Launch, tmp_path: Path
-) -> None:
+async def test_a_worker_that_cannot_enter_its_folder_starts_in_the_root(launch: Launch, tmp_path: Path) -> None:
     process = await launch("describes_itself", working_dir=tmp_path / "missing")
     assert json.loads(await answer(process))["cwd"] == "/"
     assert process.ready.working_dir == "/"
@@ -111,16 +109,14 @@ async def test_the_host_is_told_what_the_worker_did_to_itself(launch: Launch) ->
     assert process.ready.lockdown.steps == ("no_new_privs", "no core dumps", "die with the parent")
 
 
-async def test_a_worker_whose_entry_cannot_be_imported_does_not_start_and_says_why(
-    launcher: Launcher, spec: LaunchSpec
-) -> None:
+async def test_a_worker_whose_entry_fails_to_import_says_why(launcher: Launcher, spec: LaunchSpec) -> None:
     with pytest.raises(LaunchError) as refused:
         await launcher.launch(with_entry(spec, "there_is_no_such_function"))
     assert refused.value.step == "runtime"
     assert "there_is_no_such_function" in refused.value.message
 
 
-async def test_an_environment_too_large_to_hand_over_is_refused_before_anything_starts(
+async def test_an_environment_that_is_too_large_is_refused_before_the_start(
     launcher: Launcher, spec: LaunchSpec
 ) -> None:
     with pytest.raises(LaunchError, match="its environment takes"):

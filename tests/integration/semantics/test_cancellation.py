@@ -44,7 +44,7 @@ async def test_the_states_have_the_contracts_values(place: Place) -> None:
     assert await place.run("cancellation.states") == states
 
 
-async def test_requesting_through_the_coordinator_sets_the_token_and_nothing_else(place: Place) -> None:
+async def test_a_cancel_request_sets_the_token_and_nothing_else(place: Place) -> None:
     outcome = await place.run("cancellation.by_the_coordinator")
     assert outcome == {"states": ["graceful", "immediate"], "heard": []}
 

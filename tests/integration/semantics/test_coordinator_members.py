@@ -5,7 +5,7 @@ from __future__ import annotations
 from integration.semantics.places import SESSION_ID, OpenPlace, Place, plan_of
 
 
-async def test_the_session_shows_through_and_everything_live_is_the_same_each_time(place: Place) -> None:
+async def test_the_session_keeps_the_identity_of_live_objects(place: Place) -> None:
     assert await place.run("members.identity") == {
         "ids": [SESSION_ID, None, SESSION_ID, None],
         "config": True,

@@ -34,9 +34,7 @@ async def test_a_heard_event_carries_default_fields_and_the_time(place: Place, w
 
 @pytest.mark.parametrize("where", WHERES)
 @pytest.mark.parametrize("data", [None, [1, [2]], "text", 3, True], ids=repr)
-async def test_data_that_is_no_mapping_is_passed_through_and_comes_back_as_an_empty_one(
-    place: Place, where: str, data: Any
-) -> None:
+async def test_data_that_is_no_mapping_comes_back_as_an_empty_mapping(place: Place, where: str, data: Any) -> None:
     outcome = await place.run("events.chain", where=where, handlers=LISTENER, data={"is": data})
     assert outcome == {"result": {"action": "continue", "data": {}}, "heard": [["listener", data]]}
 

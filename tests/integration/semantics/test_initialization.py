@@ -49,7 +49,7 @@ def scripted(kind: str, label: str = "", **config: Any) -> dict[str, Any]:
     return {"module": f"{kind}-scripted", **entry, "config": {"label": label or kind, **config}}
 
 
-async def test_modules_are_mounted_in_the_order_of_their_kinds_and_made_ready_in_that_order(
+async def test_modules_mount_and_get_ready_in_the_order_of_kinds(
     open_place: OpenPlace,
 ) -> None:
     witness = Witness()
@@ -175,7 +175,7 @@ async def test_a_provider_that_mounts_nothing_or_fails_half_way_leaves_no_trace(
     assert "mounted no provider" in witness.failures[0]["error"]
 
 
-async def test_an_application_hears_before_each_provider_is_loaded_and_when_one_fails(open_place: OpenPlace) -> None:
+async def test_an_application_sees_each_provider_load_and_failure(open_place: OpenPlace) -> None:
     heard: list[list[Any]] = []
 
     async def before_load(coordinator: ModuleCoordinator, entry: dict[str, Any]) -> None:
@@ -204,7 +204,7 @@ async def test_an_application_hears_before_each_provider_is_loaded_and_when_one_
     ]
 
 
-async def test_what_an_application_raises_over_a_failed_provider_ends_the_initialisation(open_place: OpenPlace) -> None:
+async def test_an_applications_error_over_a_provider_ends_the_start(open_place: OpenPlace) -> None:
     witness = Witness()
 
     def prepare(coordinator: ModuleCoordinator) -> None:

@@ -20,7 +20,7 @@ class Person:
         return ApprovalResponse(approved=False, reason="not today")
 
 
-async def test_an_approval_provider_of_the_application_is_asked_by_the_hook_it_was_handed_to(
+async def test_the_hook_that_got_an_approval_provider_asks_it(
     open_place: OpenPlace,
 ) -> None:
     person = Person()

@@ -64,7 +64,7 @@ def test_a_protocol_cannot_be_used_with_isinstance(protocol: type) -> None:
         isinstance(object(), protocol)
 
 
-def test_a_tool_that_declares_itself_one_has_an_empty_schema_unless_it_says_otherwise() -> None:
+def test_a_declared_tool_has_an_empty_schema_by_default() -> None:
     class Quiet(interfaces.Tool):
         name = "quiet"
         description = "says nothing"

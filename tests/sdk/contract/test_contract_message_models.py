@@ -76,7 +76,7 @@ def test_a_message_of_another_role_or_without_content_is_refused() -> None:
         Message(role="user", content=None)  # type: ignore[arg-type]
 
 
-def test_what_a_provider_hangs_on_blocks_and_messages_survives_a_round_trip() -> None:
+def test_a_providers_extra_data_survives_a_round_trip() -> None:
     request = ChatRequest.model_validate(
         {
             "messages": [

@@ -109,7 +109,7 @@ def test_money_stays_exact() -> None:
     assert type(back.usage.cost_usd) is Decimal
 
 
-def test_a_list_or_mapping_filled_in_place_crosses_although_no_model_notices_it() -> None:
+def test_a_list_or_mapping_filled_in_place_crosses() -> None:
     info = ModelInfo(id="m", display_name="M", context_window=1, max_output_tokens=1)
     info.capabilities.append("tools")
     info.defaults["temperature"] = 0.1
@@ -144,7 +144,7 @@ def test_a_model_of_the_modules_own_crosses_as_its_data() -> None:
     assert crossed({"own": Own(name="x", inner=Inner(number=1))}) == {"own": {"name": "x", "inner": {"number": 1}}}
 
 
-def test_the_data_of_an_own_class_is_read_as_its_fields_were_and_crosses_again_as_that() -> None:
+def test_an_own_classs_data_crosses_again_as_it_came() -> None:
     class Inner(BaseModel):
         number: int
         when: datetime
@@ -182,7 +182,7 @@ class Point:
 
 
 @pytest.mark.parametrize("value", [Point(1, 2, raw=object()), SimpleNamespace(x=1, y=2)], ids=["data class", "names"])
-def test_data_classes_cross_as_their_data_only_where_nothing_live_may_stand(value: Any) -> None:
+def test_data_classes_cross_as_data_where_no_object_may_stand(value: Any) -> None:
     back = crossed({"at": [value]})["at"][0]
     assert (back.x, back.y) == (1, 2)
     assert back == {"x": 1, "y": 2}
@@ -193,7 +193,7 @@ def test_data_classes_cross_as_their_data_only_where_nothing_live_may_stand(valu
     assert CODEC.decode(body, live) == [{"x": 1, "y": 2}, abs]
 
 
-def test_what_the_properties_of_a_subclass_say_is_there_as_if_they_were_fields() -> None:
+def test_a_subclasss_properties_cross_as_fields() -> None:
     class Rich(ChatResponse):
         content_blocks: list[Any] | None = None
         raw: Any = None
@@ -223,7 +223,7 @@ def test_what_the_properties_of_a_subclass_say_is_there_as_if_they_were_fields()
     assert crossed(back) == back
 
 
-def test_a_class_of_the_same_name_that_is_not_the_contracts_is_only_its_data() -> None:
+def test_a_class_with_a_contract_name_crosses_as_data() -> None:
     class ToolResult(BaseModel):  # a namesake
         success: str = "perhaps"
 
@@ -478,7 +478,7 @@ def test_of_hidden_code_nothing_is_told_but_the_words_of_what_it_raised() -> Non
     assert (str(hidden), hidden.remote_traceback) == ("in words", "")
 
 
-def test_what_an_exception_carries_that_is_no_data_is_told_in_words_or_left_out() -> None:
+def test_an_exceptions_live_values_become_words_or_are_left_out() -> None:
     class Response:
         def __str__(self) -> str:
             return "a response"
@@ -561,7 +561,7 @@ def test_an_exception_with_too_much_in_it_is_told_in_part(error: Exception) -> N
     assert isinstance(told, ValueError if isinstance(error, ValueError) else RuntimeError)
 
 
-def test_a_large_attribute_of_an_exception_does_not_push_out_the_small_ones() -> None:
+def test_an_exceptions_large_attribute_leaves_the_small_ones() -> None:
     content: Any = ContractVocabulary().to_wire(_Hoarder())
     attributes = content[1][3]
     assert attributes["small"] == "kept" and "large" not in attributes
@@ -633,7 +633,7 @@ def test_a_lineage_of_one_name_will_do() -> None:
     assert type(VOCABULARY.from_wire(Ext.ERROR, [["CancelledError"], "", [], {}, ""])) is asyncio.CancelledError
 
 
-def test_no_attribute_from_the_wire_takes_the_place_of_what_every_exception_has() -> None:
+def test_no_attribute_from_the_wire_replaces_an_exceptions_own() -> None:
     attributes = {"args": [1], "add_note": 1, "with_traceback": 2, "__class__": 3, "__cause__": 4, "__notes__": 5, 6: 7}
     error = VOCABULARY.from_wire(Ext.ERROR, [["ValueError"], "x", ["x"], {**attributes, "fine": 1}, "trace"])
     assert isinstance(error, ValueError)

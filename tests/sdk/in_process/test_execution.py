@@ -60,7 +60,7 @@ async def test_an_orchestrator_without_a_coordinator_runs(coordinator: MockCoord
     ("session", "emitted"),
     [({"raw": True, "token": "hunter2"}, [{"raw": True, "token": "[REDACTED]"}]), ({"raw": False}, []), ({}, [])],
 )
-async def test_the_configuration_is_told_without_its_secrets_where_it_asks_for_that(
+async def test_the_configuration_is_logged_without_its_secrets(
     coordinator: MockCoordinator, session: dict[str, Any], emitted: list[Any]
 ) -> None:
     heard: list[Any] = []

@@ -84,7 +84,7 @@ async def test_a_turn_of_the_reference_modules_runs_from_prompt_to_answer(
     assert '"tool:pre"' in logged and '"session:end"' in logged
 
 
-async def test_a_session_makes_itself_a_loader_and_takes_its_paths_away_at_the_end(resolver: Resolver) -> None:
+async def test_a_session_makes_a_loader_and_removes_its_paths_at_the_end(resolver: Resolver) -> None:
     before = list(sys.path)
     session = AmplifierSession({**_PLAN, "tools": [{"module": "tool-greet", "config": {"word": "hi"}}]})
     session.coordinator.mount("module-source-resolver", resolver)
@@ -106,7 +106,7 @@ async def test_a_session_that_fails_to_start_leaves_nothing_on_the_path(resolver
     assert sys.path == before
 
 
-async def test_a_tool_that_fails_its_checks_is_announced_with_its_reason_and_left_out(
+async def test_a_tool_that_fails_its_checks_is_reported_and_left_out(
     resolver: Resolver, write_module: WriteModule
 ) -> None:
     resolver.folders["tool-empty"] = write_module("tool-empty", "async def mount(coordinator, config): ...")
@@ -134,7 +134,7 @@ async def test_modules_are_told_when_everything_is_mounted(resolver: Resolver, w
         assert session.coordinator.seen == [["greet", "ready"], True]  # type: ignore[attr-defined]
 
 
-async def test_two_instances_of_one_provider_module_have_their_own_configurations(resolver: Resolver) -> None:
+async def test_two_instances_of_a_provider_have_their_own_configurations(resolver: Resolver) -> None:
     providers = [
         {"module": "provider-mock", "config": {"default_model": "small"}},
         {"module": "provider-mock", "instance_id": "big", "config": {"default_model": "large"}},
@@ -186,7 +186,7 @@ async def test_one_class_has_to_be_initialised_and_the_other_does_it_itself(reso
     await second.cleanup()
 
 
-async def test_one_class_flattens_what_an_orchestrator_raises_and_returns_and_the_other_does_not(
+async def test_one_session_class_flattens_errors_and_the_other_does_not(
     resolver: Resolver,
 ) -> None:
     plan = {**_PLAN, "providers": [{"module": "provider-mock"}]}

@@ -155,7 +155,7 @@ async def test_a_package_is_found_in_every_layout(
     assert await answer(coordinator) == "hello, you"
 
 
-async def test_what_mounts_a_module_may_be_elsewhere_in_its_package_where_its_project_says_so(
+async def test_an_entry_point_may_name_another_file_of_the_package(
     write_module: WriteModule, coordinator: MockCoordinator
 ) -> None:
     declared = '[project.entry-points."amplifier.tools"]\ntool-greet = "amplifier_module_tool_greet.inner:bring"\n'
@@ -232,7 +232,7 @@ async def test_another_loader_cannot_bring_a_second_package_of_the_name(
 # What is checked, and what is not.
 
 
-async def test_a_resolved_module_is_mounted_once_on_a_mock_with_its_real_configuration(
+async def test_a_resolved_module_is_mounted_on_a_mock_with_its_configuration(
     write_module: WriteModule, coordinator: MockCoordinator
 ) -> None:
     refusing = """
@@ -518,7 +518,7 @@ async def test_a_module_whose_mount_fails_is_not_in_the_queue(
     assert len(loader.get_on_session_ready_queue()) == 1
 
 
-async def test_the_callback_belongs_to_the_file_that_defines_mount_and_has_to_be_asynchronous(
+async def test_the_ready_callback_stands_beside_mount_and_is_async(
     write_module: WriteModule,
     coordinator: MockCoordinator,
     monkeypatch: pytest.MonkeyPatch,
@@ -541,7 +541,7 @@ async def test_the_callback_belongs_to_the_file_that_defines_mount_and_has_to_be
 # What there is.
 
 
-async def test_discovery_lists_what_is_installed_and_what_lies_in_folders_without_importing_it(
+async def test_discovery_lists_modules_without_importing_them(
     tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     _install(tmp_path / "site", "greeting", "[amplifier.modules]\nprovider-greeting = never_imported:mount\n")

@@ -119,7 +119,7 @@ async def test_cancelling_the_emitter_cancels_the_handler_and_the_emitter(
     assert reached == []
 
 
-async def test_an_emit_cancelled_before_its_handler_began_leaves_no_coroutine_behind() -> None:
+async def test_an_emit_cancelled_early_leaves_no_coroutine() -> None:
     registry, began = HookRegistry(), []
 
     async def handler(event: str, data: Any) -> None:
@@ -173,7 +173,7 @@ async def test_an_emitter_that_was_cancelled_earlier_can_still_emit() -> None:
     assert reached == ["e"]
 
 
-async def test_a_handler_that_takes_too_long_is_cancelled_and_left_out_of_the_collection() -> None:
+async def test_a_slow_handler_is_cancelled_and_left_out_of_the_collection() -> None:
     registry = HookRegistry()
     slow, slow_payload = Hanging(), HangingPayloadHandler("swallow")
     registry.register("e", lambda event, data: {"data": {"n": 1}})
@@ -221,7 +221,7 @@ async def test_a_scope_around_an_emit_knows_the_cancellation_that_it_asked_for(h
     assert current.cancelling() == 0
 
 
-async def test_an_emitter_that_is_cancelled_again_cancels_its_handler_again_and_waits_for_it() -> None:
+async def test_an_emitter_cancelled_again_cancels_its_handler_again() -> None:
     registry, ends = HookRegistry(), []
 
     async def handler(event: str, data: Any) -> None:

@@ -137,9 +137,7 @@ async def test_modules_come_up_in_the_contracts_order(plan: dict[str, Any], load
     assert len(order) == 17
 
 
-async def test_the_coordinators_session_is_a_stand_in_until_initialisation_begins(
-    plan: dict[str, Any], loader: Any
-) -> None:
+async def test_the_coordinators_session_is_a_stand_in_before_the_start(plan: dict[str, Any], loader: Any) -> None:
     seen: list[Any] = []
 
     async def look(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
@@ -279,7 +277,7 @@ async def test_without_a_loader_the_message_says_what_to_set(plan: dict[str, Any
         await AmplifierSession(plan).initialize()
 
 
-async def test_a_subclass_supplies_loader_coordinator_and_the_way_an_entry_is_loaded(plan: dict[str, Any]) -> None:
+async def test_a_subclass_supplies_loader_coordinator_and_loading(plan: dict[str, Any]) -> None:
     class Coordinator(ModuleCoordinator):
         pass
 
@@ -512,9 +510,7 @@ async def test_a_failed_provider_leaves_no_trace_among_the_mounted_ones(plan: di
     assert session.coordinator.get("providers") == {"x": "good", "other": "other"}
 
 
-async def test_an_application_hears_of_provider_loads_and_can_end_the_initialisation(
-    plan: dict[str, Any], loader: Any
-) -> None:
+async def test_an_application_can_end_the_start_at_a_provider_load(plan: dict[str, Any], loader: Any) -> None:
     heard: list[tuple[Any, ...]] = []
 
     async def before_load(coordinator: ModuleCoordinator, entry: dict[str, Any]) -> None:

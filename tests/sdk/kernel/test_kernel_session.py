@@ -318,9 +318,7 @@ async def test_every_cleanup_runs_and_one_class_raises_what_ends_it(plan: Any, l
 
 
 @BOTH
-async def test_an_end_that_is_cancelled_runs_every_cleanup_and_then_goes_on_being_cancelled(
-    plan: Any, loader: Any, kind: Any
-) -> None:
+async def test_a_cancelled_end_runs_every_cleanup_first(plan: Any, loader: Any, kind: Any) -> None:
     session = await started(plan, loader, kind)
     ran: list[str] = []
     running = asyncio.Event()

@@ -207,9 +207,7 @@ def test_a_folder_is_resolved_to_how_its_module_is_run(tmp_path: Path) -> None:
         (_async_compat._wrap, ["value"]),
     ],
 )
-def test_a_private_function_is_asynchronous_and_takes_its_parameters_in_order(
-    function: Any, parameters: list[str]
-) -> None:
+def test_a_private_function_is_async_with_parameters_in_order(function: Any, parameters: list[str]) -> None:
     assert inspect.iscoroutinefunction(function)
     assert list(inspect.signature(function).parameters)[: len(parameters)] == parameters
 

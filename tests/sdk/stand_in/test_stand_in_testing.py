@@ -22,7 +22,7 @@ from amplifier_core.testing import (
 )
 
 
-def test_a_mock_coordinator_is_a_real_one_that_belongs_to_a_made_up_session() -> None:
+def test_a_mock_coordinator_is_a_real_one_of_a_made_up_session() -> None:
     coordinator = MockCoordinator()
     assert isinstance(coordinator, ModuleCoordinator)
     assert coordinator.session_id == "test-session"
@@ -76,7 +76,7 @@ def test_a_mock_coordinator_says_what_systems_it_has() -> None:
     assert shown["has_approval_provider"] and shown["has_display_service"]
 
 
-async def test_a_message_shown_through_a_mock_coordinator_leaves_nothing_unawaited() -> None:
+async def test_a_message_through_a_mock_coordinator_is_awaited() -> None:
     coordinator = MockCoordinator()
     await coordinator.process_hook_result(HookResult(action="deny", user_message="no"), "tool:pre", "guard")
     coordinator.display_system.show_message.assert_called_once_with("no", "info", "hook:guard")
@@ -157,7 +157,7 @@ async def test_a_recorder_keeps_what_was_emitted_as_it_was_then() -> None:
     assert recorder.events == []
 
 
-async def test_a_scripted_orchestrator_reads_its_answers_in_turn_and_then_is_done() -> None:
+async def test_a_scripted_orchestrator_reads_its_answers_in_turn() -> None:
     orchestrator, context, hooks = ScriptedOrchestrator(["one", "two"]), MockContextManager(), EventRecorder()
     answers = [
         await orchestrator.execute(prompt, context, {}, {}, hooks, coordinator=None) for prompt in ("a", "b", "c", "d")

@@ -99,7 +99,7 @@ def test_an_older_name_warns_and_counts_only_where_the_newer_is_left_alone(old: 
         ({"initial_delay": 0.5, "backoff_factor": 3.0, "max_delay": 4.0}, 1, {}, 1.5),
     ],
 )
-def test_a_delay_grows_to_its_cap_is_multiplied_and_is_at_least_what_was_asked_for(
+def test_a_delay_grows_to_its_cap_and_is_at_least_retry_after(
     settings: dict[str, Any], attempt: int, given: dict[str, float], delay: float
 ) -> None:
     assert _engine.compute_delay(RetryConfig(**_SMOOTH, **settings), attempt, **given) == pytest.approx(delay)
@@ -230,7 +230,7 @@ def test_long_texts_are_cut_at_any_depth(value: Any, cut: Any) -> None:
     assert truncate_values(value, max_length=5) == cut
 
 
-def test_texts_are_cut_at_180_characters_unless_told_otherwise_and_the_original_is_left_alone() -> None:
+def test_texts_are_cut_at_180_characters_by_default() -> None:
     value = {"a": ["x" * 200]}
     assert truncate_values(value) == {"a": ["x" * 180 + "... (truncated 20 chars)"]}
     assert value == {"a": ["x" * 200]}

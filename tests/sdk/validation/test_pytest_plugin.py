@@ -276,7 +276,7 @@ def test_a_hook_is_cleaned_up_once_whether_or_not_the_test_does_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize("how", ["not installed", "disabled"])
-def test_without_pytest_asyncio_it_is_said_what_is_missing_and_the_rest_goes_on(how: str, tmp_path: Path) -> None:
+def test_a_missing_pytest_asyncio_is_named(how: str, tmp_path: Path) -> None:
     also = "def test_of_the_author(coordinator):\n    assert coordinator.session_id\n"
     repository = write_tests(repository_at(tmp_path, "tool", RIGHT["tool"]), "tool", also)
     path = f"{STAND_IN}:{STAND_IN.parents[1]}"

@@ -52,7 +52,7 @@ print(json.dumps(found))
 """
 
 
-def test_the_bases_have_as_many_tests_as_the_contract_says_in_files_that_pytest_collects() -> None:
+def test_the_test_bases_have_the_contracts_number_of_tests() -> None:
     answer = subprocess.run(
         [sys.executable, "-c", _LISTING],
         env={"PYTHONPATH": f"{_STAND_IN}:{_STAND_IN.parents[1]}"},

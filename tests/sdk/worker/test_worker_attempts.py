@@ -332,7 +332,7 @@ async def test_a_tool_that_does_well_asks_for_no_explanation(rig: Rig) -> None:
     assert answered == ToolResult(output="well")
 
 
-async def test_of_what_other_calls_reached_for_the_host_is_told_at_once_if_they_fail_and_else_in_passing(
+async def test_attempts_are_reported_at_once_only_if_the_call_failed(
     rig: Rig,
 ) -> None:
     class Other:

@@ -38,7 +38,7 @@ class _Counter:
         return len(data)
 
 
-async def test_a_large_call_in_place_meets_a_large_request_and_neither_waits_for_the_other(narrow: Rig) -> None:
+async def test_two_large_calls_that_meet_do_not_wait_for_each_other(narrow: Rig) -> None:
     """Both ends begin to send before either reads: a worker that only wrote would wait forever."""
     counter = _Counter()
     entry = await narrow.export(counter)
@@ -96,7 +96,7 @@ async def test_what_waits_to_be_sent_goes_out_before_a_call_in_place(narrow: Rig
     assert played.result() == [_LARGE, 1, 2]
 
 
-async def test_a_reply_in_the_middle_of_a_blocked_call_does_not_tear_the_calls_own_frame_apart(narrow: Rig) -> None:
+async def test_a_reply_during_a_blocked_call_splits_no_frame(narrow: Rig) -> None:
     """The call's frame is half sent as requests come in, whose answers have to line up behind it."""
     counter = _Counter()
     entry = await narrow.export(counter)

@@ -125,7 +125,7 @@ async def _tool(rig: Rig) -> tuple[_Tool, int, dict[str, int]]:
     return tool, entry.id, {name: number for number, name in enumerate(members)}
 
 
-async def test_while_a_call_waits_in_place_plain_functions_run_and_coroutines_wait(rig: Rig) -> None:
+async def test_a_blocked_call_runs_plain_functions_and_queues_coroutines(rig: Rig) -> None:
     tool, id, numbers = await _tool(rig)
 
     def script(host: ScriptedHost) -> list[Any]:
@@ -143,7 +143,7 @@ async def test_while_a_call_waits_in_place_plain_functions_run_and_coroutines_wa
     assert tool.log == [("look", "nothing"), "answered", "back", ("work", "queued")]
 
 
-async def test_changes_of_state_are_applied_in_their_place_also_while_a_call_waits(rig: Rig) -> None:
+async def test_state_changes_apply_in_order_while_a_call_waits(rig: Rig) -> None:
     _, id, numbers = await _tool(rig)
 
     def script(host: ScriptedHost) -> list[Any]:
@@ -162,7 +162,7 @@ async def test_changes_of_state_are_applied_in_their_place_also_while_a_call_wai
     assert played.result() == [0, 1, 2]
 
 
-async def test_calls_in_place_that_nest_keep_the_order_of_frames_and_end_inside_out(rig: Rig) -> None:
+async def test_nested_calls_in_place_keep_frame_order(rig: Rig) -> None:
     tool, id, numbers = await _tool(rig)
 
     def script(host: ScriptedHost) -> None:
@@ -409,7 +409,7 @@ async def test_after_the_end_every_call_fails_at_once(rig: Rig) -> None:
             await asyncio.to_thread(attempt)
 
 
-async def test_a_call_that_a_thread_has_posted_and_the_loop_not_yet_seen_ends_too(rig: Rig) -> None:
+async def test_a_call_posted_by_a_thread_and_not_yet_seen_ends_too(rig: Rig) -> None:
     """The connection ends between a thread's request and the loop's next look at its mail."""
     posted = threading.Event()
 

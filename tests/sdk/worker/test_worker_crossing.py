@@ -116,7 +116,7 @@ def test_what_wraps_a_file_and_what_can_be_read_once_may_not() -> None:
     assert [kind.name for kind in kinds if kind is not None] == ["an open file", *["an iterator"] * 3]
 
 
-async def test_a_refused_call_leaves_the_connection_and_the_objects_before_it_as_they_were(rig: Rig) -> None:
+async def test_a_refused_call_leaves_connection_and_objects_unchanged(rig: Rig) -> None:
     fine = Ordinary()
     with pytest.raises(CannotCrossError, match=r'capability "both"\["lock"\] is a lock'):
         rig.coordinator.register_capability("both", {"fine": fine, "lock": LOCK})

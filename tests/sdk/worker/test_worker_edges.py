@@ -251,7 +251,7 @@ async def test_what_a_thread_cannot_say_harms_no_bystander(rig: Rig, caplog: pyt
         await until(lambda: "another thread" in caplog.text)
 
 
-async def test_threads_that_say_things_as_the_host_leaves_meet_no_closed_descriptor(rig: Rig) -> None:
+async def test_threads_at_the_hosts_end_meet_no_closed_descriptor(rig: Rig) -> None:
     problems: list[BaseException] = []
     begun = threading.Barrier(5)
 

@@ -122,7 +122,7 @@ async def _capability(rig: Rig, *lent: Any) -> Any:
     return rig.coordinator.get_capability("shown")
 
 
-async def test_a_stand_in_has_the_members_and_data_of_the_real_thing_and_no_others(rig: Rig) -> None:
+async def test_a_stand_in_has_exactly_the_real_members_and_data(rig: Rig) -> None:
     members = {"work": ASYNC, "look": SYNC, "items": STREAM}
     thing = await _capability(rig, rig.host.own(9, members, name="thing", schema={"type": "object"}))
     assert inspect.iscoroutinefunction(thing.work)
@@ -179,7 +179,7 @@ async def test_a_stand_in_that_nobody_uses_is_let_go_with_how_often_it_came(rig:
     await rig.play(script)
 
 
-async def test_an_object_on_its_way_while_it_is_let_go_arrives_without_being_described_again(rig: Rig) -> None:
+async def test_an_object_released_in_flight_is_not_described_again(rig: Rig) -> None:
     await _capability(rig, rig.host.own(9, {"work": ASYNC}, colour="red"), "something else")
     gc.collect()
 
@@ -195,7 +195,7 @@ async def test_an_object_on_its_way_while_it_is_let_go_arrives_without_being_des
     assert hasattr(thing, "work")
 
 
-async def test_an_object_whose_release_was_confirmed_comes_described_or_not_at_all(rig: Rig) -> None:
+async def test_a_released_object_comes_described_or_not_at_all(rig: Rig) -> None:
     await _capability(rig, rig.host.own(9, colour="red"), "something else")
     gc.collect()
 
@@ -251,7 +251,7 @@ async def test_newer_data_shows_in_the_stand_in_at_hand(rig: Rig) -> None:
     assert tool.name == "its own", "what a module sets stays until the owner says otherwise of that very attribute"
 
 
-async def test_newer_data_shows_in_the_stand_in_that_is_made_after_the_last_was_let_go(rig: Rig) -> None:
+async def test_a_new_stand_in_shows_newer_data(rig: Rig) -> None:
     await _capability(rig, rig.host.own(9, {"work": ASYNC}, colour="red"), "something else")
     gc.collect()
 

@@ -245,7 +245,7 @@ async def test_a_request_cancelled_before_it_ran_a_step_still_ends(member: str, 
     await rig.play(script)
 
 
-async def test_a_cancellation_comes_from_the_host_and_raises_cancelled_error_elsewhere(rig: Rig) -> None:
+async def test_a_cancellation_by_the_host_raises_cancelled_error(rig: Rig) -> None:
     """What a cancelled handler answers is told as what it is, so that a caller can tell it from a failure."""
 
     class Cancels:
@@ -422,7 +422,7 @@ class _Changing:
         self.calls += 1
 
 
-async def test_a_tools_new_description_is_told_before_the_answer_of_the_call_that_changed_it(rig: Rig) -> None:
+async def test_a_tools_new_description_arrives_before_the_answer(rig: Rig) -> None:
     tool = await _mounted(rig, "tools", _Changing(), "changing")
     assert tool.description.attributes["description"] == "called 0 times"
 
@@ -443,7 +443,7 @@ async def test_a_tools_new_description_is_told_before_the_answer_of_the_call_tha
     assert all("api_key" not in attributes for attributes in told)
 
 
-async def test_what_another_objects_property_says_after_a_call_is_told_with_that_call(rig: Rig) -> None:
+async def test_a_call_also_sends_other_objects_changed_properties(rig: Rig) -> None:
     changing = _Changing()
     tool = await _mounted(rig, "tools", changing, "changing")
     plain = await known(rig, SimpleNamespace(touch=lambda: changing.touch()))
@@ -479,7 +479,7 @@ async def test_a_host_that_asks_anew_is_told_of_every_change_before_the_answer(r
     assert await rig.play(script) == [["called 7 times", "said by itself"], []]
 
 
-async def test_what_is_told_besides_is_at_hand_under_the_task_of_the_call_and_gone_with_it(rig: Rig) -> None:
+async def test_a_calls_side_data_lives_as_long_as_its_task(rig: Rig) -> None:
     coordinator = rig.coordinator
     found: list[Any] = []
 

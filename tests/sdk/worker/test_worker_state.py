@@ -57,7 +57,7 @@ async def _mirrored(rig: Rig, *changes: tuple[MirrorSection, Any] | tuple[Mirror
 # -- what the module does ----------------------------------------------------------------------
 
 
-async def test_every_act_that_others_may_rely_on_is_in_force_at_the_host_when_it_returns(rig: Rig) -> None:
+async def test_each_act_is_in_force_at_the_host_when_it_returns(rig: Rig) -> None:
     class Tool:
         name = "tool"
 
@@ -137,7 +137,7 @@ async def test_a_refused_registration_raises(rig: Rig) -> None:
             rig.coordinator.hooks.register("tool:pre", lambda event, data: None)
 
 
-async def test_an_event_that_nobody_hears_costs_no_round_trip_and_gives_the_same_copies(rig: Rig) -> None:
+async def test_an_event_without_handlers_costs_no_round_trip(rig: Rig) -> None:
     data = {"list": (1, 2), "nested": {"a": 1}}
     result = await rig.coordinator.hooks.emit("news", data)
     assert result.action == "continue"
@@ -229,7 +229,7 @@ async def test_a_dict_is_no_hook_result(rig: Rig) -> None:
 # -- what the module writes in place -----------------------------------------------------------
 
 
-async def test_state_written_in_place_is_told_before_the_next_frame_whatever_that_is(rig: Rig) -> None:
+async def test_state_written_in_place_precedes_the_next_frame(rig: Rig) -> None:
     state = rig.coordinator.session_state
     state["goal"] = {"turns": 0, "notes": ["a"]}
     told = await _telling(rig, 2, lambda: rig.driver.notify(HostMethod.RESET_TURN, []))
@@ -248,7 +248,7 @@ async def test_state_written_in_place_is_told_before_the_next_frame_whatever_tha
     assert await rig.play(lambda host: host.is_silent()), "nothing is told twice"
 
 
-async def test_an_attribute_changed_in_place_is_told_again_and_one_that_cannot_be_sent_stays_here(rig: Rig) -> None:
+async def test_an_attribute_changed_in_place_is_sent_again(rig: Rig) -> None:
     coordinator: Any = rig.coordinator
 
     def act() -> None:

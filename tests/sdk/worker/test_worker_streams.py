@@ -131,7 +131,7 @@ async def test_a_stream_can_be_read_on_another_threads_loop(rig: Rig) -> None:
     assert played.result()[:3] == [32, 16, 16]
 
 
-async def test_a_stream_left_early_on_another_threads_loop_is_cancelled_at_the_host(rig: Rig) -> None:
+async def test_a_stream_left_early_on_another_loop_is_cancelled(rig: Rig) -> None:
     source = await _stand_in(rig)
 
     async def read() -> int:
@@ -272,7 +272,7 @@ async def test_items_may_be_objects(rig: Rig) -> None:
     await rig.play(script)
 
 
-async def test_what_a_source_writes_into_shared_state_is_told_before_its_next_item(rig: Rig) -> None:
+async def test_state_that_a_stream_writes_precedes_its_next_item(rig: Rig) -> None:
     class Writer:
         async def items(self) -> AsyncIterator[int]:
             for number in range(2):

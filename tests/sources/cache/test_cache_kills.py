@@ -65,9 +65,7 @@ def test_a_host_killed_while_it_adds_leaves_the_cache_sound(folder: Path, hosts:
 
 
 @pytest.mark.parametrize("stage", ADD_STAGES)
-def test_a_host_killed_while_it_replaces_a_damaged_entry_leaves_the_cache_sound(
-    folder: Path, hosts: OtherHosts, stage: str
-) -> None:
+def test_a_host_killed_while_mending_an_entry_leaves_a_sound_cache(folder: Path, hosts: OtherHosts, stage: str) -> None:
     hosts.run(folder, Act("add", 1))
     with SourceCache(folder) as cache:
         damage(cache, 1)

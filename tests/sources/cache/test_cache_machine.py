@@ -111,7 +111,7 @@ def machine_of(hosts: OtherHosts, scratch: Path) -> type[RuleBasedStateMachine]:
     return CacheMachine
 
 
-def test_whatever_hosts_do_what_can_be_seen_is_whole_and_what_is_used_stays(hosts: OtherHosts, folder: Path) -> None:
+def test_visible_cache_entries_are_whole_and_used_ones_stay(hosts: OtherHosts, folder: Path) -> None:
     folder.mkdir(mode=0o700)
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine_of(hosts, folder),

@@ -196,9 +196,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_an_entry_without_a_good_marker_is_not_handed_out_and_can_be_added_again(
-    folder: Path, damage: Callable[[Path], object]
-) -> None:
+def test_an_entry_without_a_good_marker_can_only_be_added_again(folder: Path, damage: Callable[[Path], object]) -> None:
     with SourceCache(folder) as cache:
         entry = cache.trees.add_tree(write_tree(1))
     damage(entry.root.parent)

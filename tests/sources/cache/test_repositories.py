@@ -12,7 +12,7 @@ URL = "https://host/repository"
 COMMIT = "c" * 40
 
 
-def test_the_folder_of_a_repository_is_the_same_each_time_and_says_whose_it_is(folder: Path) -> None:
+def test_a_repositorys_folder_is_stable_and_names_its_source(folder: Path) -> None:
     with SourceCache(folder).repositories.locked(URL, 1) as first:
         (first / "repo.git").mkdir()
     with SourceCache(folder).repositories.locked(URL, 1) as second:

@@ -31,7 +31,7 @@ def marker(tmp_path: Path) -> Path:
     ],
     ids=["kept anew", "dropped", "closed"],
 )
-def test_a_marker_that_one_thread_reads_is_closed_by_another_only_afterwards(
+def test_a_marker_in_use_by_one_thread_is_not_closed_by_another(
     marker: Path, act: Callable[[InUseLocks, Path], None]
 ) -> None:
     marks = InUseLocks()

@@ -117,7 +117,7 @@ def test_versions_at_hand_are_kept_to(bench: Bench) -> None:
     assert versions(bench.resolve("branch", leaf="1.0", unrelated="7")) == {"branch": "1.0", "leaf": "1.0"}
 
 
-def test_versions_at_hand_that_do_not_do_are_told_with_what_there_is_without_them(bench: Bench) -> None:
+def test_unusable_preloaded_versions_are_named(bench: Bench) -> None:
     with pytest.raises(ConstrainedError) as caught:
         bench.resolve("branch", "leaf>=2", leaf="1.0")
     assert versions(caught.value.locked) == {"branch": "1.0", "leaf": "2.0"}

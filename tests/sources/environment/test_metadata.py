@@ -41,9 +41,7 @@ def metadata(root: Path, text: str, commit: str = COMMIT) -> Metadata | None:
     return distribution_metadata(root, commit)
 
 
-def test_a_worker_finds_version_and_entry_points_of_code_that_was_never_installed(
-    tmp_path: Path, cache: SourceCache
-) -> None:
+def test_a_worker_finds_metadata_of_code_that_is_not_installed(tmp_path: Path, cache: SourceCache) -> None:
     found = metadata(tmp_path, FULL)
     assert found is not None
     folder = found.provide(cache)

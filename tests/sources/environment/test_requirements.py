@@ -164,7 +164,7 @@ def test_a_strangers_uv_source_names_no_repository_of_the_users_own(tmp_path: Pa
 
 
 @pytest.mark.parametrize("url", ["git+file:///home/me/private", "git+ssh://git@host/private", "git+http://host/x"])
-def test_fetched_code_names_no_repository_that_is_reached_with_the_user_s_rights(tmp_path: Path, url: str) -> None:
+def test_fetched_code_names_no_repository_that_needs_the_users_rights(tmp_path: Path, url: str) -> None:
     root = depends(tmp_path, f"b @ {url}")
     if "http:" not in url:
         assert Requirements.of(root, PYTHON, may_name_local=True).direct[0].uri.text == url

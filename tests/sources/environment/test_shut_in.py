@@ -24,7 +24,7 @@ def runner(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
         yield runner
 
 
-def test_a_module_s_packages_are_chosen_and_installed_by_an_installer_that_is_shut_in(
+def test_a_sandboxed_installer_chooses_and_installs_packages(
     runner: SourceCommands,
     installer: Installer,
     index: Index,

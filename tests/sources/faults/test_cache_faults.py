@@ -89,7 +89,7 @@ def test_on_a_full_disk_what_is_there_is_provided(
         assert ours.lock(uri).commit == smaller  # and there is room again for what is small
 
 
-def test_what_a_read_only_cache_has_is_provided_and_what_it_lacks_is_refused(
+def test_a_read_only_cache_provides_only_what_it_has(
     tmp_path: Path, unmounting: list[Path], origin: OriginRepository, any_runner: CommandRunner
 ) -> None:
     place = tmp_path / "cache"

@@ -108,7 +108,7 @@ def check(cache: Path) -> None:
         assert not list((cache / "tmp").iterdir())
 
 
-def test_hosts_that_resolve_the_same_at_once_get_the_same_and_fetch_it_once(
+def test_hosts_that_resolve_the_same_source_fetch_it_once(
     tmp_path: Path, server: GitServer, hosts: Hosts, addresses: Sequence[str]
 ) -> None:
     orders = (addresses, addresses[::-1], addresses[1:] + addresses[:1])

@@ -116,7 +116,7 @@ def test_what_was_locked_is_what_is_provided(
     assert provisioner_of(offline=True).provide(uri, ID, locked) == before
 
 
-def test_a_commit_that_only_a_pull_request_leads_to_is_refused_unless_it_is_allowed(
+def test_a_commit_of_a_pull_request_only_is_refused_unless_allowed(
     server: GitServer, provisioner_of: MakeProvisioner
 ) -> None:
     origin = OriginRepository(server.folder / ID)

@@ -91,7 +91,7 @@ def test_a_git_that_is_there_and_may_not_be_run_is_not_said_to_be_missing(
     assert caught.value.code != "GitMissingError"
 
 
-def test_a_place_that_takes_too_long_to_make_is_said_to_with_the_time_it_had(
+def test_a_slow_template_start_is_reported_with_its_time(
     origin: OriginRepository, source: MakeSource, runner: WatchedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hang(reach: CommandAccess) -> CommandSession:
@@ -226,7 +226,7 @@ def test_objects_that_were_damaged_here_are_fetched_again(
     assert pin.commit == second and (root / "a.py").read_text() == "1" * 5000 and (root / "b.py").read_text() == "2"
 
 
-def test_a_repository_that_sends_damage_is_refused_and_costs_nothing_that_was_good(
+def test_a_damaged_repository_is_refused_and_costs_nothing_good(
     origin: OriginRepository, source: MakeSource, tmp_path: Path
 ) -> None:
     first = origin.commit({"a.py": "1"})
@@ -267,7 +267,7 @@ def test_objects_that_outlive_their_files_are_enough_to_have_them_again(
         assert reach.hosts == () and reach.writes == () and origin.folder not in reach.reads
 
 
-def test_files_that_were_taken_away_are_made_again_shut_in_where_ssh_fetches(
+def test_removed_files_of_an_ssh_source_are_made_in_the_sandbox(
     origin: OriginRepository, cache: SourceCache, tmp_path: Path
 ) -> None:
     program = tmp_path / "ssh"
@@ -391,9 +391,7 @@ class Told:
         self.ended.append(subject)
 
 
-def test_progress_is_told_in_objects_and_files_and_ends_also_after_a_failure(
-    origin: OriginRepository, source: MakeSource
-) -> None:
+def test_progress_counts_objects_and_files_and_ends_on_failure(origin: OriginRepository, source: MakeSource) -> None:
     origin.commit({f"{number}.py": str(number) for number in range(300)})
     told = Told()
     source("main", progress=told).pin()

@@ -63,7 +63,7 @@ def scene(tmp_path: Path, cache: SourceCache) -> Iterator[Scene]:
         yield Scene(server, origin, cache, tmp_path / "home")
 
 
-def test_a_ref_is_fetched_with_one_list_and_one_pack_and_a_second_time_with_neither(scene: Scene) -> None:
+def test_a_ref_is_fetched_once_with_one_list_and_one_pack(scene: Scene) -> None:
     commit = scene.origin.commit({"a.py": "1"})
     pin = scene.source("main").pin()
     assert (pin.commit, pin.is_outside) == (commit, False)

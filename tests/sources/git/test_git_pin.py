@@ -84,9 +84,7 @@ def test_a_name_of_a_branch_and_a_tag_is_the_tag_unless_it_says_which(
     assert source("refs/tags/v1").pin().commit == tagged
 
 
-def test_a_ref_that_moved_is_pinned_to_where_it_is_and_what_was_pinned_stays(
-    origin: OriginRepository, source: MakeSource
-) -> None:
+def test_a_moved_ref_gets_a_new_pin_and_the_old_pin_stays(origin: OriginRepository, source: MakeSource) -> None:
     first = origin.commit({"a.py": "1"})
     origin.git("tag", "v1")
     assert source("v1").pin().commit == source("main").pin().commit == first

@@ -27,7 +27,7 @@ def commands(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
         yield runner
 
 
-def test_sources_are_fetched_checked_and_asked_who_asks_by_a_git_that_is_shut_in(
+def test_a_sandboxed_git_fetches_and_checks_sources(
     commands: SourceCommands, tmp_path: Path, cache: SourceCache
 ) -> None:
     origin = OriginRepository(tmp_path / "srv" / "tool")

@@ -193,9 +193,7 @@ def test_hooks_and_programs_that_a_repository_configures_are_not_run(
 # -- bounds
 
 
-def test_a_file_that_is_too_large_is_named_whether_or_not_the_server_left_it_out(
-    origin: OriginRepository, source: MakeSource
-) -> None:
+def test_a_file_that_is_too_large_is_named(origin: OriginRepository, source: MakeSource) -> None:
     small = GitLimits(blob_bytes=1000)
     fits = origin.commit({"data/fits": "x" * 1000})
     assert source("main", limits=small).fetch(fits)
