@@ -28,7 +28,7 @@ from paddock.authoring.trial_context import TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
 from paddock.plan.model import EntryPlace, ModuleEntry
-from paddock.rpc.marshal import Marshaller
+from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import Handle
 from paddock.session.module import HostedModule
 from paddock.session.recorder import Unrecorded
@@ -104,12 +104,11 @@ class ModuleSandbox:
         Raises:
             PaddockError: it cannot be.
         """
-        with self._portal.wrap_async_context_manager(self._mounted()) as (module, core):
-            coordinator = core.coordinator
+        with self._portal.wrap_async_context_manager(self._mounted()) as (module, coordinator, host_calls):
             cleanup = _Once(self._portal, coordinator)
             try:
                 yield MountedModule(
-                    self._portal.call(self._object, coordinator, core.marshaller),
+                    self._portal.call(self._object, coordinator, host_calls),
                     _CrossLoopObject(coordinator, self._portal),
                     cleanup if module.quota.number_of("cleanup") else None,
                 )
@@ -123,13 +122,14 @@ class ModuleSandbox:
         return await validate(TrialContext(authorizer, FetchOptions(environ), conditions, {}), self._folder, self._kind)
 
     @asynccontextmanager
-    async def _mounted(self) -> AsyncIterator[tuple[HostedModule, SessionCore]]:
+    async def _mounted(self) -> AsyncIterator[tuple[HostedModule, HostedCoordinator, HostCalls]]:
         session = SimpleNamespace(session_id="test-session", parent_id=None, config=dict(_CONFIG))
         core = SessionCore(session)
         async with SessionRuntime.open(core, self._modules.resources) as session_runtime:
-            yield await session_runtime.start(self._modules.authorization.modules[0]), core
+            module = await session_runtime.start(self._modules.authorization.modules[0])
+            yield module, core.coordinator, session_runtime.host_calls
 
-    def _object(self, coordinator: HostedCoordinator, marshaller: Marshaller) -> Any:
+    def _object(self, coordinator: HostedCoordinator, host_calls: HostCalls) -> Any:
         """Return a stand-in for what was mounted that calls it with what it is given, also where a session would not.
 
         An orchestrator of a session finds what it works with in its worker; one under test is handed it.
@@ -140,9 +140,10 @@ class ModuleSandbox:
             found = next(iter(found.values()), None)
         if found is None:
             return None
+        marshaller = host_calls.marshaller
         handle = marshaller.handle_of(found)
         assert isinstance(handle, Handle)  # nothing but the module mounts anything here
-        return stand_in(handle.description(marshaller.codec), 0, _Caller(self._portal, marshaller, handle))
+        return stand_in(handle.description(marshaller.codec), 0, _Caller(self._portal, host_calls, handle))
 
 
 @asynccontextmanager
@@ -173,9 +174,10 @@ class _Once:
 class _Caller:
     """The way from a test to an object of the module's."""
 
-    def __init__(self, portal: BlockingPortal, marshaller: Marshaller, handle: Handle) -> None:
+    def __init__(self, portal: BlockingPortal, host_calls: HostCalls, handle: Handle) -> None:
         self._portal = portal
-        self._marshaller = marshaller
+        self._host_calls = host_calls
+        self._marshaller = host_calls.marshaller
         self._handle = handle
 
     async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
@@ -197,12 +199,12 @@ class _Caller:
 
     async def _items(self, method: int, value: object) -> AsyncIterator[Any]:
         message = self._marshaller.encode(value, share=True)
-        async for item in self._marshaller.router.host_calls.stream(self._handle, method, message):
+        async for item in self._host_calls.stream(self._handle, method, message):
             yield self._marshaller.decode(item)
 
     async def _call(self, method: int, value: object) -> Any:
         message = self._marshaller.encode(value, share=True)  # what a test hands over, it means to
-        return await self._marshaller.router.host_calls.call_value(self._handle, method, message)
+        return await self._host_calls.call_value(self._handle, method, message)
 
 
 class _CrossLoopObject:

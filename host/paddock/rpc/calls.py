@@ -15,21 +15,17 @@ from typing import Final, Protocol
 from anyio import CancelScope
 
 from paddock.rpc.admission import values_in
-from paddock.rpc.borrowed import BorrowedRef, Right
 from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.channel import FOREVER, OpenCall
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
-from paddock_sdk.contract.boundary_errors import OverLimitError
-from paddock_sdk.protocol import Frame, Kind
+from paddock.rpc.rights import BorrowedRef, Right
+from paddock_sdk.contract.boundary_errors import DeadlockError, OverLimitError
+from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 
 _NO_RIGHTS: Final[Mapping[AnyHandle, Right]] = MappingProxyType({})
-
-
 _MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that a worker may have yet to read when it is handed another call
-_MAX_BLOCKED: Final = (
-    8  # calls in which one worker stands still, each within the one before; real code nests one or two
-)
+_MAX_BLOCKED: Final = 8  # calls in which one worker stands still, each in the one before; real code nests one or two
 STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 
 
@@ -49,6 +45,50 @@ class CallEvents(Protocol):
     def fail(self, call: IncomingCall, error: BaseException) -> None: ...
 
     def on_overdue(self, call: RoutedCall) -> None: ...
+
+
+class HostMethods(Protocol):
+    """The host's own methods, as the router hands workers' requests on to them."""
+
+    def serve(self, call: IncomingCall, method: int, message: Encoded) -> None:
+        """Answer `call`, now or later, through the router; raise RemoteProtocolError for nonsense."""
+
+    def notice(self, peer: Peer, method: int, message: Encoded) -> None:
+        """Take a notification."""
+
+    def refuse(self, peer: Peer, handle: AnyHandle) -> BaseException:
+        """Note that a worker may not call what it was shown; return the error that it is answered with."""
+
+    def forget(self, peer: Peer) -> None:
+        """A worker is gone."""
+
+
+class FailurePolicy(Protocol):
+    """What becomes of calls into a worker that is dead, dying, overstaying or says too much."""
+
+    async def revive(self, handle: Handle, method: str) -> Encoded | None:
+        """Bring the owner of `handle` back, and `handle` with it.
+
+        When it stays dead, return what stands in for the answer of `method`, or raise.
+        """
+
+    async def answer_for(self, call: RoutedCall, method: str, tries: int) -> Encoded | None:
+        """Return what stands in for the lost answer, None to make the call again; raise to fail it.
+
+        `tries` counts the lives that the call has cost, this one included.
+        """
+
+    def instead_of(self, call: RoutedCall, method: str, weight: int, most: int) -> Encoded | None:
+        """Return what is answered in place of an answer that takes more memory than it may, None to let it pass."""
+
+    def on_overdue(self, call: RoutedCall, method: str) -> None:
+        """`call` of `method` has run longer than it may."""
+
+    def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
+        """The worker broke the protocol."""
+
+    def on_lost(self, peer: Peer) -> None:
+        """The worker's connection is gone."""
 
 
 class IncomingCall:
@@ -477,3 +517,34 @@ def has_room(owner: Peer, level: int) -> bool:
     if channel.unsent_bytes > _MAX_UNREAD:
         return False
     return channel.connection.outgoing < MAX_HANDED or channel.number_of_calls(level) < MAX_HANDED
+
+
+def own_request(call: IncomingCall | None, peer: Peer) -> int:
+    """Return the nearest request of the worker's own that `call` serves, 0 if there is none."""
+    while call is not None:
+        if call.peer is peer:
+            return call.id
+        call = call.cause.origin if call.cause is not None else None
+    return 0
+
+
+def refuse_deadlock(routed: RoutedCall, owner: Peer, name_of: Callable[[RoutedCall], str]) -> None:
+    """Refuse a call of a worker that stands still until this very call has ended.
+
+    Raises:
+        DeadlockError: it would never end; the chain of modules is named.
+    """
+    waiting = [owner.name]
+    call = routed.origin
+    while call is not None:
+        waiting.append(call.peer.name)
+        if call.peer is owner and call.blocks:
+            name = name_of(routed)
+            chain = tuple(reversed(waiting))
+            raise DeadlockError(
+                f"`{name}` of module `{owner.name}` was called while that module stands still in a synchronous "
+                f"call that waits, in the end, for this one: {' → '.join(chain)}; make what `{owner.name}` calls "
+                f"in `{chain[1]}` a coroutine function and await it, or make `{name}` a plain one",
+                chain=chain,
+            )
+        call = call.cause.origin if call.cause is not None else None

@@ -8,14 +8,15 @@ call that is cancelled, and a stream that is left early, are given up: the owner
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from anyio import CancelScope
 
 from paddock.rpc.calls import (
     STREAM_WINDOW,
-    CallEvents,
     DirectCall,
     HostCall,
     HostStream,
@@ -24,10 +25,8 @@ from paddock.rpc.calls import (
     ScopedCall,
     current,
 )
-from paddock.rpc.failure_policy import FailurePolicy
-from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle, Peer
-from paddock.rpc.service import HostMethods
+from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
 
@@ -35,31 +34,12 @@ _LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever i
 _RESPONSE: Final = int(Kind.RESPONSE)
 
 
-class CallStarter(CallEvents, Protocol):
-    """What puts the host's calls on their way: the router."""
-
-    host_methods: HostMethods
-    failure_policy: FailurePolicy
-
-    def start(self, routed: RoutedCall) -> None: ...
-
-    def start_admitted(self, routed: RoutedCall) -> None: ...
-
-    def give_up(self, routed: RoutedCall) -> None: ...
-
-    def pass_credit(self, call: RoutedCall, items: int) -> None: ...
-
-    def end_for(self, peer: Peer, error: RemoteProtocolError) -> None: ...
-
-    def method_name(self, routed: RoutedCall) -> str: ...
-
-
 class HostCalls:
     """The calls that the host makes on its own; the router puts them on their way."""
 
-    def __init__(self, router: CallStarter, marshaller: Marshaller) -> None:
-        self._router = router
-        self._marshaller = marshaller
+    def __init__(self, router: Router) -> None:
+        self.router = router
+        self.marshaller = router.marshaller
 
     def call(
         self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None
@@ -80,7 +60,7 @@ class HostCalls:
         origin = current.get()
         if origin is None or origin.brought.get(handle, True) or origin.peer.may_call_mounted(handle):
             return
-        raise self._router.host_methods.refuse(origin.peer, handle)
+        raise self.router.host_methods.refuse(origin.peer, handle)
 
     def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
         """Put a call of a worker's object on its wire at once; None if its owner does not take calls now.
@@ -93,8 +73,8 @@ class HostCalls:
         """
         if not handle.owner.takes_calls:
             return None
-        routed = HostCall(self._router, current.get(), handle, method, message)
-        self._router.start_admitted(routed)
+        routed = HostCall(self.router, current.get(), handle, method, message)
+        self.router.start_admitted(routed)
         return routed
 
     def begin_directly(
@@ -108,8 +88,8 @@ class HostCalls:
         """Do what `begin` does in the service of a worker's request, with an answer that is acted on at once."""
         if not handle.owner.takes_calls:
             return None
-        routed = DirectCall(self._router, origin, handle, method, message, on_ended)
-        self._router.start_admitted(routed)
+        routed = DirectCall(self.router, origin, handle, method, message, on_ended)
+        self.router.start_admitted(routed)
         return routed
 
     async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any:
@@ -122,12 +102,12 @@ class HostCalls:
         """
         answer = await self._exchange(current.get(), handle, method, message, begun=begun)
         try:
-            return self._marshaller.decode(answer)
+            return self.marshaller.decode(answer)
         except RemoteProtocolError as exc:
-            self._router.end_for(handle.owner, exc)
+            self.router.end_for(handle.owner, exc)
             broken = RoutedCall(current.get(), handle, method, message)
-            instead = await self._router.failure_policy.answer_for(broken, self._router.method_name(broken), _LAST_TRY)
-            return self._marshaller.decode(instead) if instead is not None else None
+            instead = await self.router.failure_policy.answer_for(broken, self.router.method_name(broken), _LAST_TRY)
+            return self.marshaller.decode(instead) if instead is not None else None
 
     async def _exchange(
         self,
@@ -139,13 +119,13 @@ class HostCalls:
     ) -> Encoded:
         tries = 0
         while True:
-            routed = begun or HostCall(self._router, origin, handle, method, message)
+            routed = begun or HostCall(self.router, origin, handle, method, message)
             if begun is None:
                 if not handle.owner.takes_calls:
-                    instead = await self._router.failure_policy.revive(handle, self._router.method_name(routed))
+                    instead = await self.router.failure_policy.revive(handle, self.router.method_name(routed))
                     if instead is not None:
                         return instead
-                self._router.start_admitted(routed)
+                self.router.start_admitted(routed)
             begun = None
             answer = await self._end_of(routed)
             if answer is not None:
@@ -153,7 +133,7 @@ class HostCalls:
             if not routed.id:
                 continue  # its owner went before it was asked
             tries += 1
-            instead = await self._router.failure_policy.answer_for(routed, self._router.method_name(routed), tries)
+            instead = await self.router.failure_policy.answer_for(routed, self.router.method_name(routed), tries)
             if instead is not None:
                 return instead
 
@@ -166,8 +146,8 @@ class HostCalls:
         owner = handle.owner
         if not owner.is_open:
             raise ModuleGoneError(f"module `{owner.name}` is gone")
-        routed = HostCall(self._router, current.get(), handle, method, message)
-        self._router.start(routed)
+        routed = HostCall(self.router, current.get(), handle, method, message)
+        self.router.start(routed)
         answer = await self._end_of(routed)
         if answer is None:
             raise ModuleGoneError(f"module `{owner.name}` ended before it answered")
@@ -183,8 +163,8 @@ class HostCalls:
         owner = handle.owner
         if not owner.is_open:
             raise ModuleGoneError(f"module `{owner.name}` is gone")
-        routed = HostStream(self._router, current.get(), handle, method, message)
-        self._router.start(routed)
+        routed = HostStream(self.router, current.get(), handle, method, message)
+        self.router.start(routed)
         taken = 0
         try:
             while True:
@@ -195,25 +175,25 @@ class HostCalls:
                     raise item
                 if isinstance(item, Frame):
                     if item.kind != _RESPONSE:
-                        raise self._marshaller.decode_error(item.body)
+                        raise self.marshaller.decode_error(item.body)
                     return
                 taken += 1
                 if taken == STREAM_WINDOW // 2:
-                    self._router.pass_credit(routed, taken)
+                    self.router.pass_credit(routed, taken)
                     taken = 0
                 yield item
         finally:
-            self._router.give_up(routed)
+            self.router.give_up(routed)
 
     async def _end_of(self, routed: HostCall) -> Encoded | None:
         """Wait for the answer, None when the worker went before it; raise what the callee raised."""
         try:
             said = await routed.future
         except asyncio.CancelledError:
-            self._router.give_up(routed)
+            self.router.give_up(routed)
             raise
         if isinstance(said, Frame):
-            raise self._marshaller.decode_error(said.body)
+            raise self.marshaller.decode_error(said.body)
         return said
 
     async def ask(self, peer: Peer, method: int, message: Encoded, within: CancelScope | None = None) -> Encoded:
@@ -225,11 +205,57 @@ class HostCalls:
         endpoint = Handle(peer, 0, b"")
         origin = current.get()
         if within is None:
-            routed = HostCall(self._router, origin, endpoint, method, message)
+            routed = HostCall(self.router, origin, endpoint, method, message)
         else:
-            routed = ScopedCall(self._router, origin, endpoint, method, message, within)
+            routed = ScopedCall(self.router, origin, endpoint, method, message, within)
         peer.channel.request(routed, 0, method, message.body, peer.send(message.handles))
         answer = await self._end_of(routed)
         if answer is None:
             raise ModuleGoneError(f"module `{peer.name}` ended before it answered")
         return answer
+
+
+class StandInCaller:
+    """The way from a stand-in in the host to its object, from any thread of the application."""
+
+    __slots__ = ("_handle", "_host_calls")
+
+    def __init__(self, host_calls: HostCalls, handle: Handle) -> None:
+        self._host_calls = host_calls
+        self._handle = handle
+
+    async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
+        calls = self._host_calls
+        if not calls.router.is_at_hand:
+            return await asyncio.wrap_future(self._from_thread(method, value))
+        calls.check_brought(self._handle)
+        message = calls.marshaller.encode(value, share=True)  # the application's own call, with what it means to pass
+        return await calls.call_value(self._handle, method, message)
+
+    def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
+        """Call a plain function: what it returns on another thread, something to await on the session's loop.
+
+        The host never stands still. The call is on its way all the same, before anything that is asked for later.
+        """
+        calls = self._host_calls
+        if not calls.router.is_at_hand:
+            return self._from_thread(method, value).result()
+        calls.check_brought(self._handle)
+        message = calls.marshaller.encode(value, share=True)
+        begun = calls.begin(self._handle, method, message)
+        return asyncio.ensure_future(calls.call_value(self._handle, method, message, begun))
+
+    def _from_thread(self, method: int, value: object) -> concurrent.futures.Future[Any]:
+        return asyncio.run_coroutine_threadsafe(self.call(0, method, value), self._host_calls.router.loop)
+
+    async def stream(self, target: int, method: int, value: object) -> AsyncGenerator[Any, None]:
+        calls = self._host_calls
+        calls.check_brought(self._handle)
+        items = calls.stream(self._handle, method, calls.marshaller.encode(value, share=True))
+        async with contextlib.aclosing(items):
+            async for item in items:
+                yield calls.marshaller.decode(item)
+
+    def circumstances(self) -> tuple[()]:
+        """The host runs no orchestrator: nothing goes along with its calls."""
+        return ()

@@ -12,14 +12,12 @@ says all that it holds when it is written down, and modules are shown no more of
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import contextlib
 import dataclasses
 import os
 import weakref
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType, SimpleNamespace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject
 from paddock_sdk.contract.vocabulary import ContractVocabulary
@@ -46,37 +44,15 @@ _HOST: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _ERROR_TEXT = 4000  # characters of an error that could not itself be encoded
 
 
-class ObjectCalls(Protocol):
-    """The calls that stand-ins make: `begin` returns a call that `call_value` then waits for."""
-
-    def check_brought(self, handle: Handle) -> None: ...
-
-    def begin(self, handle: Handle, method: int, message: Encoded) -> Any: ...
-
-    async def call_value(self, handle: Handle, method: int, message: Encoded, begun: Any = None) -> Any: ...
-
-    def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncGenerator[Encoded, None]: ...
-
-
-class Calls(Protocol):
-    """The way to workers' objects."""
-
-    loop: asyncio.AbstractEventLoop
-
-    @property
-    def is_at_hand(self) -> bool: ...
-
-    @property
-    def host_calls(self) -> ObjectCalls: ...
-
-
 class Marshaller:
-    """Encode and decode for one session; on the session's loop only."""
+    """Encode and decode for one session; on the session's loop only.
 
-    def __init__(self) -> None:
+    Objects of the classes `never_shared` are the host's own: no module is handed one, whoever passes it on.
+    """
+
+    def __init__(self, never_shared: tuple[type, ...] = ()) -> None:
         self.codec = Codec(ContractVocabulary(hidden=(_HOST,)))
-        self.router: Calls
-        self.never_shared: tuple[type, ...] = ()  # objects of the host that no module is handed, whoever passes them on
+        self._never_shared = never_shared
         self._handles: weakref.WeakKeyDictionary[Any, AnyHandle] = weakref.WeakKeyDictionary()
         # Each holds its value, so that the id stays its own; each is held by whoever was handed it.
         self._host_objects: weakref.WeakValueDictionary[int, HostObject] = weakref.WeakValueDictionary()
@@ -188,7 +164,7 @@ class Marshaller:
             return known
         held = self._host_objects.get(id(value))
         if held is None:
-            if not share or isinstance(value, (*_HOST_MEANS, *self.never_shared)) or _is_tied(value):
+            if not share or isinstance(value, (*_HOST_MEANS, *self._never_shared)) or _is_tied(value):
                 raise EncodeError(f"{_called(value)} of the host is not shared")
             description = describe(value)
             held = HostObject(value, description, encode_description(description, self.codec))
@@ -203,9 +179,8 @@ class Marshaller:
         if known is not None:
             return known
         description = handle.description(self.codec)
-        instance = stand_in(description, 0, _Caller(self, handle))
-        handle.proxy = weakref.ref(instance)
-        self._handles[instance] = handle
+        instance = stand_in(description, 0, handle.owner.caller_of(handle))
+        self.bind(instance, handle)
         return instance
 
     def redescribe(self, handle: Handle, described: bytes) -> Description:
@@ -242,49 +217,3 @@ def _called(value: object) -> str:
     kind = live_kind(value)
     name = type(value).__qualname__
     return f"an object ({name})" if kind is None else f"{kind.name} ({name})"
-
-
-class _Caller:
-    """The way from a stand-in in the host to its object, from any thread of the application."""
-
-    __slots__ = ("_handle", "_marshaller")
-
-    def __init__(self, marshaller: Marshaller, handle: Handle) -> None:
-        self._marshaller = marshaller
-        self._handle = handle
-
-    async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
-        marshaller = self._marshaller
-        if not marshaller.router.is_at_hand:
-            return await asyncio.wrap_future(self._from_thread(method, value))
-        marshaller.router.host_calls.check_brought(self._handle)
-        message = marshaller.encode(value, share=True)  # the application's own call, with what it means to pass
-        return await marshaller.router.host_calls.call_value(self._handle, method, message)
-
-    def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
-        """Call a plain function: what it returns on another thread, something to await on the session's loop.
-
-        The host never stands still. The call is on its way all the same, before anything that is asked for later.
-        """
-        marshaller = self._marshaller
-        if not marshaller.router.is_at_hand:
-            return self._from_thread(method, value).result()
-        marshaller.router.host_calls.check_brought(self._handle)
-        message = marshaller.encode(value, share=True)
-        begun = marshaller.router.host_calls.begin(self._handle, method, message)
-        return asyncio.ensure_future(marshaller.router.host_calls.call_value(self._handle, method, message, begun))
-
-    def _from_thread(self, method: int, value: object) -> concurrent.futures.Future[Any]:
-        return asyncio.run_coroutine_threadsafe(self.call(0, method, value), self._marshaller.router.loop)
-
-    async def stream(self, target: int, method: int, value: object) -> AsyncGenerator[Any, None]:
-        marshaller = self._marshaller
-        marshaller.router.host_calls.check_brought(self._handle)
-        items = marshaller.router.host_calls.stream(self._handle, method, marshaller.encode(value, share=True))
-        async with contextlib.aclosing(items):
-            async for item in items:
-                yield marshaller.decode(item)
-
-    def circumstances(self) -> tuple[()]:
-        """The host runs no orchestrator: nothing goes along with its calls."""
-        return ()

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from paddock.rpc.admission import AdmissionControl, values_in
-from paddock.rpc.borrowed import BorrowedRef, Pending, Right
 from paddock.rpc.call_queue import CallQueue, Queued
 from paddock.rpc.handed_out import HandedOut
+from paddock.rpc.rights import BorrowedRef, Pending, Right
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import (
@@ -35,6 +35,7 @@ from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.description import Description, check_description, decode_description, without_data
 from paddock_sdk.protocol.frames import Buffer, FrameParts
 from paddock_sdk.protocol.methods import MirrorSection
+from paddock_sdk.protocol.remote_object import Caller
 
 if TYPE_CHECKING:
     from paddock.rpc.channel import Channel
@@ -213,6 +214,7 @@ class Peer:
         kind: tool, hook, provider, orchestrator or context.
         authority: what it may do beyond its own objects.
         router: what this worker's requests are handed to.
+        caller_of: makes what the host's stand-in for an object of this worker calls it by.
         runtime_max: seconds one call of this worker may take, its waiting for the host not counted.
         calls_max: how many of its own requests may wait for an answer.
         work: how many values the host reads and writes for it before its requests are put off.
@@ -224,6 +226,7 @@ class Peer:
         name: str,
         kind: str,
         router: PeerDelegate,
+        caller_of: Callable[[Handle], Caller],
         authority: CallAuthority,
         runtime_max: float,
         calls_max: int,
@@ -233,6 +236,7 @@ class Peer:
         self.name = name
         self.kind = kind
         self.authority = authority
+        self.caller_of = caller_of
         self._router = router
         self._loop = asyncio.get_running_loop()
         self.hello: asyncio.Future[Frame | None] = self._loop.create_future()

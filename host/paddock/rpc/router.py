@@ -12,20 +12,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
 from paddock.rpc.call_queue import MAX_HANDED, SMALL_CALL, CallQueue
-from paddock.rpc.calls import Forward, IncomingCall, RoutedCall, current, has_room, has_to_wait
+from paddock.rpc.calls import (
+    FailurePolicy,
+    Forward,
+    HostMethods,
+    IncomingCall,
+    RoutedCall,
+    current,
+    has_room,
+    has_to_wait,
+    own_request,
+    refuse_deadlock,
+)
 from paddock.rpc.channel import FOREVER, WriteBatch
-from paddock.rpc.deadlock import own_request, refuse_deadlock
-from paddock.rpc.failure_policy import FailurePolicy
-from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.host_objects import HostObjects
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, ObjectGrant, Peer
-from paddock.rpc.service import HostMethods
+from paddock.rpc.tasks import SessionTasks
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
 from paddock_sdk.protocol import (
     Flag,
@@ -51,19 +59,26 @@ _FLAGS: Final = {Flavour.ASYNC: 0, Flavour.SYNC: _IN_PLACE, Flavour.STREAM: _STR
 
 
 class Router:
-    """The one way for calls through the host."""
+    """The one way for calls through the host.
 
-    def __init__(self, marshaller: Marshaller, tasks: asyncio.TaskGroup) -> None:
+    `make_host_methods` makes the host's own methods, which answer through the router they are made with.
+    """
+
+    def __init__(
+        self,
+        marshaller: Marshaller,
+        tasks: SessionTasks,
+        failure_policy: FailurePolicy,
+        make_host_methods: Callable[[Router], HostMethods],
+    ) -> None:
         self.marshaller = marshaller
-        self._host_objects = HostObjects(marshaller)
-        self.host_calls = HostCalls(self, marshaller)
-        self.host_methods: HostMethods
-        self.failure_policy: FailurePolicy
+        self.failure_policy = failure_policy
         self.batch = WriteBatch()
-        self._tasks = tasks
-        self._running: set[asyncio.Task[None]] = set()
+        self._host_objects = HostObjects(marshaller)
+        self.tasks = tasks
         self.loop = self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        self.host_methods = make_host_methods(self)
 
     @property
     def is_at_hand(self) -> bool:
@@ -223,7 +238,7 @@ class Router:
 
     def serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         """Answer `call` with what `work` returns or raises, as a task."""
-        call.task = self._task(self._serve(call, work))
+        call.task = self.tasks.start(self._serve(call, work))
 
     async def _serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         current.set(call)
@@ -299,7 +314,7 @@ class Router:
             if owner.takes_calls:
                 self.start_admitted(forward)
             else:
-                call.task = self._task(self._start_after_revival(forward))
+                call.task = self.tasks.start(self._start_after_revival(forward))
         except (LocalProtocolError, DeadlockError, AttributeError, OverLimitError) as exc:
             self.fail(call, exc)
 
@@ -464,7 +479,7 @@ class Router:
     def _begin_after_loss(self, call: IncomingCall, forward: Forward) -> None:
         call.goes_on(self._loop.time())
         work = self._answer_after_loss(forward)
-        call.task = self._task(work)
+        call.task = self.tasks.start(work)
         call.task.add_done_callback(lambda task: work.close())  # the session may end before it has begun
 
     async def _answer_after_loss(self, forward: Forward) -> None:
@@ -511,32 +526,6 @@ class Router:
         """Return the time, as deadlines and budgets have it."""
         return self._loop.time()
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` beside everything else, until the session ends; it must not raise.
-
-        A connection may be lost after that, when there is nothing left to run it in: then it is left undone.
-        """
-        try:
-            self._task(work)
-        except RuntimeError:  # the group of tasks is finished
-            work.close()
-
-    def cancel_all(self) -> None:
-        """End everything that runs beside; nothing is served any more."""
-        for task in self._running:
-            task.cancel()
-
-    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        contained = _contained(work)
-        try:
-            task = self._tasks.create_task(contained)
-        except RuntimeError:
-            contained.close()
-            raise
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return task
-
     def pass_credit(self, call: RoutedCall, items: int) -> None:
         owner = call.owner
         if owner.is_open:
@@ -549,7 +538,7 @@ class Router:
 
     def on_overdue(self, call: RoutedCall) -> None:
         """A call has run longer than it may."""
-        self.failure_policy.on_overdue(call.owner, call)
+        self.failure_policy.on_overdue(call, self.method_name(call))
 
 
 def _given(handles: Sequence[AnyHandle], giver: Peer, receiver: Peer) -> list[HandleEntry]:
@@ -560,13 +549,6 @@ def _given(handles: Sequence[AnyHandle], giver: Peer, receiver: Peer) -> list[Ha
 async def _later(seconds: float, answer: Encoded) -> Encoded:
     await asyncio.sleep(seconds)
     return answer
-
-
-async def _contained(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except Exception:  # a defect of ours; it must not take the session, and with it the application's task, along
-        _log.exception("a task of the session failed")
 
 
 def _request(peer: Peer, id: int) -> IncomingCall | None:

@@ -12,13 +12,12 @@ needs to go on, so that no tool's results and no hook's injections close the con
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from paddock.plan.units import size_text
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle
-from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError, weight_of
@@ -34,15 +33,17 @@ _SAID_BY_THE_SESSION: Final = ("user", "assistant", "system", "developer")
 
 _log = logging.getLogger(__name__)
 
+Ask = Callable[[Handle, str, Encoded], Awaitable[Encoded]]
+"""Calls a member of the context's present life, and returns the answer undecoded."""
+
 
 class ContextJournal:
     """The messages of one session's context, in the order they were added."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, marshaller: Marshaller) -> None:
         self.max_weight = _MAX_WEIGHT
         self.weight = 0
-        self._router = router
-        self._marshaller = router.marshaller
+        self._marshaller = marshaller
         self._calls: list[tuple[str, Encoded]] = []
         self._admitted: dict[int, int] = {}  # what the calls take that are not over, by their messages
         self._admitted_weight = 0
@@ -142,33 +143,33 @@ class ContextJournal:
             messages.extend(told if isinstance(told, list) else [told] if isinstance(told, dict) else [])
         return messages
 
-    async def restore(self, handle: Handle) -> None:
+    async def restore(self, handle: Handle, ask: Ask) -> None:
         """Bring the fresh context behind `handle` to where its predecessor was."""
         if self._prompt_factory is not None:
-            await self._call(handle, "set_system_prompt_factory", self._prompt_factory)
+            await ask(handle, "set_system_prompt_factory", self._prompt_factory)
         told = self.messages()
-        present = await self._present(handle)
+        present = await self._present(handle, ask)
         self._came_back_empty = present == []
         if present is not None and present == told[: len(present)]:
             known = len(present)
             if not present and told:
                 known = opening(told, self._marshaller)
-                await self._call(handle, "set_messages", self._marshaller.encode([[told[:known]], {}]))
+                await ask(handle, "set_messages", self._marshaller.encode([[told[:known]], {}]))
             for message in told[known:]:
-                await self._call(handle, "add_message", self._marshaller.encode([[message], {}]))
+                await ask(handle, "add_message", self._marshaller.encode([[message], {}]))
         elif present is None or not _ends_with(present, self._added()):
             _log.warning(
                 "context `%s` came back with messages of its own; they stay, nothing was added", handle.owner.name
             )
 
-    async def ends_with(self, handle: Handle, call: Encoded) -> bool | None:
+    async def ends_with(self, handle: Handle, call: Encoded, ask: Ask) -> bool | None:
         """Whether the last message of the context is the one that `call` adds and the journal has not noted.
 
         None if the context cannot say: it holds more than one message does.
         """
         if self._came_back_empty:  # it holds what it was told since then, and was not told this
             return False
-        present = await self._present(handle)
+        present = await self._present(handle, ask)
         if present is None:
             return None
         if present == self.messages() or not _ends_with(present, [self._told(call)]):
@@ -188,22 +189,16 @@ class ContextJournal:
         except (RemoteProtocolError, AttributeError, LookupError, TypeError, ValueError):
             return None  # if the context took it, it meant something there; it cannot be told again
 
-    async def _present(self, handle: Handle) -> list[dict[str, Any]] | None:
+    async def _present(self, handle: Handle, ask: Ask) -> list[dict[str, Any]] | None:
         """Return the messages that the context holds now, None if they are more than it can say at once."""
         try:
-            answer = await self._call(handle, "get_messages", self._marshaller.encode([[], {}]))
+            answer = await ask(handle, "get_messages", self._marshaller.encode([[], {}]))
         except RuntimeError as exc:
             if isinstance(exc, OverLimitError) or getattr(exc, "remote_type", "") == EncodeError.__name__:
                 return None  # too many bytes, or too many values
             raise
         messages: list[dict[str, Any]] = self._marshaller.decode(answer)
         return messages
-
-    async def _call(self, handle: Handle, member: str, message: Encoded) -> Encoded:
-        method = handle.description(self._marshaller.codec).number_of(member)
-        if method is None:
-            raise AttributeError(f"context `{handle.owner.name}` has no `{member}`")
-        return await self._router.host_calls.call_now(handle, method, message)
 
 
 def _ends_with(messages: Sequence[object], last: Sequence[object]) -> bool:

@@ -30,8 +30,8 @@ from paddock.policy.authority import Authority
 from paddock.policy.limits import ResourceLimits
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.channel import Channel
+from paddock.rpc.host_calls import HostCalls, StandInCaller
 from paddock.rpc.peer import Encoded, Handle, Peer
-from paddock.rpc.router import Router
 from paddock.session.mount_rules import NameTakenError, check_place
 from paddock.session.output_budget import OutputBudget
 from paddock.session.proxies.contributor import Contributor
@@ -88,7 +88,7 @@ class HostedModule:
         entry: ModuleEntry,
         resolution: Resolution,
         supervisor: Supervisor,
-        router: Router,
+        host_calls: HostCalls,
         mirrors: Mirrors,
         config: dict[str, Any],
         limits: ResourceLimits,
@@ -103,9 +103,10 @@ class HostedModule:
         self.quota = RegistrationQuota()
         self.rate_limits = ModuleRateLimits(entry.kind)
         self.open_approvals = 0
+        router = host_calls.router
         self._denials = DenialLog(self.kind, self.name, audit, router.now)
         self.attempts = AttemptReview(
-            self._denials.record, router.spawn, self.rate_limits.attempts, self._denials.leave_out
+            self._denials.record, router.tasks.spawn, self.rate_limits.attempts, self._denials.leave_out
         )
         self.limits = limits
         self.wants_session_ready = False
@@ -114,6 +115,7 @@ class HostedModule:
         self.on_mounted: Callable[[str, Handle], None] = lambda point, handle: None
         self.on_restarted: Callable[[HostedModule], Awaitable[None]] | None = None
         self._router = router
+        self._host_calls = host_calls
         self._mirrors = mirrors
         self._config = config
         self._life: _Life | None = None
@@ -172,7 +174,7 @@ class HostedModule:
     def launch_ahead(self, turn: anyio.CapacityLimiter) -> None:
         """Have the first process made ready in its `turn`; nothing of the module runs before it is started."""
         self._ahead = asyncio.get_running_loop().create_future()
-        self._router.spawn(self._launch(self._ahead, turn))
+        self._router.tasks.spawn(self._launch(self._ahead, turn))
 
     async def _launch(self, ahead: asyncio.Future[Exception | None], turn: anyio.CapacityLimiter) -> None:
         problem: Exception | None = None
@@ -222,6 +224,7 @@ class HostedModule:
                 self.name,
                 self.kind,
                 self._router,
+                partial(StandInCaller, self._host_calls),
                 self.authority,
                 self.limits.runtime_max,
                 self.limits.calls_max,
@@ -314,7 +317,7 @@ class HostedModule:
         }
         try:
             written = marshaller.encode(request)
-            answer = marshaller.decode(await self._router.host_calls.ask(peer, WorkerMethod.MOUNT, written, time))
+            answer = marshaller.decode(await self._host_calls.ask(peer, WorkerMethod.MOUNT, written, time))
         except ModuleGoneError as exc:
             report = await self._death()
             said = report.describe() if report is not None else str(exc)
@@ -361,7 +364,19 @@ class HostedModule:
 
     async def _ask_ready(self, time: anyio.CancelScope) -> None:
         nothing = self._router.marshaller.encode([])
-        await self._router.host_calls.ask(self.peer, WorkerMethod.SESSION_READY, nothing, time)
+        await self._host_calls.ask(self.peer, WorkerMethod.SESSION_READY, nothing, time)
+
+    async def ask_mounted(self, handle: Handle, member: str, message: Encoded) -> Encoded:
+        """Call a member of an object of this module's present life, and return the answer undecoded.
+
+        Raises:
+            AttributeError: the object has no such member.
+            Exception: as `HostCalls.call_now`.
+        """
+        method = handle.description(self._router.marshaller.codec).number_of(member)
+        if method is None:
+            raise AttributeError(f"{self.kind} `{self.name}` has no `{member}`")
+        return await self._host_calls.call_now(handle, method, message)
 
     async def stop(self) -> None:
         """End the module for good."""
@@ -386,7 +401,7 @@ class HostedModule:
         self._mirrors.detach(peer)
         process = self.supervisor.process
         if process is not None and self._life is not None and self._life.peer is peer:
-            self._router.spawn(self._see_it_end(process))
+            self._router.tasks.spawn(self._see_it_end(process))
 
     async def _see_it_end(self, process: ModuleProcess) -> None:
         await self.supervisor.report(process)
@@ -399,7 +414,7 @@ class HostedModule:
             limit = LimitHit(error.limit, str(error.allowed), str(error.observed), "protocol")
         self.supervisor.end(ExitReason.PROTOCOL, limit, detail=str(error))
 
-    def on_overdue(self, call: RoutedCall, method: str) -> None:
+    def on_overdue(self, method: str) -> None:
         """A call has run longer than it may; the module is ended for that."""
         self.supervisor.call_in_flight = method
         limit = LimitHit("runtime_max", f"{self.limits.runtime_max:g} s", "", "host timer")
@@ -493,7 +508,7 @@ class HostedModule:
     def _stand_in(self, point: str, handle: Handle) -> object:
         marshaller = self._router.marshaller
         if point == "orchestrator":
-            proxy = OrchestratorProxy(marshaller, handle, partial(describe_anew, self._router, self._mirrors))
+            proxy = OrchestratorProxy(self._host_calls, handle, partial(describe_anew, self._host_calls, self._mirrors))
             marshaller.bind(proxy, handle)
             return proxy
         return marshaller.object_of(handle)

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 from paddock.errors import ModuleError, code_of
 from paddock.plan.units import size_text
 from paddock.rpc.calls import RoutedCall
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle, Peer
-from paddock.rpc.router import Router
 from paddock.session.journal import ContextJournal
 from paddock.session.module import HostedModule
 from paddock.workers.exit_report import ExitReport
@@ -41,10 +41,10 @@ def failed_result(error: Exception, report: ExitReport | None = None) -> ToolRes
 class HostedModules:
     """Every module of the session, by the worker that is, or was, its own."""
 
-    def __init__(self, router: Router, journal: ContextJournal) -> None:
+    def __init__(self, marshaller: Marshaller, journal: ContextJournal) -> None:
         self.all: list[HostedModule] = []
         self._by_path: dict[str, HostedModule] = {}
-        self._router = router
+        self._marshaller = marshaller
         self._journal = journal
         self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as somebody asks for one
 
@@ -79,9 +79,9 @@ class HostedModules:
         """A module's connection is gone."""
         self.of(peer).on_lost(peer)
 
-    def on_overdue(self, peer: Peer, call: RoutedCall) -> None:
+    def on_overdue(self, call: RoutedCall, method: str) -> None:
         """End the module that has kept a call too long."""
-        self.of(peer).on_overdue(call, self._router.method_name(call))
+        self.of(call.owner).on_overdue(method)
 
     async def revive(self, handle: Handle, method: str) -> Encoded | None:
         """Start the owner of `handle` again; return what stands in for its answer when it stays dead.
@@ -120,12 +120,12 @@ class HostedModules:
         if instead is not None:
             return instead
         if method == "add_message":
-            was_taken = await self._journal.ends_with(call.handle, call.message)
+            was_taken = await self._journal.ends_with(call.handle, call.message, module.ask_mounted)
             if was_taken is None:
                 raise died  # told again, it might be there twice
             if was_taken:
                 self._journal.note(method, call.message)
-                return self._router.marshaller.encode(None)
+                return self._marshaller.encode(None)
         return None
 
     def _instead(self, module: HostedModule, handle: Handle, method: str, error: ModuleError) -> Encoded:
@@ -136,7 +136,7 @@ class HostedModules:
         """
         point = module.mounted_at(handle)
         if point == "tools" and method == "execute":
-            return self._router.marshaller.encode(failed_result(error))
+            return self._marshaller.encode(failed_result(error))
         if point == "providers":
             # No seconds to wait: it is started again when it is next called.
             raise ProviderUnavailableError(str(error), provider=module.name, retryable=True, retry_after=0.0) from error
@@ -153,7 +153,7 @@ class HostedModules:
             f"now: a sixteenth of the {left} that the conversation has left for results; ask it for less at a time, "
             "or clear the conversation"
         )
-        return self._router.marshaller.encode(failed_result(OverLimitError(said)))
+        return self._marshaller.encode(failed_result(OverLimitError(said)))
 
     def _on_mounted(self, point: str, handle: Handle) -> None:
         if point == "context":
@@ -169,4 +169,4 @@ class HostedModules:
     async def _restore_context(self, module: HostedModule) -> None:
         handle = module.handle_at("context")
         if handle is not None:
-            await self._journal.restore(handle)
+            await self._journal.restore(handle, module.ask_mounted)

@@ -21,8 +21,10 @@ from paddock.authorization.authorizer import AuthorizedModule
 from paddock.plan.merging import merged
 from paddock.plan.permissions import grants_of
 from paddock.policy.limits import OUTPUT_PER_SECOND
+from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.router import Router
+from paddock.rpc.tasks import SessionTasks
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
 from paddock.session.module import HostedModule
@@ -63,16 +65,17 @@ class SessionCore:
         approval: ApprovalSystem | None = None,
         display: DisplaySystem | None = None,
     ) -> None:
-        self.marshaller = Marshaller()
-        self.marshaller.never_shared = (
-            ModuleCoordinator,
-            AmplifierSession,
-            HookRegistry,
-            CancellationToken,
-            SessionRuntime,
-            SessionResources,
+        self.marshaller = Marshaller(
+            never_shared=(
+                ModuleCoordinator,
+                AmplifierSession,
+                HookRegistry,
+                CancellationToken,
+                SessionRuntime,
+                SessionResources,
+            )
         )
-        self.mirrors = Mirrors()
+        self.mirrors = Mirrors(self.marshaller)
         self.coordinator = HostedCoordinator(session, self.marshaller, self.mirrors, approval, display)
         if working_dir is not None:
             self.coordinator.register_capability("session.working_dir", str(working_dir))
@@ -86,19 +89,23 @@ class SessionRuntime:
         core: SessionCore,
         resources: SessionResources,
         sandboxes: SessionSandboxes,
-        tasks: asyncio.TaskGroup,
+        tasks: SessionTasks,
         audit: AuditLog,
         name: str | None,
     ) -> None:
         self.coordinator = core.coordinator
         self.marshaller = core.marshaller
         self.deadlines = ShutdownDeadlines()
-        self.router = Router(core.marshaller, tasks)
-        core.marshaller.router = self.router
-        self.journal = ContextJournal(self.router)
-        self.modules = HostedModules(self.router, self.journal)
-        self.router.failure_policy = self.modules
-        self.router.host_methods = HostService(self.router, core.coordinator, core.mirrors, self.modules.of)
+        self.journal = ContextJournal(core.marshaller)
+        self.modules = HostedModules(core.marshaller, self.journal)
+        # A knot: the host's methods answer through the router, which hands requests on to them.
+        self.router = Router(
+            core.marshaller,
+            tasks,
+            self.modules,
+            lambda router: HostService(router, core.coordinator, core.mirrors, self.modules.of),
+        )
+        self.host_calls = HostCalls(self.router)
         self._mirrors = core.mirrors
         self._resources = resources
         self._sandboxes = sandboxes
@@ -118,16 +125,13 @@ class SessionRuntime:
         """
         audit = audit or resources.options.audit
         async with AsyncExitStack() as steps:
-            tasks = asyncio.TaskGroup()
-            await tasks.__aenter__()
-            steps.push_async_callback(tasks.__aexit__, None, None, None)
+            tasks = await steps.enter_async_context(SessionTasks())
             sandboxes = resources.sandboxes
             if name is not None:
                 sandboxes = await steps.enter_async_context(
                     further_sandboxes(resources.sandbox_planner, resources.folder, audit)
                 )
             runtime = cls(core, resources, sandboxes, tasks, audit, name)
-            steps.callback(runtime.router.cancel_all)
             try:
                 yield runtime
             finally:
@@ -173,7 +177,7 @@ class SessionRuntime:
 
     def beside(self, work: Coroutine[Any, Any, T], context: Context) -> asyncio.Task[T]:
         """Run `work`, which must not raise, as a task that ends before this does."""
-        return self._tasks.create_task(work, context=context)
+        return self._tasks.beside(work, context)
 
     def _take_on(self, authorized: AuthorizedModule, told: dict[str, Any]) -> HostedModule:
         """Return a module that can be started; `told` is data that goes over its configuration."""
@@ -192,7 +196,7 @@ class SessionRuntime:
             entry,
             authorized.resolution,
             supervisor,
-            self.router,
+            self.host_calls,
             self._mirrors,
             config,
             sandboxed.limits,
@@ -204,7 +208,7 @@ class SessionRuntime:
         self.modules.add(module)
         if sandboxed.home is not None:
             quota = FolderQuota(sandboxed.home, sandboxed.limits.tmp_max, supervisor, module.on_over_quota)
-            self.router.spawn(quota.run())
+            self._tasks.spawn(quota.run())
         return module
 
     def _pump(self, name: str) -> Callable[[OutputLine], None] | None:

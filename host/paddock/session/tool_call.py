@@ -198,7 +198,7 @@ class ToolCallSession:
             message = marshaller.encode([[self._arguments], {}])
             self._is_called = True
             # Of this life only: a tool that died in this call is not started again to be asked once more.
-            answer = marshaller.decode(await session_runtime.router.host_calls.call_now(handle, method, message))
+            answer = marshaller.decode(await session_runtime.host_calls.call_now(handle, method, message))
         except LocalProtocolError as error:
             return _failed(type(error).__name__, f"the input cannot be sent to the tool: {error}")
         except RemoteProtocolError as error:

@@ -19,6 +19,11 @@ class DeadlockError(RuntimeError):
 
     chain: tuple[str, ...] = ()
 
+    def __init__(self, *args: object, chain: tuple[str, ...] = ()) -> None:
+        super().__init__(*args)
+        if chain:
+            self.chain = chain
+
 
 class RefusedError(PermissionError):
     """Raised when the host does not let this module make the call."""

@@ -36,6 +36,10 @@ class SharedState:
         self._known: dict[Any, bytes] = {}
         self._seen: dict[Any, object] = {}  # values looked at last, of those that cannot change in place
 
+    def bind(self, live: dict[Any, Any]) -> None:
+        """Look at another dict from now on: module code may put one in the place of the one before."""
+        self.live = live
+
     def changes(self, among: Collection[Any] | None = None) -> list[Change]:
         """Return what changed since the last call, under some keys or under all, and take it for known."""
         if not self.live and not self._known:

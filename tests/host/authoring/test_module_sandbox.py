@@ -13,11 +13,10 @@ from paddock.authoring.module_sandbox import _Caller
 
 
 class _Watched:
-    """Values and a router that note on which threads they are used."""
+    """Values and calls that note on which threads they are used."""
 
     def __init__(self) -> None:
-        self.router = self
-        self.host_calls = self
+        self.marshaller = self
         self.threads: list[int] = []
 
     def _note(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -13,9 +14,11 @@ import pytest
 
 from paddock.rpc.calls import IncomingCall, RoutedCall
 from paddock.rpc.channel import FOREVER, Channel
+from paddock.rpc.host_calls import HostCalls, StandInCaller
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.router import Router
+from paddock.rpc.tasks import SessionTasks
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import MAX_FRAME_BYTES, Connection, Kind, RemoteProtocolError, Role
@@ -23,6 +26,13 @@ from paddock_sdk.protocol import MAX_FRAME_BYTES, Connection, Kind, RemoteProtoc
 from .scripted_worker import ScriptedWorker, until
 
 _SECONDS = 60  # for one whole test; hit only by a hang
+
+
+class NeverShared:
+    """Stands for what the host runs on."""
+
+
+NEVER_SHARED = (NeverShared,)
 
 
 class ScriptedService:
@@ -69,8 +79,8 @@ class ScriptedAfterlife:
         self.asked.append(("answer_for", method, tries))
         return await self.on_answer_for(call, method)
 
-    def on_overdue(self, peer: Peer, call: RoutedCall) -> None:
-        self.overdue.append((peer.name, call))
+    def on_overdue(self, call: RoutedCall, method: str) -> None:
+        self.overdue.append((call.owner.name, call))
         self.was_overdue.set()
 
     def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
@@ -100,14 +110,13 @@ class Allowed:
 class Network:
     """One router and the workers connected to it."""
 
-    def __init__(self, tasks: asyncio.TaskGroup, stack: contextlib.ExitStack) -> None:
-        self.marshaller = Marshaller()
-        self.router = Router(self.marshaller, tasks)
-        self.marshaller.router = self.router
-        self.service = ScriptedService(self.router)
-        self.router.host_methods = self.service
+    def __init__(self, tasks: SessionTasks, stack: contextlib.ExitStack) -> None:
+        self.marshaller = Marshaller(NEVER_SHARED)
         self.failure_policy = ScriptedAfterlife()
-        self.router.failure_policy = self.failure_policy
+        self.router = Router(self.marshaller, tasks, self.failure_policy, ScriptedService)
+        assert isinstance(self.router.host_methods, ScriptedService)
+        self.service = self.router.host_methods
+        self.host_calls = HostCalls(self.router)
         self._stack = stack
         self.workers: dict[Peer, ScriptedWorker] = {}
         self.problems: list[dict[str, Any]] = []
@@ -131,7 +140,8 @@ class Network:
         work = work or TokenBucket(per_second=1 << 18, at_once=1 << 21)
         answers = TokenBucket(per_second=1 << 18, at_once=1 << 21)
         rights = authority or Allowed()
-        peer = Peer(name, kind, self.router, rights, runtime_max, calls_max=2048, work=work, answers=answers)
+        caller = partial(StandInCaller, self.host_calls)
+        peer = Peer(name, kind, self.router, caller, rights, runtime_max, calls_max=2048, work=work, answers=answers)
         peer.channel = Channel(Connection(Role.HOST, send_limit=send_limit), peer, batch=self.router.batch)
         await peer.channel.open(ours)
         self._stack.callback(peer.channel.close)
@@ -146,7 +156,6 @@ class Network:
         """End every connection and everything that still runs."""
         self._stack.close()
         await until(lambda: len(self.failure_policy.lost) == len(self.workers))
-        self.router.cancel_all()
 
     async def lend(self, owner: ScriptedWorker, lent: Any, to: Peer, *, may_call: bool = True) -> int:
         """Have the host hold an object of `owner`, and hand it to another worker; return the number it has there.
@@ -177,7 +186,7 @@ class Network:
 @pytest.fixture
 async def network() -> AsyncIterator[Network]:
     with contextlib.ExitStack() as stack:
-        async with asyncio.TaskGroup() as tasks:
+        async with SessionTasks() as tasks:
             made = Network(tasks, stack)
             with anyio.fail_after(_SECONDS):
                 yield made

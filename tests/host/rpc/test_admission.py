@@ -134,7 +134,7 @@ async def test_large_answers_hold_up_who_asks_and_no_one_else(serves: bool, netw
 
     async def work() -> Encoded:
         if serves:
-            answer = await network.router.host_calls.call(handle, 0, network.marshaller.encode([[], {}]))
+            answer = await network.host_calls.call(handle, 0, network.marshaller.encode([[], {}]))
             called.append(asyncio.get_running_loop().time())
             return answer
         return Encoded(b"\xc0")
@@ -154,9 +154,7 @@ async def test_answers_to_calls_of_the_hosts_own_cost_their_worker_nothing(netwo
     handle = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
     assert current.get() is None
     for _ in range(20):
-        calling = asyncio.ensure_future(
-            network.router.host_calls.call_value(handle, 0, network.marshaller.encode([[], {}]))
-        )
+        calling = asyncio.ensure_future(network.host_calls.call_value(handle, 0, network.marshaller.encode([[], {}])))
         worker.respond((await worker.request_from_host()).id, _MUCH)
         assert await calling == _MUCH
     assert not peer.admission.is_behind

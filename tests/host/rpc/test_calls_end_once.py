@@ -101,7 +101,7 @@ async def test_cancelling_a_call_cancels_what_the_host_asks_others_on_its_behalf
     handle = await network.handle_of(answering, answering.own(5, {"work": ASYNC}))
 
     async def ask() -> Encoded:
-        return await network.router.host_calls.call(handle, 0, network.marshaller.encode([[], {}]))
+        return await network.host_calls.call(handle, 0, network.marshaller.encode([[], {}]))
 
     network.service.methods[7] = lambda call, message: network.router.serve(call, ask())
     id = asking.request(0, 7, None)
@@ -142,8 +142,8 @@ async def test_a_call_of_the_host_ends_when_the_worker_is_gone(network: Network)
     peer, answering = await network.connect("answerer")
     handle = await network.handle_of(answering, answering.own(5, {"work": ASYNC}))
     calls = [
-        asyncio.ensure_future(network.router.host_calls.call_now(handle, 0, Encoded(b"\x92\x90\x80"))),
-        asyncio.ensure_future(network.router.host_calls.ask(peer, 1, Encoded(b"\xc0"))),
+        asyncio.ensure_future(network.host_calls.call_now(handle, 0, Encoded(b"\x92\x90\x80"))),
+        asyncio.ensure_future(network.host_calls.ask(peer, 1, Encoded(b"\xc0"))),
     ]
     for _ in calls:
         await answering.request_from_host()
@@ -151,9 +151,9 @@ async def test_a_call_of_the_host_ends_when_the_worker_is_gone(network: Network)
     for ended in await asyncio.gather(*calls, return_exceptions=True):
         assert isinstance(ended, ModuleGoneError) and "`answerer` ended before it answered" in str(ended)
     with pytest.raises(ModuleGoneError, match="`answerer` is gone"):
-        await network.router.host_calls.call_now(handle, 0, Encoded(b"\x92\x90\x80"))
+        await network.host_calls.call_now(handle, 0, Encoded(b"\x92\x90\x80"))
     with pytest.raises(LocalProtocolError):
-        await network.router.host_calls.ask(peer, 1, Encoded(b"\xc0"))
+        await network.host_calls.ask(peer, 1, Encoded(b"\xc0"))
 
 
 async def test_an_unasked_response_ends_only_its_worker(network: Network) -> None:

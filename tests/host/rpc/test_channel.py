@@ -33,7 +33,7 @@ from .scripted_worker import ASYNC, until
 async def test_a_misdeed_is_reported_once_and_the_worker_heard_no_more(misdeed: bytes, network: Network) -> None:
     peer, worker = await network.connect("worker")
     held = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
-    waiting = asyncio.ensure_future(network.router.host_calls.call_now(held, 0, network.marshaller.encode([[], {}])))
+    waiting = asyncio.ensure_future(network.host_calls.call_now(held, 0, network.marshaller.encode([[], {}])))
     await worker.request_from_host()
     after = encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")
     worker.write(misdeed, misdeed, after)
@@ -133,7 +133,7 @@ async def test_objects_of_an_abandoned_answer_are_released(network: Network, mon
     monkeypatch.setattr(channel, "_STRETCH", 0.0)
     _, worker = await network.connect("worker")
     held = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
-    waiting = asyncio.ensure_future(network.router.host_calls.call_now(held, 0, network.marshaller.encode([[], {}])))
+    waiting = asyncio.ensure_future(network.host_calls.call_now(held, 0, network.marshaller.encode([[], {}])))
     request = await worker.request_from_host()
     body, entries = worker.body(worker.own(9, {"work": ASYNC}))
     notices = [encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")] * 20
@@ -176,7 +176,7 @@ async def test_what_is_said_to_a_closed_channel_is_dropped_and_a_request_refused
     channel.goodbye()
     channel.close()
     with pytest.raises(LocalProtocolError):
-        await network.router.host_calls.ask(peer, 1, network.marshaller.encode(None))
+        await network.host_calls.ask(peer, 1, network.marshaller.encode(None))
     assert channel.unsent_bytes == 0
     assert handle.owner is peer
 

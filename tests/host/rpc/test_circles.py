@@ -35,7 +35,7 @@ def _ask_when_called(network: Network, handler: Handle) -> None:
     """Let a request of host method 7 be answered with what `handler` says, as an event's handlers are asked."""
 
     async def ask() -> Encoded:
-        return await network.router.host_calls.call(handler, 0, Encoded(b"\x92\x90\x80"))
+        return await network.host_calls.call(handler, 0, Encoded(b"\x92\x90\x80"))
 
     network.service.methods[7] = lambda call, message: network.router.serve(call, ask())
 

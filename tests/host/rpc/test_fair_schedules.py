@@ -89,8 +89,7 @@ async def _run(acts: list[Act], seconds: list[float]) -> None:
                 elif act == "host":
                     nothing = network.marshaller.encode([[], {}])
                     hosts += [
-                        asyncio.ensure_future(network.router.host_calls.call(handles[one], 0, nothing))
-                        for _ in range(60)
+                        asyncio.ensure_future(network.host_calls.call(handles[one], 0, nothing)) for _ in range(60)
                     ]
                 elif act == "cancel" and asked:
                     caller, id = asked.pop()

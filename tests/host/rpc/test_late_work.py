@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any
 
-from paddock.rpc.router import Router
+from paddock.rpc.tasks import SessionTasks
 
 
 async def test_work_that_comes_after_the_session_is_left_undone() -> None:
     done: list[str] = []
+    has_run = asyncio.Event()
 
     async def work(name: str) -> None:
         done.append(name)
+        has_run.set()
 
-    values: Any = None
-    async with asyncio.TaskGroup() as tasks:
-        router = Router(values, tasks)
-        router.spawn(work("in time"))
+    async with SessionTasks() as tasks:
+        tasks.spawn(work("in time"))
+        await asyncio.wait_for(has_run.wait(), 10)
     late = work("late")
-    router.spawn(late)
+    tasks.spawn(late)
     assert inspect.getcoroutinestate(late) == inspect.CORO_CLOSED
     assert done == ["in time"]

@@ -185,7 +185,7 @@ async def test_who_keeps_too_much_of_anothers_is_refused_more(
     source = await network.handle_of(maker, maker.own(1, {"make": ASYNC}))
 
     async def make() -> Encoded:
-        return await network.router.host_calls.call(source, 0, network.marshaller.encode([[], {}]))
+        return await network.host_calls.call(source, 0, network.marshaller.encode([[], {}]))
 
     network.service.methods[7] = lambda call, message: network.router.serve(call, make())
 

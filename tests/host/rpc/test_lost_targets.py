@@ -184,15 +184,13 @@ async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Net
         await asking.answer(badly)
     asking.write(asking.connection.send_cancel(given_up))
     await until(lambda: len(open_calls) == 1)
-    own = asyncio.ensure_future(
-        network.router.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}]))
-    )
+    own = asyncio.ensure_future(network.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}])))
     await answering.request_from_host()
     own.cancel()
     await until(own.done)
     assert len(open_calls) == 1
     with pytest.raises(AttributeError):
-        await network.router.host_calls.call(handle, 99, network.marshaller.encode([[], {}]))
+        await network.host_calls.call(handle, 99, network.marshaller.encode([[], {}]))
     assert len(open_calls) == 1
     answering.close()
     await until(lambda: not open_calls)
@@ -213,9 +211,7 @@ async def test_only_successful_calls_reach_the_journal(network: Network) -> None
             answering.fail(request.id, ValueError("no"))
             with pytest.raises(ValueError, match="no"):
                 await asking.answer(id)
-    own = asyncio.ensure_future(
-        network.router.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}]))
-    )
+    own = asyncio.ensure_future(network.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}])))
     answering.respond((await answering.request_from_host()).id)
     await own
     assert noted == [("work", [[0], {}]), ("work", [[2], {}]), ("work", [["the host's"], {}])]

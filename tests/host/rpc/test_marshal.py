@@ -20,7 +20,7 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError
 
-from .conftest import Network
+from .conftest import Network, NeverShared
 from .scripted_worker import ASYNC, SYNC
 
 
@@ -104,7 +104,7 @@ async def test_what_the_application_calls_fails_with_what_the_module_raised(netw
     _, owner = await network.connect("owner")
     handle = await network.handle_of(owner, owner.own(5, {"work": ASYNC}))
     work = network.marshaller.object_of(handle).work()  # type: ignore[attr-defined]
-    network.router.spawn(_failing(owner))
+    network.router.tasks.spawn(_failing(owner))
     with pytest.raises(KeyError, match="missing"):
         await work
 
@@ -166,13 +166,12 @@ async def test_data_of_the_application_crosses_as_data_unless_it_was_shared(netw
 
 
 async def test_an_object_that_is_only_shown_carries_no_right(network: Network) -> None:
-    class Session:
+    class Session(NeverShared):
         secret = "hunter2"
 
         def cleanup(self) -> None: ...
 
     session = Session()
-    network.marshaller.never_shared = (Session,)
     with pytest.raises(EncodeError, match="not shared"):
         network.marshaller.encode(session, share=True)
     held = network.marshaller.show(session, "Session")

@@ -103,7 +103,7 @@ async def test_the_application_gives_the_right_to_call_what_it_passes(network: N
     handle, (first, taking), _ = await _shown_to_both(network)
     target = await network.handle_of(taking, taking.own(8, {"use": ASYNC}))
     stand_in = network.marshaller.object_of(handle)
-    network.router.spawn(network.router.host_calls.call(target, 0, network.marshaller.encode([[stand_in], {}])))  # type: ignore[arg-type]
+    network.router.tasks.spawn(network.host_calls.call(target, 0, network.marshaller.encode([[stand_in], {}])))  # type: ignore[arg-type]
     request = await taking.request_from_host()
     assert first.granted(handle) == request.handles[0].id
     taking.call_object(request.handles[0].id, parent=request.id)
@@ -259,7 +259,7 @@ async def test_what_the_application_passes_of_what_is_mounted_is_lent(network: N
     handle, (first, taking), _ = await _shown_to_both(network)
     target = await network.handle_of(taking, taking.own(8, {"use": ASYNC}))
     passed = network.marshaller.encode([[network.marshaller.object_of(handle)], {}])
-    network.router.spawn(network.router.host_calls.call(target, 0, passed))  # type: ignore[arg-type]
+    network.router.tasks.spawn(network.host_calls.call(target, 0, passed))  # type: ignore[arg-type]
     request = await taking.request_from_host()
     assert await _may_call(network, handle, first)
     taking.respond(request.id)

@@ -197,7 +197,7 @@ async def test_the_application_passes_on_no_more_than_it_was_brought(network: Ne
 
     async def relay(brought: object) -> None:
         await go_on.wait()
-        await network.router.host_calls.call(target, 0, network.marshaller.encode([[brought], {}]))
+        await network.host_calls.call(target, 0, network.marshaller.encode([[brought], {}]))
 
     wash.giver.mirror(99, network.marshaller.encode(relay, share=True), may_call=True)
     entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
@@ -239,7 +239,7 @@ async def test_what_the_application_adds_itself_may_be_called(network: Network) 
     assert isinstance(target, Handle)
 
     async def relay() -> None:
-        await network.router.host_calls.call(target, 0, network.marshaller.encode([[lambda: "said"], {}], share=True))
+        await network.host_calls.call(target, 0, network.marshaller.encode([[lambda: "said"], {}], share=True))
 
     wash.giver.mirror(99, network.marshaller.encode(relay, share=True), may_call=True)
     entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
@@ -278,9 +278,7 @@ async def test_an_answer_may_name_what_its_giver_lets_go_of_at_once(network: Net
     assert isinstance(target, Handle)
     handle = wash.giver.grant(wash.shown).handle
     asked = asyncio.ensure_future(
-        network.router.host_calls.call(
-            target, 0, network.marshaller.encode([[network.marshaller.object_of(handle)], {}])
-        )
+        network.host_calls.call(target, 0, network.marshaller.encode([[network.marshaller.object_of(handle)], {}]))
     )
     request = await wash.taking.request_from_host()
     entry = request.handles[0].id

@@ -133,7 +133,7 @@ async def test_workers_that_call_each_other_do_not_wait_for_each_others_turns(ne
     from_right = await network.lend(lefts, lefts.again(5), right)
     nothing = network.marshaller.encode([[], {}])
     calls = [
-        asyncio.ensure_future(network.router.host_calls.call(handle, 0, nothing))
+        asyncio.ensure_future(network.host_calls.call(handle, 0, nothing))
         for handle in (to_left, to_right)
         for _ in range(MAX_HANDED + 5)
     ]
@@ -177,7 +177,7 @@ async def test_a_waiting_call_that_is_given_up_is_never_made(network: Network) -
 async def test_a_waiting_call_of_the_hosts_own_that_is_given_up_is_never_made(network: Network) -> None:
     peer, callee, handle = await _callee(network)
     nothing = network.marshaller.encode([[], {}])
-    calls = [asyncio.ensure_future(network.router.host_calls.call(handle, 0, nothing)) for _ in range(MAX_HANDED + 1)]
+    calls = [asyncio.ensure_future(network.host_calls.call(handle, 0, nothing)) for _ in range(MAX_HANDED + 1)]
     handed = await _handed(callee, MAX_HANDED)
     await until(lambda: peer.waiting.size == 1)
     calls[-1].cancel()
@@ -195,10 +195,10 @@ async def test_what_waits_for_a_worker_that_dies_is_asked_of_its_next_life_once(
     ids = [asking.call_object(target, 0, number) for number in range(MAX_HANDED + 2)]
     nothing = network.marshaller.encode([[], {}])
     await _handed(callee, MAX_HANDED)
-    made = [asyncio.ensure_future(network.router.host_calls.call(handle, 0, nothing)) for _ in range(MAX_HANDED)]
+    made = [asyncio.ensure_future(network.host_calls.call(handle, 0, nothing)) for _ in range(MAX_HANDED)]
     await _handed(callee, MAX_HANDED)
-    calling = asyncio.ensure_future(network.router.host_calls.call(handle, 0, nothing))
-    now = asyncio.ensure_future(network.router.host_calls.call_now(handle, 0, nothing))
+    calling = asyncio.ensure_future(network.host_calls.call(handle, 0, nothing))
+    now = asyncio.ensure_future(network.host_calls.call_now(handle, 0, nothing))
     await until(lambda: peer.waiting.size == 4)
     _, next_callee = await network.connect("callee")
     next_handle = await network.handle_of(next_callee, next_callee.own(5, {"work": ASYNC}))

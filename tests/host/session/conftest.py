@@ -16,8 +16,10 @@ import pytest
 from paddock.audit import AuditLog
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.limits import ResourceLimits
+from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.router import Router
+from paddock.rpc.tasks import SessionTasks
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
 from paddock.session.module import HostedModule
@@ -108,17 +110,20 @@ class ScriptedSupervisor:
 class Hosted:
     """The kernel of one session."""
 
-    def __init__(self, tasks: asyncio.TaskGroup, stack: contextlib.ExitStack) -> None:
+    def __init__(self, tasks: SessionTasks, stack: contextlib.ExitStack) -> None:
         self.marshaller = Marshaller()
-        self.mirrors = Mirrors()
-        self.router = Router(self.marshaller, tasks)
-        self.marshaller.router = self.router
-        self.journal = ContextJournal(self.router)
-        self.modules = HostedModules(self.router, self.journal)
-        self.router.failure_policy = self.modules
+        self.mirrors = Mirrors(self.marshaller)
+        self.journal = ContextJournal(self.marshaller)
+        self.modules = HostedModules(self.marshaller, self.journal)
         session = SimpleNamespace(session_id="the-session", parent_id=None, config={"session": {}})
         self.coordinator = HostedCoordinator(session, self.marshaller, self.mirrors)
-        self.router.host_methods = HostService(self.router, self.coordinator, self.mirrors, self.modules.of)
+        self.router = Router(
+            self.marshaller,
+            tasks,
+            self.modules,
+            lambda router: HostService(router, self.coordinator, self.mirrors, self.modules.of),
+        )
+        self.host_calls = HostCalls(self.router)
         self.audit = AuditLog.silent()
         self.problems: list[dict[str, Any]] = []
         self._stack = stack
@@ -145,7 +150,7 @@ class Hosted:
         )
         supervisor = ScriptedSupervisor(self._stack)
         limits = ResourceLimits.of(read)
-        hosted = HostedModule(read, resolution, supervisor, self.router, self.mirrors, {}, limits, self.audit)  # type: ignore[arg-type]
+        hosted = HostedModule(read, resolution, supervisor, self.host_calls, self.mirrors, {}, limits, self.audit)  # type: ignore[arg-type]
         self.modules.add(hosted)
         return hosted
 
@@ -173,14 +178,13 @@ class Hosted:
 @pytest.fixture
 async def hosted() -> AsyncIterator[Hosted]:
     with contextlib.ExitStack() as stack:
-        async with asyncio.TaskGroup() as tasks:
+        async with SessionTasks() as tasks:
             made = Hosted(tasks, stack)
             with anyio.fail_after(_SECONDS):
                 yield made
             for module in made.modules.all:
                 await module.stop()
             await until(lambda: not made.mirrors.peers)
-            made.router.cancel_all()
         await asyncio.sleep(0)
     assert not made.problems, made.problems
 

@@ -74,7 +74,7 @@ async def test_any_change_that_could_matter_counts_also_the_modules_own(change: 
     else:
         who.notify(HostMethod.PATCH_STATE, [[["goal"], [1]]])
     await who.round_trip()
-    asking = asyncio.ensure_future(describe_anew(hosted.router, hosted.mirrors))
+    asking = asyncio.ensure_future(describe_anew(hosted.host_calls, hosted.mirrors))
     agents.respond((await _asked(agents)).id)
     await asking
     assert not other.heard(Kind.REQUEST), "what has no properties is not asked"
@@ -87,7 +87,7 @@ async def test_who_does_not_answer_or_cannot_holds_nobody_up(hosted: Hosted, mon
     async def change_and_ask() -> None:
         hosted.coordinator.session_state["n"] = hosted.coordinator.session_state.get("n", 0) + 1
         hosted.coordinator.tell_state_changes()
-        await describe_anew(hosted.router, hosted.mirrors)
+        await describe_anew(hosted.host_calls, hosted.mirrors)
 
     await change_and_ask()
     assert (await agents.take(Kind.CANCEL)).id == (await _asked(agents)).id
@@ -100,7 +100,7 @@ async def test_who_does_not_answer_or_cannot_holds_nobody_up(hosted: Hosted, mon
     assert not agents.heard(Kind.REQUEST), "it stands still, and is asked when it does not"
     done.set()
     await agents.answer(standing)
-    asking = asyncio.ensure_future(describe_anew(hosted.router, hosted.mirrors))
+    asking = asyncio.ensure_future(describe_anew(hosted.host_calls, hosted.mirrors))
     request = await _asked(agents)
     agents.fail(request.id, RuntimeError("not today"))
     await asking

@@ -66,13 +66,13 @@ async def _restored(hosted: Hosted, journal: ContextJournal, present: list[dict[
     assert handle is not None
     calls: list[tuple[str, Any]] = []
     serving = asyncio.ensure_future(_serve(worker, list(present), calls))
-    await journal.restore(handle)
+    await journal.restore(handle, module.ask_mounted)
     serving.cancel()
     return calls
 
 
 def _journal(hosted: Hosted, *noted: tuple[str, Any]) -> ContextJournal:
-    journal = ContextJournal(hosted.router)
+    journal = ContextJournal(hosted.marshaller)
     for method, given in noted:
         journal.note(method, hosted.marshaller.encode([[given] if given is not None else [], {}]))
     return journal
@@ -138,7 +138,7 @@ async def test_the_prompts_factory_is_handed_over_again_and_first(hosted: Hosted
 
 
 async def test_messages_given_by_name_count_as_well(hosted: Hosted) -> None:
-    journal = ContextJournal(hosted.router)
+    journal = ContextJournal(hosted.marshaller)
     journal.note("add_message", hosted.marshaller.encode([[], {"message": _message(1)}]))
     journal.note("add_message", hosted.marshaller.encode([[_message(2)], {}]))
     assert journal.messages() == [_message(1), _message(2)]
@@ -170,7 +170,9 @@ async def test_a_message_counts_as_added_only_beyond_what_was_noted(
     assert handle is not None
     serving = asyncio.ensure_future(_serve(worker, present, []))
     journal = _journal(hosted, *_ADDED)
-    assert await journal.ends_with(handle, hosted.marshaller.encode([[_message(4)], {}])) is is_there
+    assert (
+        await journal.ends_with(handle, hosted.marshaller.encode([[_message(4)], {}]), module.ask_mounted) is is_there
+    )
     serving.cancel()
 
 
@@ -204,7 +206,10 @@ async def test_a_message_is_found_behind_a_conversation_of_earlier_sessions(
     assert handle is not None
     serving = asyncio.ensure_future(_serve(worker, present, []))
     journal = _journal(hosted, *noted)
-    assert await journal.ends_with(handle, hosted.marshaller.encode([[_message(added)], {}])) is is_there
+    assert (
+        await journal.ends_with(handle, hosted.marshaller.encode([[_message(added)], {}]), module.ask_mounted)
+        is is_there
+    )
     serving.cancel()
 
 
@@ -229,7 +234,7 @@ def _say(hosted: Hosted, size: int, role: str = "tool", **further: Any) -> Encod
 
 
 def _small(hosted: Hosted) -> ContextJournal:
-    journal = ContextJournal(hosted.router)
+    journal = ContextJournal(hosted.marshaller)
     journal.max_weight = _MOST
     return journal
 

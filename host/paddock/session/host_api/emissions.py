@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paddock.errors import Denial
 from paddock.rpc.calls import IncomingCall, current
+from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import Encoded
-from paddock.rpc.router import Router
 from paddock.session.host_api.delivery import EventDelivery
 from paddock.session.requester import PendingPrompts, collecting_prompts
 from paddock.session.state.coordinator import HostedCoordinator
@@ -38,9 +38,10 @@ class EmissionService:
     """Serves one session's workers in what they emit."""
 
     def __init__(
-        self, router: Router, coordinator: HostedCoordinator, mirrors: Mirrors, questions: PendingPrompts
+        self, host_calls: HostCalls, coordinator: HostedCoordinator, mirrors: Mirrors, questions: PendingPrompts
     ) -> None:
-        self._router = router
+        self._host_calls = host_calls
+        self._router = host_calls.router
         self._coordinator = coordinator
         self._mirrors = mirrors
         self._questions = questions
@@ -98,7 +99,7 @@ class EmissionService:
     async def _emit_request(self, module: HostedModule, payload: Payload) -> Encoded:
         # A request of a provider is put together of what tools say of themselves.
         self._coordinator.tell_state_changes()
-        await describe_anew(self._router, self._mirrors)
+        await describe_anew(self._host_calls, self._mirrors)
         return await self._emit(module, self._coordinator.hooks.emit_payload, events.PROVIDER_REQUEST, payload)
 
     async def _emit(

@@ -20,6 +20,7 @@ from paddock.errors import CallRefusedError, Denial
 from paddock.policy.authority import HOST_NAMES, KEPT, REGISTER_PROVIDER
 from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.fan_in import ResponseBudget
+from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer
 from paddock.rpc.router import Router
 from paddock.session.host_api.approvals import SessionApprovalProvider, offer_provider, open_approval
@@ -78,6 +79,7 @@ class HostService:
         module_of: Callable[[Peer], HostedModule],
     ) -> None:
         self._router = router
+        self._host_calls = HostCalls(router)
         self._mirrors = mirrors
         self._refusals = DenialService(router.now)
         self._cancellations = CancellationService(coordinator.cancellation, router.now)
@@ -91,7 +93,7 @@ class HostService:
         coordinator.on_injection_left_out = self._on_injection_left_out
         self._handlers: dict[int, tuple[Peer, Registration]] = {}
         self._questions = PendingPrompts()
-        self._emissions = EmissionService(router, coordinator, mirrors, self._questions)
+        self._emissions = EmissionService(self._host_calls, coordinator, mirrors, self._questions)
         self._sync_handlers: dict[int, Callable[[HostedModule, Any], object]] = {
             HostMethod.REGISTER: self._register,
             HostMethod.UNREGISTER: self._unregister_one,
@@ -194,7 +196,7 @@ class HostService:
         """
         peer = module.peer
         if module.owns(handle):
-            return RegisteredFunction(self._router, handle, module)
+            return RegisteredFunction(self._host_calls, handle, module)
         may_call = peer.holding(handle)
         if not may_call():
             raise self._refusal(peer, handle)
@@ -205,7 +207,7 @@ class HostService:
                 module.deny(refusal.denial)
                 raise refusal
 
-        return RegisteredFunction(self._router, handle, module, check)
+        return RegisteredFunction(self._host_calls, handle, module, check)
 
     def _answer_sync(self, call: IncomingCall, act: Callable[[], object]) -> None:
         try:
@@ -387,7 +389,7 @@ class HostService:
                 self._router.now,
                 lambda peer, denial: self._module_of(peer).deny(denial),
             )
-            self._router.spawn(offer_provider(self._coordinator, module, offered, provider))
+            self._router.tasks.spawn(offer_provider(self._coordinator, module, offered, provider))
 
     def _set_attribute(self, module: HostedModule, name: str, value: Encoded) -> None:
         if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:

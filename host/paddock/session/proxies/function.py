@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from paddock.rpc.admission import values_in
 from paddock.rpc.calls import DirectCall, HostCall, IncomingCall, current
+from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import AnyHandle, Encoded, Handle
-from paddock.rpc.router import Router
 from paddock_sdk.kernel.settle import settled
 
 Check = Callable[[], None]
@@ -29,11 +29,14 @@ class Registrant(Protocol):
 class RegisteredFunction:
     """One function, of a worker or of the application; with `check`, it is not the own one of who registered it."""
 
-    def __init__(self, router: Router, handle: AnyHandle, registrant: Registrant, check: Check | None = None) -> None:
-        described = handle.description(router.marshaller.codec) if isinstance(handle, Handle) else handle.description
+    def __init__(
+        self, host_calls: HostCalls, handle: AnyHandle, registrant: Registrant, check: Check | None = None
+    ) -> None:
+        codec = host_calls.marshaller.codec
+        described = handle.description(codec) if isinstance(handle, Handle) else handle.description
         self.handle = handle
         self._method = described.number_of("__call__")
-        self._router = router
+        self._host_calls = host_calls
         self._registrant = registrant
         self._check = check
 
@@ -62,7 +65,7 @@ class RegisteredFunction:
         handle, method = self.handle, self._method
         if method is None or self._check is not None or not isinstance(handle, Handle):
             return None
-        return self._router.host_calls.begin_directly(origin, handle, method, message, on_ended)
+        return self._host_calls.begin_directly(origin, handle, method, message, on_ended)
 
     def call(self, message: Encoded, begun: HostCall | None = None) -> Coroutine[Any, Any, Encoded]:
         """Call it, and return the answer undecoded; a dead owner is brought back for that.
@@ -76,14 +79,14 @@ class RegisteredFunction:
         """
         handle, method = self.handle, self._allowed()
         if isinstance(handle, Handle):
-            return self._router.host_calls.call(handle, method, message, begun)
+            return self._host_calls.call(handle, method, message, begun)
         return self._host_call(message)
 
     def call_now(self, message: Encoded) -> Coroutine[Any, Any, Encoded]:
         """Do what `call` does, but of this life of its owner only."""
         handle, method = self.handle, self._allowed()
         if isinstance(handle, Handle):
-            return self._router.host_calls.call_now(handle, method, message)
+            return self._host_calls.call_now(handle, method, message)
         return self._host_call(message)
 
     def _allowed(self) -> int:
@@ -97,8 +100,8 @@ class RegisteredFunction:
         """Call what the application shared, with the answer that the module would get."""
         assert not isinstance(self.handle, Handle)  # there is no third sort
         function: Any = self.handle.value
-        args, kwargs = self._router.marshaller.decode(message)
-        answer = self._router.marshaller.encode(await settled(function(*args, **kwargs)))
+        args, kwargs = self._host_calls.marshaller.decode(message)
+        answer = self._host_calls.marshaller.encode(await settled(function(*args, **kwargs)))
         if (call := current.get()) is not None:
             call.values_read += values_in(answer.body)
         return answer

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from paddock.errors import ModuleLoadError
-from paddock.rpc.marshal import Marshaller
+from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import Handle
 from paddock.text import escape
 
@@ -14,8 +14,8 @@ from paddock.text import escape
 class OrchestratorProxy:
     """Runs turns in the orchestrator's own process, each after `before_turn`."""
 
-    def __init__(self, marshaller: Marshaller, handle: Handle, before_turn: Callable[[], Awaitable[None]]) -> None:
-        self._marshaller = marshaller
+    def __init__(self, host_calls: HostCalls, handle: Handle, before_turn: Callable[[], Awaitable[None]]) -> None:
+        self._host_calls = host_calls
         self._handle = handle
         self._before_turn = before_turn
 
@@ -25,7 +25,7 @@ class OrchestratorProxy:
         Raises:
             Exception: what the orchestrator raised, with a note of where, or that its process ended.
         """
-        marshaller = self._marshaller
+        marshaller = self._host_calls.marshaller
         method = self._handle.description(marshaller.codec).number_of("execute")
         if method is None:
             raise ModuleLoadError(
@@ -33,9 +33,7 @@ class OrchestratorProxy:
             )
         await self._before_turn()
         try:
-            return await marshaller.router.host_calls.call_value(
-                self._handle, method, marshaller.encode([[], {"prompt": prompt}])
-            )
+            return await self._host_calls.call_value(self._handle, method, marshaller.encode([[], {"prompt": prompt}]))
         except Exception as error:
             trace = getattr(error, "remote_traceback", "")
             if trace:  # the frames of this process say nothing of what went wrong in that one

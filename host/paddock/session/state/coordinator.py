@@ -7,7 +7,6 @@ own, so that no name a module chooses can reach the host's state.
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable, Collection, Hashable
 from functools import partial
 from typing import Any, Final
@@ -21,6 +20,7 @@ from paddock.session.state.cancellation import HostedCancellationToken
 from paddock.session.state.hooks import HostedHooks
 from paddock.session.state.mirrors import MayCall, Mirrors
 from paddock.session.state.ownership import Ownership, SharedItem
+from paddock.session.state.session_state import HostedState
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.display import DisplaySystem
@@ -28,16 +28,13 @@ from paddock_sdk.contract.models import ContextInjection
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
-from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.body import check_caps, weight_of
+from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
-from paddock_sdk.protocol.shared_state import Change, SharedState
+from paddock_sdk.protocol.shared_state import Change
 
 _SPAWNING: Final = frozenset({"session.spawn", "session.resume"})  # capabilities that start further sessions
 _SPAWN: Final = ("spawn", None)  # the grant that reaching them takes, as if they were mounted there
-
-_log = logging.getLogger(__name__)
 
 
 class HostedCoordinator(ModuleCoordinator):
@@ -48,8 +45,7 @@ class HostedCoordinator(ModuleCoordinator):
     _marshaller: Marshaller
     _mirrors: Mirrors
     _module_attributes: dict[str, Encoded]
-    _shared_state: SharedState
-    _state_weights: dict[object, int]
+    _state: HostedState
     on_state_written: Callable[[Peer | None, object, int, int], None]
     """Told who wrote under which key of `session_state`, and what memory that took before and takes now: 0 for none."""
 
@@ -73,8 +69,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._marshaller = marshaller
         self._mirrors = mirrors
         self._module_attributes = {}
-        self._shared_state = SharedState(marshaller.codec)
-        self._state_weights = {}
+        self._state = mirrors.state
         self.on_state_written = lambda origin, key, before, after: None
         self.on_injection_left_out = None
         self._origin = None
@@ -83,8 +78,7 @@ class HostedCoordinator(ModuleCoordinator):
         self.observer = _Broadcast(self)
         self.hooks.observer = _SubscriptionBroadcast(self)
         self.cancellation.observer = lambda state: self._tell_cancellation()
-        self._shared_state.live = self.session_state
-        mirrors.state = _State(self)
+        self._state.shared.bind(self.session_state)
         self._tell_session()
         self._tell_cancellation()
 
@@ -193,14 +187,14 @@ class HostedCoordinator(ModuleCoordinator):
 
         What is under the keys of these, it is told again: in its own process they were made.
         """
-        self._shared_state.live = self.session_state
+        self._state.shared.bind(self.session_state)
         keys = {path[0]: None for path, _ in changes}
         untold = self._claim_state({key: None for key in keys if self._refusal(key, module) is None})
         refusals = {key: self._refusal(key, module) for key in keys}
         allowed = [change for change in changes if refusals[change[0][0]] is None]
         self._mirrors.take_own(origin)  # what is written from here on comes after it
         if allowed:
-            self._shared_state.apply(allowed)
+            self._state.shared.apply(allowed)
             self._tell_state(allowed, origin)
         for key, refusal in refusals.items():
             if refusal is not None or key in untold:
@@ -209,7 +203,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def keep_state(self, origin: Peer, keys: Collection[Hashable]) -> None:
         """Leave some keys of `session_state` as they are, and tell a module that changed them what is there."""
-        self._shared_state.live = self.session_state
+        self._state.shared.bind(self.session_state)
         self._claim_state(keys)
         self._mirrors.take_own(origin)
         for key in keys:
@@ -224,7 +218,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def _claim_state(self, keys: Collection[Hashable]) -> set[Hashable]:
         """Tell what the application has changed under some keys and nobody was told yet; return which they are."""
-        state = self._shared_state
+        state = self._state.shared
         changes = state.changes(among=keys)
         self._take_state_changes(changes)
         for key in keys:
@@ -296,8 +290,8 @@ class HostedCoordinator(ModuleCoordinator):
         """Tell the workers what the application changed in place in `session_state` and `config`."""
         if self._session_facts() != self._told_session:
             self._tell_session()
-        self._shared_state.live = self.session_state
-        self._take_state_changes(self._shared_state.changes())
+        self._state.shared.bind(self.session_state)
+        self._take_state_changes(self._state.shared.changes())
 
     def _take_state_changes(self, changes: list[Change]) -> None:
         for path, _ in changes:
@@ -307,28 +301,14 @@ class HostedCoordinator(ModuleCoordinator):
 
     def _tell_state(self, changes: list[Change], origin: Peer | None) -> None:
         message = self._marshaller.encode(changes)
-        new = {path[0] for path, _ in changes if path[0] not in self._state_weights}
-        self._mirrors.change_state(changes, message, new, origin)
-        for key in {path[0]: None for path, _ in changes}:
-            before = self._state_weights.pop(key, 0)
-            after = 0
-            if key in self.session_state:
-                # What has become too large for a message still takes room, and this much more of it at most.
-                after = self._weigh(key) or before + weight_of(message.body)
-                self._state_weights[key] = after
-            self.on_state_written(origin, key, before, after)
+        keys = {path[0]: None for path, _ in changes}
+        self._mirrors.change_state(changes, message, self._state.new_among(keys), origin)
+        for key in keys:
+            self.on_state_written(origin, key, *self._state.weigh(key, message))
 
-    def _weigh(self, key: object) -> int:
-        """Return what memory all takes that others know of a key; 0 if that is too large for a message."""
-        whole = self._shared_state.whole(key)
-        try:
-            return weight_of(whole) if whole is not None else 0
-        except RemoteProtocolError:
-            return 0
-
-    def state_weight(self, key: object) -> int:
+    def state_weight(self, key: Hashable) -> int:
         """Return what memory is taken by all that is under a key of `session_state`, as far as others know it."""
-        return self._state_weights.get(key, 0)
+        return self._state.weight(key)
 
     def bind_session(self, session: Any) -> None:
         """Put the real session in its place, for the workers as well."""
@@ -367,37 +347,6 @@ def _copied(value: Any) -> Any:
         return copy.deepcopy(value)
     except Exception:  # it holds what cannot be copied, as a lock: then two sessions share it, as they do a capability
         return value
-
-
-class _State:
-    """What is in `session_state`, for the mirrors."""
-
-    def __init__(self, coordinator: HostedCoordinator) -> None:
-        self._coordinator = coordinator
-
-    def keys(self) -> list[Hashable]:
-        return list(self._coordinator._state_weights)
-
-    def now(self, key: Hashable) -> Encoded | None:
-        shared = self._coordinator._shared_state
-        if not shared.is_known(key):
-            return self.written([[[key], []]])
-        whole = shared.whole(key)
-        try:
-            if whole is None:
-                raise RemoteProtocolError("it is too large for a message")
-            check_caps(whole)
-        except RemoteProtocolError as exc:
-            _log.warning("session_state[%r] cannot be sent as a whole: %s", key, exc)
-            return None
-        return Encoded(whole)
-
-    def written(self, changes: list[Change]) -> Encoded | None:
-        try:
-            return self._coordinator._marshaller.encode(changes)
-        except LocalProtocolError as exc:
-            _log.warning("changes of session_state cannot be sent at once: %s", exc)
-            return None
 
 
 class _Broadcast:

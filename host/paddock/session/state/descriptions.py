@@ -12,21 +12,21 @@ from typing import Final
 
 import anyio
 
-from paddock.rpc.router import Router
+from paddock.rpc.host_calls import HostCalls
 from paddock.session.state.mirrors import Mirrors
 from paddock_sdk.protocol.methods import WorkerMethod
 
 _SECONDS: Final = 1.0  # what one module can hold up a turn by
 
 
-async def describe_anew(router: Router, mirrors: Mirrors) -> None:
+async def describe_anew(host_calls: HostCalls, mirrors: Mirrors) -> None:
     """Return when what is shown of mounted objects is as current as it can be had in a moment."""
     asked = [peer for peer in mirrors.take_stale() if peer.takes_calls]
     if not asked:
         return
-    nothing = router.marshaller.encode([])
+    nothing = host_calls.marshaller.encode([])
     with anyio.move_on_after(_SECONDS):
         await asyncio.gather(
-            *(router.host_calls.ask(peer, WorkerMethod.DESCRIBE_ANEW, nothing) for peer in asked),
+            *(host_calls.ask(peer, WorkerMethod.DESCRIBE_ANEW, nothing) for peer in asked),
             return_exceptions=True,
         )

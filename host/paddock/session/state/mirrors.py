@@ -10,12 +10,14 @@ that is told when there is room: no writer waits for it or fails over it, and it
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
+from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle, Peer
+from paddock.session.state.session_state import HostedState
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.body import Codec
@@ -46,22 +48,6 @@ Key = tuple[Hashable, ...]
 MayCall = Callable[[Peer], bool]
 
 
-class State(Protocol):
-    """`session_state`, as far as workers know it."""
-
-    def keys(self) -> Iterable[Hashable]:
-        """Return the keys under which there is something."""
-        ...
-
-    def now(self, key: Hashable) -> Encoded | None:
-        """Return the message that tells what is under a key, or that nothing is; None if it is too large."""
-        ...
-
-    def written(self, changes: list[Change]) -> Encoded | None:
-        """Return the message of some changes, None if it is too large."""
-        ...
-
-
 def allow_all(peer: Peer) -> bool:
     """Let every worker call what it is shown."""
     return True
@@ -77,12 +63,12 @@ class _Entry:
 class Mirrors:
     """The workers of one session, and what each of them has to know."""
 
-    def __init__(self) -> None:
+    def __init__(self, marshaller: Marshaller) -> None:
+        self.state = HostedState(marshaller)
         self._peers: dict[Peer, None] = {}
         self._entries: dict[Key, _Entry] = {}
         self._stale: dict[Peer, None] = {}  # those whose objects may say something else by now
         self._codec = Codec(ContractVocabulary())
-        self.state: State  # what is in `session_state`
 
     @property
     def peers(self) -> list[Peer]:
@@ -230,7 +216,7 @@ class _LateState:
     When these are many, it is told all that is under the key instead.
     """
 
-    def __init__(self, state: State, peer: Peer, name: Hashable) -> None:
+    def __init__(self, state: HostedState, peer: Peer, name: Hashable) -> None:
         self._state = state
         self._peer = peer
         self._name = name

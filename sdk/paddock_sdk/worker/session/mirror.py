@@ -112,7 +112,7 @@ class SessionMirror:
                 self._take_session(value)
 
     def _apply_state(self, changes: list[Change], taken: int) -> None:
-        self._state.live = self._coordinator.session_state
+        self._state.bind(self._coordinator.session_state)
         keys = {path[0]: None for path, _ in changes}
         # What module code changed here meanwhile would be taken for known otherwise, and never be sent.
         self._tell_state(self._state.changes(among=keys))
@@ -137,7 +137,7 @@ class SessionMirror:
             return
         self._is_telling = True
         try:
-            self._state.live = self._coordinator.session_state
+            self._state.bind(self._coordinator.session_state)
             changes = self._state.changes()
             if changes:
                 self._tell_state(changes)
@@ -168,12 +168,11 @@ class SessionMirror:
 
     def _tell_attributes(self) -> None:
         coordinator = self._coordinator
-        self._attributes.live = {
-            name: vars(coordinator)[name] for name in list(self._reporter.shared) if name in vars(coordinator)
-        }
+        shared = {name: vars(coordinator)[name] for name in list(self._reporter.shared) if name in vars(coordinator)}
+        self._attributes.bind(shared)
         for path, value in self._attributes.changes():
             if value:
-                self._tell(HostMethod.SET_ATTRIBUTE, self._attributes.live[path[0]], head=path[0])
+                self._tell(HostMethod.SET_ATTRIBUTE, shared[path[0]], head=path[0])
 
     def _tell(self, method: HostMethod, value: Any, head: str | None = None) -> bool:
         """Send a change; return whether it could be sent."""

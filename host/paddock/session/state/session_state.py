@@ -1,0 +1,76 @@
+"""`session_state` as workers know it: what memory each key takes, and the messages that bring a worker up to date.
+
+It is told as changes, or key by key as a whole. What is too large for a message is logged and not told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Hashable
+
+from paddock.rpc.marshal import Marshaller
+from paddock.rpc.peer import Encoded
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.body import check_caps, weight_of
+from paddock_sdk.protocol.shared_state import Change, SharedState
+
+_log = logging.getLogger(__name__)
+
+
+class HostedState:
+    """What is in the `session_state` of one session."""
+
+    def __init__(self, marshaller: Marshaller) -> None:
+        self.shared = SharedState(marshaller.codec)
+        self._marshaller = marshaller
+        self._weights: dict[Hashable, int] = {}
+
+    def keys(self) -> list[Hashable]:
+        """Return the keys under which there is something."""
+        return list(self._weights)
+
+    def weight(self, key: Hashable) -> int:
+        """Return what memory is taken by all that is under a key, as far as others know it; 0 if nothing is."""
+        return self._weights.get(key, 0)
+
+    def new_among(self, keys: Collection[Hashable]) -> set[Hashable]:
+        """Return those of some keys that nobody was told of yet."""
+        return {key for key in keys if key not in self._weights}
+
+    def weigh(self, key: Hashable, change: Encoded) -> tuple[int, int]:
+        """Weigh what is under a key after a change; return the weights before it and after."""
+        before = self._weights.pop(key, 0)
+        after = 0
+        if key in self.shared.live:
+            # What has become too large for a message still takes room, and this much more of it at most.
+            after = self._weights[key] = self._whole_weight(key) or before + weight_of(change.body)
+        return before, after
+
+    def _whole_weight(self, key: Hashable) -> int:
+        whole = self.shared.whole(key)
+        try:
+            return weight_of(whole) if whole is not None else 0
+        except RemoteProtocolError:
+            return 0
+
+    def now(self, key: Hashable) -> Encoded | None:
+        """Return the message that tells what is under a key, or that nothing is; None if it is too large."""
+        if not self.shared.is_known(key):
+            return self.written([[[key], []]])
+        whole = self.shared.whole(key)
+        try:
+            if whole is None:
+                raise RemoteProtocolError("it is too large for a message")
+            check_caps(whole)
+        except RemoteProtocolError as exc:
+            _log.warning("session_state[%r] cannot be sent as a whole: %s", key, exc)
+            return None
+        return Encoded(whole)
+
+    def written(self, changes: list[Change]) -> Encoded | None:
+        """Return the message of some changes, None if it is too large."""
+        try:
+            return self._marshaller.encode(changes)
+        except LocalProtocolError as exc:
+            _log.warning("changes of session_state cannot be sent at once: %s", exc)
+            return None
