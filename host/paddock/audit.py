@@ -19,12 +19,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import platformdirs
+
+from paddock.token_bucket import TokenBucket
 
 _MAX_FILE_BYTES: Final = 16 << 20  # then it is set aside, and the one that was set aside before is gone
 _MAX_LINE_BYTES: Final = 8192  # small enough that a line is written in one piece
@@ -106,16 +107,13 @@ class AuditLog:
         self._clock = clock
         self._rates: dict[tuple[str, str], _Rate] = {}
         self._lock = threading.Lock()
-        self._is_silent = False
         self._is_torn = False
         self._has_failed = False
 
-    @classmethod
-    def silent(cls) -> Self:
+    @staticmethod
+    def silent() -> AuditLog:
         """Return one that records nothing."""
-        log = cls("")
-        log._is_silent = True
-        return log
+        return _SilentLog("")
 
     def of_sub_session(self, id: str) -> AuditLog:
         """Return the record of a session that this one started: its lines are among this one's, and name it."""
@@ -126,8 +124,6 @@ class AuditLog:
 
         `module` among the facts names the module that it is about. Facts cannot stand in for what is the log's own.
         """
-        if self._is_silent:
-            return
         try:
             with self._lock:
                 self._record(event, facts)
@@ -137,11 +133,10 @@ class AuditLog:
                 _log.warning("the audit log cannot be written, and misses what happens from here on: %s", error)
 
     def _record(self, event: str, facts: Mapping[str, object]) -> None:
-        rate = _Rate(self._clock())
+        rate = _Rate()
         if "module" in facts:
             rate = self._rates.setdefault((str(facts["module"]), event), rate)
         if not rate.admits(self._clock()):
-            rate.left_out += 1
             return
         line = self._line(event, facts, rate.left_out)
         rate.spend(len(line))
@@ -152,7 +147,7 @@ class AuditLog:
         for (module, event), rate in self._rates.items():
             if rate.left_out:
                 lines += self._line("audit.left_out", {"module": module, "of": event}, rate.left_out)
-                rate.left_out = 0
+                rate.spend(0)
         return lines
 
     def _line(self, event: str, facts: Mapping[str, object], left_out: int) -> bytes:
@@ -206,21 +201,28 @@ class _SubSessionLog(AuditLog):
         self._whole.record(event, **{**facts, "sub_session": self._session})
 
 
-@dataclass(slots=True)
+class _SilentLog(AuditLog):
+    """A record of nothing."""
+
+    def record(self, event: str, /, **facts: object) -> None:
+        pass
+
+
 class _Rate:
     """How much may be written at the moment, and how many lines were too many since the last that was not."""
 
-    since: float
-    bytes: float = _BURST_BYTES
-    left_out: int = 0
+    def __init__(self) -> None:
+        self._bytes = TokenBucket(_BYTES_PER_SECOND, _BURST_BYTES)
+        self.left_out = 0
 
     def admits(self, now: float) -> bool:
-        self.bytes = min(float(_BURST_BYTES), self.bytes + (now - self.since) * _BYTES_PER_SECOND)
-        self.since = now
-        return self.bytes > 0
+        if self._bytes.wait(now) == 0:
+            return True
+        self.left_out += 1
+        return False
 
     def spend(self, size: int) -> None:
-        self.bytes -= size
+        self._bytes.take(size)
         self.left_out = 0
 
 

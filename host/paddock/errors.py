@@ -229,7 +229,13 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
     """Raised when no code is found for a module; `tried` holds each place asked and its answer."""
 
     def __init__(
-        self, module_id: str, *, source: str | None = None, tried: Iterable[LayerAnswer] = (), hints: Iterable[str] = ()
+        self,
+        module_id: str,
+        *,
+        source: str | None = None,
+        tried: Iterable[LayerAnswer] = (),
+        hints: Iterable[str] = (),
+        is_refused: bool = False,
     ) -> None:
         self.source = source
         self.tried = tuple(tried)
@@ -244,6 +250,8 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
             detail=[attempt.describe() for attempt in self.tried] if wrong is None else [f"named by {wrong.layer}"],
             hints=hints,
         )
+        if is_refused:
+            self.exit_code = 4
 
     @classmethod
     def of(cls, module_id: str, error: SourceError) -> ModuleMissingError:
@@ -252,10 +260,8 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         if isinstance(cause, ContractVersionError):
             return UnknownContractError(module_id, cause)
         if isinstance(error, UnresolvedError):
-            missing = cls(module_id, source=error.source, tried=error.attempts, hints=error.hints)
-            if isinstance(error.__cause__, SourceRefusedError):
-                missing.exit_code = 4
-            return missing
+            is_refused = isinstance(error.__cause__, SourceRefusedError)
+            return cls(module_id, source=error.source, tried=error.attempts, hints=error.hints, is_refused=is_refused)
         answer = "; ".join([error.summary, *error.detail])
         return cls(module_id, tried=[LayerAnswer("source", "", answer)], hints=error.hints)
 

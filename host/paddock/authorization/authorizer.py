@@ -24,19 +24,19 @@ from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import secrets_in_use
-from paddock.plan.source_map import Positions
-from paddock.policy.decision import Decision, GrantRequest, Trust
+from paddock.plan.source_map import Location, Positions
+from paddock.policy.decision import Decision
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.accepted_plans import AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.files.policy import Policy
-from paddock.policy.grant_request import OperatorGrant
+from paddock.policy.grant_request import GrantRequest, OperatorGrant
 from paddock.policy.owner import Owner
 from paddock.policy.pins import LockMovedError, Pins
-from paddock.policy.rule import Location, Rule
+from paddock.policy.rule import Rule
 from paddock.policy.secrets.store import SecretSources
 from paddock.policy.secrets.values import SecretValues
-from paddock.policy.trust import PlanAcceptance, with_places
+from paddock.policy.trust import PlanAcceptance, Trust, with_places
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 

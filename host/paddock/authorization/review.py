@@ -21,11 +21,12 @@ from paddock.errors import GrantError, PlanError, PolicyRefusedError, Refusal
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import path_text
-from paddock.policy.decision import GrantRequest, Trust
+from paddock.plan.source_map import Location
 from paddock.policy.evaluate import EvaluationContext, evaluate
-from paddock.policy.grant_request import OperatorGrant, union_of
+from paddock.policy.grant_request import GrantRequest, OperatorGrant, union_of
 from paddock.policy.grants import Grants
-from paddock.policy.rule import BUILT_IN, Location, Rule
+from paddock.policy.rule import BUILT_IN, Rule
+from paddock.policy.trust import Trust
 from paddock_sources import Resolution
 
 _UNASKED: Final = Trust(False, Rule(BUILT_IN, "whoever is asked has not answered yet"))

@@ -13,7 +13,7 @@ from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding,
 from paddock.doctor.capability_names import NAMES, names_of
 from paddock.isolation.levels import guarantees_missing
 from paddock.isolation.machine import Machine
-from paddock.policy.floor import FLOOR
+from paddock.policy.rule import FLOOR
 
 _Rows = Iterator[tuple[str, str]]
 

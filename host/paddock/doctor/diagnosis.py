@@ -13,7 +13,7 @@ from paddock.doctor.settings import SettingFinding
 from paddock.errors import LevelFailure
 from paddock.isolation.levels import guarantees_missing
 from paddock.isolation.machine import Machine
-from paddock.policy.floor import FLOOR
+from paddock.policy.rule import FLOOR
 from paddock_sandbox import landlock
 from paddock_sandbox.cgroup import CgroupPlace, CgroupProblem
 from paddock_sandbox.profile import IsolationLevel

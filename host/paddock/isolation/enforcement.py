@@ -13,8 +13,8 @@ from typing import Final
 from paddock.errors import PlanProblem, PolicyRefusedError, Refusal, UnenforcedLimitError
 from paddock.plan.model import ModuleEntry
 from paddock.plan.problems import path_text
-from paddock.policy.findings import refusal_by
 from paddock.policy.limits import ResourceLimits
+from paddock.policy.rule import refusal_by
 from paddock_sandbox.profile import IsolationLevel
 
 LEVELS_WITH_NAMESPACES: Final = frozenset[IsolationLevel]({"ns", "bwrap"})

@@ -18,7 +18,7 @@ from paddock.errors import (
 )
 from paddock.plan.model import ModuleEntry
 from paddock.plan.problems import path_text
-from paddock.policy.floor import Floor
+from paddock.policy.rule import Floor
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 _BUILT_IN: Final = Floor()

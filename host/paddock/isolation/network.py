@@ -21,7 +21,7 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions, grants_of, redacted_permissions_line
 from paddock.plan.problems import path_text
-from paddock.policy.rules.networks import ClosedNetwork
+from paddock.policy.decision import ClosedNetwork
 from paddock.policy.secrets.values import SecretValues
 from paddock_sandbox.profile import IsolationLevel
 

@@ -30,11 +30,11 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import grants_of
 from paddock.plan.problems import path_text
 from paddock.policy.authority import Authority
-from paddock.policy.floor import FLOOR
 from paddock.policy.grants import Grants
 from paddock.policy.guarded_paths import GuardedPaths
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
+from paddock.policy.rule import FLOOR
 from paddock.policy.secrets.values import SecretValues
 from paddock.workers.limits.tree_limits import TreeLimits
 from paddock.workers.probe import Available, Unavailable

@@ -9,8 +9,7 @@ from typing import Any, Final, Literal
 
 from paddock.errors import PlanProblem
 from paddock.plan.entry_reading import SECTIONS, EntryReading
-from paddock.plan.model import Agent, ModuleEntry
-from paddock.plan.module_lists import over
+from paddock.plan.model import Agent, ModuleEntry, entries_over
 from paddock.plan.problems import must_be, path_text
 
 _KEYS: Final = (
@@ -118,4 +117,4 @@ def _session_module(
 def _section(
     section: str, table: Mapping[str, Any], path: str, base: Sequence[ModuleEntry], reading: EntryReading
 ) -> tuple[ModuleEntry, ...]:
-    return over(base, reading.section(section, table, path))
+    return entries_over(base, reading.section(section, table, path))

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from paddock.errors import PlanError, PlanProblem
-from paddock.plan.malformed_references import malformed_references
 from paddock.plan.model import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry
 from paddock.plan.problems import must_be, path_text, unknown_key
+from paddock.plan.secret_references import malformed_references
 
 SECTIONS: Final[Mapping[str, Kind]] = {"providers": "provider", "tools": "tool", "hooks": "hook"}
 
@@ -37,17 +37,15 @@ _NEARLY_THE_SAME: Final = 0.85
 class EntryReading:
     """One reading of one plan's entries: what was found wrong, and what is worth telling."""
 
-    def __init__(self, base: Path) -> None:
-        self.problems: list[PlanProblem] = []
-        self.notes: list[str] = []
+    def __init__(self, base: Path, whole: EntryReading | None = None, agent: str | None = None) -> None:
+        self.problems: list[PlanProblem] = [] if whole is None else whole.problems
+        self.notes: list[str] = [] if whole is None else whole.notes
         self._base = base
-        self._agent: str | None = None
+        self._agent = agent
 
     def of_agent(self, name: str) -> EntryReading:
         """Return the part of this reading that is about one agent."""
-        part = EntryReading(self._base)
-        part.problems, part.notes, part._agent = self.problems, self.notes, name
-        return part
+        return EntryReading(self._base, self, name)
 
     def check_keys(self, table: Mapping[str, Any], known: Sequence[str], path: str = "") -> Iterator[str]:
         """Report the keys of a plan or an agent that are none; yield those that others may understand."""

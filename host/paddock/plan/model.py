@@ -6,7 +6,8 @@ loading; it is complete and consistent, or it does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -22,8 +23,8 @@ from pydantic import (
 
 from paddock.errors import PlanError, PlanProblem
 from paddock.plan.limits import Limits
-from paddock.plan.merging import merged
 from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant
+from paddock.plan.plain_data import merged
 from paddock.plan.problems import NotAcceptedError, StrictModel, must_be, path_text, problems_of
 from paddock.plan.secret_references import reference_problems
 from paddock.plan.source_map import Location, Positions
@@ -152,9 +153,8 @@ class ModuleEntry(StrictModel):
         own = {name: getattr(self, name) for name in self.model_fields_set}
         if self.source not in (None, base.source):
             own |= {name: getattr(self, name) for name in _GRANTED}
-        made = base.model_copy(update={**own, "config": merged(base.config, self.config)})
-        made._place = self._place
-        return made
+        inherited = {name: getattr(base, name) for name in base.model_fields_set}
+        return self.model_copy(update={**inherited, **own, "config": merged(base.config, self.config)})
 
     def config_problems(self, environ: Mapping[str, str]) -> tuple[PlanProblem, ...]:
         """Return a problem for each `${NAME}` that is not granted to this entry or not set in `environ`."""
@@ -171,6 +171,30 @@ _KNOWN_KEYS = {
     "permissions": FAMILIES,
     "secrets": tuple(SecretGrant.model_fields),
 }
+
+
+def entries_over(base: Sequence[ModuleEntry], own: Sequence[ModuleEntry]) -> tuple[ModuleEntry, ...]:
+    """Return the entries of an agent's list, each put over the plan's entry of the same module, if there is one."""
+    known = dict(zip(_keys(base), base, strict=True))
+    return tuple(entry.over(known[key]) if key in known else entry for key, entry in zip(_keys(own), own, strict=True))
+
+
+def entries_placed(base: Sequence[ModuleEntry], own: Sequence[ModuleEntry]) -> tuple[ModuleEntry, ...]:
+    """Return the plan's list with an agent's entries in the places of those they stand in for, and then the others."""
+    mine = dict(zip(_keys(own), own, strict=True))
+    kept = [mine.pop(key, entry) for key, entry in zip(_keys(base), base, strict=True)]
+    return (*kept, *mine.values())
+
+
+def _keys(entries: Sequence[ModuleEntry]) -> list[tuple[str, str | None, int]]:
+    """Return what tells entries apart: module, instance, and how many of these came before in the list."""
+    seen: Counter[tuple[str, str | None]] = Counter()
+    keys = []
+    for entry in entries:
+        key = (entry.module, entry.instance_id)
+        keys.append((*key, seen[key]))
+        seen[key] += 1
+    return keys
 
 
 @dataclass(frozen=True, slots=True)

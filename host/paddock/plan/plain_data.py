@@ -71,3 +71,15 @@ class PlainData:
 
     def _report(self, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
         self.problems.append(PlanProblem(path_text(*path), message, hint))
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table that has all keys of both: tables are put together, of anything else the upper one counts.
+
+    Returns new tables, and changes neither; lists are values, not something to be joined.
+    """
+    result = dict(base)
+    for key, value in over.items():
+        known = result.get(key)
+        result[key] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return result

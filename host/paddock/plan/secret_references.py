@@ -52,6 +52,13 @@ def reference_problems(
     yield from _problems(references(config, path), permissions, known)
 
 
+def malformed_references(config: Any, path: str) -> Iterator[PlanProblem]:
+    """Yield a problem for every reference in `config`, at `path`, that no grant could make good."""
+    for one in references(config, path):
+        if one.has_default:
+            yield from reference_problems(one.written, one.place, Permissions(), ())
+
+
 def variable_problems(permissions: Permissions, path: str, known: Container[str]) -> Iterator[PlanProblem]:
     """Yield a problem for every reference in `env` that cannot be honoured; `path` is where the permissions stand."""
     yield from _problems(variable_references(permissions, path), permissions, known)

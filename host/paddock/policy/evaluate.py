@@ -13,25 +13,24 @@ from pathlib import Path
 
 from paddock.errors import GrantError, PlanError, PolicyRefusedError
 from paddock.plan.model import ModuleEntry
+from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import SecretGrant, grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.secret_references import variable_problems
 from paddock.plan.source_map import Positions
-from paddock.policy.decision import Decision, GrantRequest, Trust
+from paddock.policy.caps import judge_caps
+from paddock.policy.decision import ClosedNetwork, Decision
 from paddock.policy.files.policy import Policy, rules_about
-from paddock.policy.files.policy_file import ModuleRule, PolicyFile
-from paddock.policy.findings import PolicyFindings
-from paddock.policy.floor import Floor
-from paddock.policy.grant_request import RequestedGrant, contradictions, families_written
+from paddock.policy.files.policy_file import ModuleRule, Network, PolicyFile
+from paddock.policy.grant_request import GrantRequest, RequestedGrant, contradictions, families_written
+from paddock.policy.limits import judge_limits, with_lowered
 from paddock.policy.located_program import paths_of
 from paddock.policy.owner import Owner
-from paddock.policy.rules.caps import judge_caps
-from paddock.policy.rules.limits import judge_limits, with_lowered
-from paddock.policy.rules.networks import judge_networks
-from paddock.policy.rules.paths import GrantPathRule, PathRules
-from paddock.policy.rules.sources import judge_source
+from paddock.policy.paths import GrantPathRule, PathRules
+from paddock.policy.rule import Floor, PolicyFindings, written_list
 from paddock.policy.source_name import SourceName
-from paddock.policy.trust_rules import judge_trust
+from paddock.policy.sources import judge_source
+from paddock.policy.trust import Trust, judge_trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +102,11 @@ def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[PolicyFi
     entry = request.effective()
     grants = tuple(request.grants())
     _note_grants(request, context.positions, findings)
-    held = _rules_held(request, context.policy, findings)
-    path = path_text(request.entry.path, "source") if request.entry.source is not None else request.entry.path
-    judge_source(path, request.source, context.policy, findings, commit=request.commit)
+    held: list[tuple[PolicyFile, ModuleRule]] = []
+    if context.policy.files:  # else no rule is about a source
+        held = _rules_held(request, context.policy, findings)
+        path = path_text(request.entry.path, "source") if request.entry.source is not None else request.entry.path
+        judge_source(path, request.source, context.policy, findings, commit=request.commit)
     floor = _floor(request, context.policy, held, findings)
     path_rules = list(judge_trust(request, context.trust, context.working_dir, floor, findings, context.folder))
     for file, rule in held:
@@ -118,9 +119,9 @@ def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[PolicyFi
             owner=context.owner,
             findings=findings,
         )
-    closed = judge_networks(grants, context.policy, findings)
+    closed = _judge_networks(grants, context.policy, findings)
     _judge_paths(request.entry, grants, path_rules, context, findings)
-    findings.problems += contradictions(request.entry, grants)
+    findings.problems.extend(contradictions(request.entry, grants))
     _judge_secrets(entry, grants, context.secrets, findings)
     limits = judge_limits(entry, context.policy, held, findings)
     rules = PathRules(request.entry, tuple(path_rules), grants)
@@ -143,7 +144,7 @@ def _rules_held(request: GrantRequest, policy: Policy, findings: PolicyFindings)
     for file in policy.files:
         rules, consulted = rules_about(name, file)
         held += [(file, rule) for rule in rules]
-        findings.consulted += consulted
+        findings.consulted.extend(consulted)
     return held
 
 
@@ -194,7 +195,7 @@ def _judge_paths(
             continue
         for rule in concerned:
             refusals = (rule.refusal(grant, path) for path in paths)
-            findings.refusals += [refusal for refusal in refusals if refusal is not None]
+            findings.refusals.extend(refusal for refusal in refusals if refusal is not None)
     for written in dict.fromkeys(rule.rule for rule in rules):
         if all(one.rule != written for one in findings.consulted):
             findings.consult(written, "refuses what is asked for" if findings.is_against(written) else "is kept")
@@ -206,8 +207,8 @@ def _judge_secrets(
     """Note references that cannot be honoured, and injected secrets that have no value or no place to be used at."""
     permissions = grants_of(entry.permissions)
     effective = entry.model_copy(update={"permissions": permissions})
-    findings.problems += effective.config_problems(secrets)
-    findings.problems += variable_problems(permissions, path_text(entry.path, "permissions"), secrets)
+    findings.problems.extend(effective.config_problems(secrets))
+    findings.problems.extend(variable_problems(permissions, path_text(entry.path, "permissions"), secrets))
     for grant in grants:
         secret = grant.value
         if not isinstance(secret, SecretGrant) or secret.inject is None:
@@ -220,3 +221,29 @@ def _judge_secrets(
         if secret.name not in secrets:
             hint = f"set it before the start: export {secret.name}=…; or write in `secrets.toml` where it is"
             findings.problem(path, NotAcceptedError(f"secret `{secret.name}` has no value", hint))
+
+
+def _judge_networks(
+    grants: Iterable[RequestedGrant], policy: Policy, findings: PolicyFindings
+) -> tuple[ClosedNetwork, ...]:
+    """Return what is closed to a module, and note each grant that is about nothing else.
+
+    Where a name leads is not known yet: that is judged when the module connects.
+    """
+    closed: list[ClosedNetwork] = []
+    for file in policy.files:
+        if not file.refused_networks:
+            continue
+        rule = file.rule("refused_networks", written_list(file.refused_networks))
+        closed += [ClosedNetwork(network, rule) for network in file.refused_networks]
+        for grant in grants:
+            if grant.family == "net" and _is_within(str(grant.value), file.refused_networks):
+                said = f"{grant.text} is in a network that no module may connect to"
+                findings.refuse(grant.path, said, f"ask for another, or have the rule changed: {file.name}", rule)
+        findings.consult(rule, "refuses what is asked for" if findings.is_against(rule) else "is kept")
+    return tuple(closed)
+
+
+def _is_within(written: str, networks: Iterable[Network]) -> bool:
+    rule = NetRule.parse(written)
+    return any(NetRule(network, rule.ports, "").covers(rule) for network in networks)

@@ -49,10 +49,10 @@ class GitSettings:
     `is_complete` is false once something could not be read, or there was more than is read.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, is_complete: bool = True) -> None:
         self.named: dict[Path, None] = {}
         self.ways: dict[Path, None] = {}
-        self.is_complete = True
+        self.is_complete = is_complete
         self._homes: dict[str, Path | None] = {"": home}
         self._known: dict[Path, tuple[_Setting, ...]] = {}
         self._files = _MAX_FILES

@@ -11,6 +11,7 @@ from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant, grants_
 from paddock.plan.problems import path_text
 from paddock.plan.source_map import Positions
 from paddock.policy.rule import Rule
+from paddock_sandbox.profile import IsolationLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +134,29 @@ def families_written(entry: ModuleEntry, positions: Positions | None) -> Iterato
             path = path_text(entry.path, "permissions", family)
             shown = (RequestedGrant(family, value).text.removeprefix(f"{family} ") for value in values)
             yield Rule(positions.place_of(path), f"{path} = [{', '.join(shown)}]"), family
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRequest:
+    """A module that is to be started: its entry, the source it was found at, and what the operator says besides.
+
+    `source` is the one of its resolution, not of its entry: a variable may have put another in its place. `given` is
+    granted beyond the entry, `named` the level that a flag gives to entries that name none. `commit` is the one that
+    its code was locked to, if it was.
+    """
+
+    entry: ModuleEntry
+    source: str
+    given: tuple[OperatorGrant, ...] = ()
+    named: IsolationLevel | None = None
+    commit: str = ""
+
+    def effective(self) -> ModuleEntry:
+        """Return the entry with all that it is granted."""
+        if not self.given:
+            return self.entry
+        return self.entry.model_copy(update={"permissions": union_of(self.entry, self.given)})
+
+    def grants(self) -> tuple[RequestedGrant, ...]:
+        """Return all that it is granted, with who says so."""
+        return tuple(grants_asked(self.entry, self.given))

@@ -267,15 +267,14 @@ class _Search:
 
     def settings(self, home: Path, config: Path) -> GitSettings:
         """Return what the configuration of the repositories that were found names, and that of the user."""
-        settings = GitSettings(home)
+        # Wherever the user's own is, it may name what is in the folder. A relative place is another for each program.
+        settings = GitSettings(home, is_complete=config.is_absolute())
         trees_of = {git: [*trees] or [git] for git, trees in self.git_folders.items()}
         for git in self.git_folders:
             for name in _SETTINGS_IN_GIT:
                 if (tree := settings.worktree(git / name, git)) is not None:
                     trees_of[git].append(tree)
         trees = dict.fromkeys([*self.projects, *(tree for trees in trees_of.values() for tree in trees)])
-        # Wherever the user's own is, it may name what is in the folder. A relative place is another for each program.
-        settings.is_complete &= config.is_absolute()
         for file in dict.fromkeys([home / ".gitconfig", home / _CONFIG / "git/config", config / "git/config"]):
             settings.read(file, trees)
         for git, trees_of_it in trees_of.items():

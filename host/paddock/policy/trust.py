@@ -1,7 +1,8 @@
 """How a plan stands with the operator: whether they accepted it as it is, and what they gave its modules with that.
 
 What was accepted is the plan that had this digest. One that was edited since is another plan, and is told as what it
-is. What was given to a module is given to the code it had then, from its source, and to nothing that took its place.
+is. What was given to a module is given to the code it had then, from its source, and to nothing that took its place. A
+plan that was not accepted may ask for the working directory, and for nothing that is the operator's.
 """
 
 from __future__ import annotations
@@ -15,20 +16,44 @@ from typing import Final, Self
 
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import grants_of, is_program_path
-from paddock.plan.problems import NotAcceptedError
-from paddock.policy.decision import Trust
+from paddock.plan.problems import NotAcceptedError, path_text
+from paddock.plan.source_map import Location
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
-from paddock.policy.grant_request import OperatorGrant
+from paddock.policy.grant_request import GrantRequest, OperatorGrant
 from paddock.policy.located_program import environments_in, paths_of
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
+from paddock.policy.paths import GrantPathRule
 from paddock.policy.pins import MovedPin, Pin, Pins, moved_pins
-from paddock.policy.rule import Location, Rule
+from paddock.policy.rule import BUILT_IN, Floor, PolicyFindings, Rule
+from paddock.policy.source_name import SourceName
 from paddock_sandbox.profile import ANY_PROGRAM
 
 _FLAG: Final = Rule(Location("the command line"), "--trust-plan")
 _SESSION: Final = Location("this session")
+
+_UNACCEPTED: Final = Rule(
+    BUILT_IN,
+    "a plan that nobody accepted gets no network, no secrets, no variables, no kept state, no weaker isolation, no "
+    "module at another kind's mount point, no path, program by its path or code outside the working directory, and "
+    "nothing to write to that other programs run by themselves",
+)
+# What a plan states is accepted with where it leads. What was given besides is written by how it was proposed: inside.
+_GIVEN: Final = Rule(BUILT_IN, "a path that was given for the working directory leads nowhere else")
+_LEADS_OUT: Final = "lies outside the working directory, for which it was given"
+_STATE: Final = "grant it in the plan, by where it leads, or have it lead into the working directory"
+_ROOT: Final = Path("/")
+_ACCEPT: Final = "`--trust-plan` accepts what the plan says, and so does saying yes to `paddock run` on a terminal"
+_TAKES_TRUST: Final = "takes a plan that you accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Whether the operator accepted the plan, and the rule that says so or says why not: a line, a flag."""
+
+    accepted: bool
+    rule: Rule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +170,62 @@ def _places_outside(family: str, written: str, places: Iterable[GrantedPath], wo
     for place in places:
         if not place.path.is_relative_to(working_dir):
             yield b"\0".join([family.encode(), os.fsencode(written), os.fsencode(place.path)])
+
+
+def judge_trust(
+    request: GrantRequest,
+    trust: Trust,
+    working_dir: Path,
+    floor: Floor,
+    findings: PolicyFindings,
+    folder: Path | None = None,
+) -> tuple[GrantPathRule, ...]:
+    """Note what an entry asks for that takes an accepted plan, and return the rules about paths that follow.
+
+    `folder` is that of the plan, if it is in any.
+    """
+    rule = trust.rule or _UNACCEPTED
+    families = frozenset({"read", "write", "run"})
+    if trust.accepted:
+        if trust.rule is not None:
+            findings.consult(rule, "the plan is accepted")
+        return (GrantPathRule(families, (working_dir,), trust.rule or _GIVEN, _LEADS_OUT, _STATE, binds="given"),)
+    findings.consult(rule, "the plan is not accepted")
+    for grant in request.grants():
+        is_of_the_operators = grant.family in ("net", "secrets", "mount") or grant.passes_on
+        if is_of_the_operators and grant.given is None:
+            findings.refuse(grant.path, f"{grant.text} {_TAKES_TRUST}", _ACCEPT, rule)
+    if folder is not None and request.entry.source is not None:
+        _judge_place(request, (folder, working_dir), rule, findings)
+    if request.entry.state == "keep":
+        findings.refuse(path_text(request.entry.path, "state"), f"a folder that is kept {_TAKES_TRUST}", _ACCEPT, rule)
+    level = request.entry.isolation
+    if level is not None and level not in floor.levels and level != request.named and not floor.is_fixed:
+        findings.refuse(
+            path_text(request.entry.path, "isolation"),
+            f"isolation level `{level}` {_TAKES_TRUST}",
+            f"{_ACCEPT}; `--isolation {level}` accepts this level alone",
+            rule,
+        )
+    said = f"lies outside the working directory `{working_dir}`, which {_TAKES_TRUST}"
+    opens = f"is what your own programs run by themselves, which {_TAKES_TRUST}"
+    return (
+        GrantPathRule(families, (working_dir,), rule, said, _ACCEPT, binds="stated"),
+        GrantPathRule(
+            frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds="stated", keeps_guarded=True
+        ),
+    )
+
+
+def _judge_place(request: GrantRequest, around: tuple[Path, ...], rule: Rule, findings: PolicyFindings) -> None:
+    """Note a folder that code is to come from and that is not the plan's to name: a module reads all of its own."""
+    try:
+        name = SourceName.of(request.source)
+    except NotAcceptedError:
+        return  # refused for that
+    if name.family != "folder" and name.scheme != "file":
+        return
+    if not any(Path(name.path).is_relative_to(place.resolve()) for place in around):
+        path = path_text(request.entry.path, "source")
+        said = f"`{name.path}` lies neither beside the plan nor in the working directory, which {_TAKES_TRUST}"
+        findings.refuse(path, said, _ACCEPT, rule)

@@ -20,14 +20,14 @@ from paddock.module_sources.provisioning import offline_provisioner
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
-from paddock.policy.decision import GrantRequest, Trust
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
+from paddock.policy.grant_request import GrantRequest
 from paddock.policy.grants import Grants
 from paddock.policy.owner import Owner
 from paddock.policy.rule import BUILT_IN, Rule
-from paddock.policy.trust import PlanAcceptance, with_places
+from paddock.policy.trust import PlanAcceptance, Trust, with_places
 from paddock.workers.runtime import WorkerRuntime
 from paddock.workers.scratch import PrivateFolder
 from paddock_sandbox.profile import IsolationLevel

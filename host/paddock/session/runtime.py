@@ -18,8 +18,8 @@ import anyio
 
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import AuthorizedModule
-from paddock.plan.merging import merged
 from paddock.plan.permissions import grants_of
+from paddock.plan.plain_data import merged
 from paddock.policy.limits import OUTPUT_PER_SECOND
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller

@@ -12,11 +12,12 @@ from typing import Final
 from bench.row import Row, Target
 from bench.sampling import Effort
 from paddock.plan.model import EntryPlace, ModuleEntry
-from paddock.policy.decision import GrantRequest, Trust
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
+from paddock.policy.grant_request import GrantRequest
 from paddock.policy.owner import Owner
+from paddock.policy.trust import Trust
 
 _ROUNDS: Final = 300
 _RULES: Final = 30

@@ -16,14 +16,15 @@ from paddock.errors import PolicyRefusedError
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
-from paddock.policy.decision import GrantRequest, Trust
+from paddock.plan.source_map import Location
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.accepted_plans import AcceptedGrant
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import OperatorGrant
+from paddock.policy.grant_request import GrantRequest, OperatorGrant
 from paddock.policy.owner import Owner
-from paddock.policy.rule import Location, Rule
+from paddock.policy.rule import Rule
+from paddock.policy.trust import Trust
 from paddock_sources import Resolution
 
 HEAD = "session: {orchestrator: loop-basic, context: context-simple}\n"

@@ -14,8 +14,8 @@ from paddock.errors import (
     render,
 )
 from paddock.isolation.levels import choose_level, guarantees_missing
-from paddock.policy.floor import Floor
-from paddock.policy.rule import Location, Rule
+from paddock.plan.source_map import Location
+from paddock.policy.rule import Floor, Rule
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 from ..policy.entries import entry

@@ -18,12 +18,13 @@ from paddock.isolation.network import Networks
 from paddock.isolation.planner import SandboxPlanner, SessionPaths
 from paddock.isolation.sandbox_host import SandboxHost, failure_of
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
-from paddock.policy.decision import GrantRequest, Trust
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
+from paddock.policy.grant_request import GrantRequest
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
+from paddock.policy.trust import Trust
 from paddock.session.resources import further_sandboxes
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.limits.tree_limits import LimitEnforcer

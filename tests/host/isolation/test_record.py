@@ -16,8 +16,9 @@ from host.policy.entries import entry, module_at
 from paddock.isolation import record as session_record
 from paddock.isolation.compile import Confinement
 from paddock.isolation.record import DamagedRecordError, ModuleRecord, SessionRecord, SessionRecords
+from paddock.plan.source_map import Location
 from paddock.policy.limits import ResourceLimits
-from paddock.policy.rule import ConsultedRule, Location, Rule
+from paddock.policy.rule import ConsultedRule, Rule
 from paddock_sandbox.profile import Mount, SandboxProfile
 
 

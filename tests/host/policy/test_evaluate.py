@@ -13,14 +13,16 @@ from paddock.errors import GrantError, PlanError, PolicyRefusedError, render
 from paddock.isolation.enforcement import require_enforced
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
-from paddock.policy.decision import Decision, GrantRequest, Trust
+from paddock.plan.source_map import Location
+from paddock.policy.decision import Decision
 from paddock.policy.evaluate import EvaluationContext, evaluate, refuse_sources
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import OperatorGrant
+from paddock.policy.grant_request import GrantRequest, OperatorGrant
 from paddock.policy.grants import Grants
 from paddock.policy.limits import ResourceLimits
-from paddock.policy.rule import Location, Rule
+from paddock.policy.rule import Rule
+from paddock.policy.trust import Trust
 from paddock_sandbox.profile import IsolationLevel
 
 from .entries import entry, owner

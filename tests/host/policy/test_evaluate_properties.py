@@ -15,14 +15,16 @@ from paddock.isolation.levels import choose_level
 from paddock.plan.net_rule import Destination, NetRule
 from paddock.plan.permissions import Permissions, grants_of, preset_grants
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.decision import Decision, GrantRequest, Trust
+from paddock.plan.source_map import Location
+from paddock.policy.decision import Decision
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import OperatorGrant
+from paddock.policy.grant_request import GrantRequest, OperatorGrant
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.path_walk import GrantedPath
-from paddock.policy.rule import Location, Rule
+from paddock.policy.rule import Rule
+from paddock.policy.trust import Trust
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 from .entries import entry, owner

@@ -11,11 +11,11 @@ from paddock.errors import PolicyRefusedError, render
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
-from paddock.policy.decision import GrantRequest
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.accepted_plans import AcceptedGrant
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
+from paddock.policy.grant_request import GrantRequest
 from paddock.policy.trust import PlanAcceptance
 
 from .entries import owner

@@ -14,6 +14,7 @@ import yaml
 
 from paddock.plan.plain_data import MAX_DEPTH, MAX_VALUES
 from paddock.plan.problems import YamlError
+from paddock.plan.source_map import SourceNode
 
 MAX_CHARACTERS: Final = 4 * 1024 * 1024  # of all texts, with those that aliases stand for; four times the largest file
 MAX_NUMBER: Final = 128  # characters; 64 bits to base 2 are fewer, and 60 to the power of half of it is still a float
@@ -175,3 +176,24 @@ def _not_yaml(error: yaml.MarkedYAMLError) -> YamlError:
         return YamlError(f"not YAML: {error.problem}", hint)
     said = f"{error.problem:.{_MAX_SAID}}"
     return YamlError(f"not YAML: line {mark.line + 1}, column {mark.column + 1}: {said}", hint, mark.line + 1)
+
+
+def yaml_lines(root: yaml.Node) -> SourceNode:
+    """Return the parts of a tree of nodes; what several aliases stand for is one part, on the line of its anchor."""
+    found: dict[int, SourceNode] = {}
+
+    def part_of(node: yaml.Node) -> SourceNode:
+        known = found.get(id(node))
+        if known is not None:
+            return known
+        part = found[id(node)] = SourceNode(node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                inner = part_of(value)
+                # Its own line, not the value's: that may start on a later one, or be an alias of something far away.
+                part.parts[str(key.value)] = SourceNode(key.start_mark.line + 1, inner.parts)
+        elif isinstance(node, yaml.SequenceNode):
+            part.parts.update(enumerate(map(part_of, node.value)))
+        return part
+
+    return part_of(root)

@@ -130,8 +130,7 @@ def _parse_json(text: str) -> _Parsed:
 
 def _parse_yaml(text: str) -> _Parsed:
     # Only here, because loading the parser takes longer than reading most plans, and a call of one tool has no plan.
-    from paddock.plan.formats.bounded_yaml import read_yaml
-    from paddock.plan.formats.yaml_lines import yaml_lines
+    from paddock.plan.formats.bounded_yaml import read_yaml, yaml_lines
 
     content, root = read_yaml(text)
     return content, partial(yaml_lines, root) if root is not None else lambda: SourceNode(1)

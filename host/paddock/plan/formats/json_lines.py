@@ -20,6 +20,14 @@ class _Open:
         self.key: str | int | None = None if is_table else 0
         self.line = 0  # of the key
 
+    def expect(self, key: str, line: int) -> None:
+        """Take it that the value of a key follows."""
+        self.key, self.line = key, line
+
+    def expect_next(self) -> None:
+        """Take it that another value follows: of a list the next one, of a table one whose key is not known yet."""
+        self.key = self.key + 1 if isinstance(self.key, int) else None
+
 
 def json_lines(text: str) -> SourceNode:
     """Return the parts of a JSON text; a value of a table has the line of its key."""
@@ -34,11 +42,11 @@ def json_lines(text: str) -> SourceNode:
             above.pop()
         elif piece == ",":
             assert inner is not None, "a comma stands inside a table or list"
-            inner.key = inner.key + 1 if isinstance(inner.key, int) else None
+            inner.expect_next()
         elif piece == ":":
             continue
         elif inner is not None and inner.is_table and inner.key is None:
-            inner.key, inner.line = json.loads(piece), line
+            inner.expect(json.loads(piece), line)
         else:
             part = SourceNode(inner.line if inner is not None and inner.is_table else line)
             if inner is not None:

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Final, Self
 
 from paddock.errors import PaddockError
+from paddock.plan.source_map import Location
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan, read_accepted, repinned, rewritten
 from paddock.policy.files.owned_file import read_owned
 from paddock.policy.files.policy import user_config_folder
 from paddock.policy.owner import Owner
 from paddock.policy.pins import MovedPin, Pin
-from paddock.policy.rule import Location, Rule
+from paddock.policy.rule import Rule
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _VERSIONS_KEPT: Final = 8  # of one plan: people go back and forth between a few

@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from paddock.plan.merging import merged
-from paddock.plan.model import Agent, ModuleEntry
-from paddock.plan.module_lists import placed
+from paddock.plan.model import Agent, ModuleEntry, entries_placed
+from paddock.plan.plain_data import merged
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.provider_preference import preferred
 from paddock.session.sub_sessions.spawn_request import SpawnRequest
@@ -36,8 +35,8 @@ def plan_of(parent: SessionPlan, agent: Agent | None, request: SpawnRequest) -> 
     own: frozenset[str] = frozenset()
     if agent is not None:
         orchestrator, context = agent.orchestrator or orchestrator, agent.context or context
-        providers = placed(providers, agent.providers)
-        tools, hooks = placed(tools, agent.tools), placed(hooks, agent.hooks)
+        providers = entries_placed(providers, agent.providers)
+        tools, hooks = entries_placed(tools, agent.tools), entries_placed(hooks, agent.hooks)
         own = frozenset(entry.path for entry in agent.entries())
     tools = tuple(entry for entry in tools if entry.path in own or may_guard(entry) or request.tools.admits(entry))
     hooks = tuple(entry for entry in hooks if entry.path in own or may_guard(entry) or request.hooks.admits(entry))

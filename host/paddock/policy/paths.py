@@ -14,15 +14,13 @@ from typing import Literal
 from paddock.errors import PolicyRefusedError, Refusal
 from paddock.plan.model import ModuleEntry
 from paddock.plan.problems import path_text
-from paddock.policy.findings import refusal_by
 from paddock.policy.grant_request import RequestedGrant
 from paddock.policy.grants import Grants
 from paddock.policy.guarded_paths import is_repository
 from paddock.policy.guarded_places import runner_opened
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.programs import Program
-from paddock.policy.rule import Rule
-from paddock.policy.subsumes import covers_path
+from paddock.policy.rule import Rule, refusal_by
 from paddock_sandbox.profile import ANY_PROGRAM
 
 
@@ -114,3 +112,8 @@ class PathRules:
                 refusal = rule.refusal(grant, path)
                 if refusal is not None:
                     yield refusal
+
+
+def covers_path(roots: Iterable[Path], path: Path) -> bool:
+    """Whether a path without links is one of these, or below one."""
+    return any(path.is_relative_to(root) for root in roots)

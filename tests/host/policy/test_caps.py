@@ -11,17 +11,10 @@ from hypothesis import strategies as st
 
 from paddock.plan.net_rule import Destination, NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
+from paddock.policy.caps import covers_call, covers_env, covers_net, covers_secret, covers_text, roots_of
 from paddock.policy.grant_caps import SecretCap
 from paddock.policy.owner import Owner
-from paddock.policy.subsumes import (
-    covers_call,
-    covers_env,
-    covers_net,
-    covers_path,
-    covers_secret,
-    covers_text,
-    roots_of,
-)
+from paddock.policy.paths import covers_path
 
 
 @pytest.mark.parametrize(

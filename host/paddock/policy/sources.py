@@ -10,8 +10,7 @@ from paddock.plan.host_name import split_port
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.findings import PolicyFindings
-from paddock.policy.rule import Rule, written_list
+from paddock.policy.rule import PolicyFindings, Rule, written_list
 from paddock.policy.source_name import DEFAULT_PORTS, SourceName, without_credentials
 from paddock_sources import SourceUri
 from paddock_sources.uri import GitUri, PackageUri
