@@ -1,13 +1,16 @@
 """Commands as people start them, one of each kind: each loads what it needs, and begins with what a warm one has.
 
 The other tests of commands have them run in a process that has loaded Paddock already, which hides what one forgets to
-load.
+load. What becomes templates begins as they do, too.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +21,7 @@ import pytest
 from integration.command_line import Terminal, paddock
 from integration.conftest import WriteModule
 from paddock.cli.commands import paddock as every_command
+from paddock.workers.runtime import WorkerRuntime
 
 _PLAN = """\
 session: {orchestrator: loop-basic, context: context-simple}
@@ -51,6 +55,7 @@ _HANGS = """
     async def mount(coordinator, config):
         await coordinator.mount("tools", Hangs())
 """
+_SECONDS = 200  # for a template to be ready; hit only by a hang
 _ELSEWHERE = {"demo", "selftest", "module test"}  # each has tests of its own that start it as people do
 
 # What each is given, and what it then says.
@@ -141,3 +146,33 @@ def test_a_warm_command_begins_with_what_a_cold_one_has(
     finally:
         os.umask(mask)
     assert states[0] == states[1] and (states[0]["Umask"], states[0]["folder"]) == ("0027", str(tmp_path))
+
+
+def _is_ready(pid: int) -> bool:
+    """Return whether a template has done the last that it does before it waits for its first request."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    return "Umask:\t0077" in status and bool(ignored & 1 << signal.SIGCHLD - 1)
+
+
+def test_a_warm_template_begins_with_what_a_cold_one_has(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    runtime = WorkerRuntime.locate()
+    states = []
+    for _ in range(2):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, open(tmp_path / "stderr", "wb") as stderr:
+            with theirs:
+                settings = {"control": theirs.fileno(), "preload": runtime.preload, "host": os.getpid()}
+                fds = [theirs.fileno()]
+                template = runtime.spawn({**settings, "shared": [], "cgroups": None}, fds, stderr.fileno())
+            deadline = time.monotonic() + _SECONDS
+            while not _is_ready(template.pid):
+                assert time.monotonic() < deadline
+            environ = Path(f"/proc/{template.pid}/environ").read_bytes()
+            states.append((type(template).__name__, {**_state(template.pid), "environment": environ}))
+        while template.poll() is None:
+            assert time.monotonic() < deadline
+        request.getfixturevalue("cold")
+    (warm, of_warm), (cold, of_cold) = states
+    assert (warm, cold) == ("WarmTemplate", "Popen")
+    assert of_warm == of_cold

@@ -30,6 +30,7 @@ from types import TracebackType
 from typing import Literal, Self, TextIO
 
 from integration.policed_machine import enter
+from warm_templates import WarmTemplates
 
 _SECONDS = 200  # for one command; hit only by a hang
 _LONGEST = 1 << 20  # bytes of a request: arguments and environment
@@ -76,13 +77,17 @@ class WarmCommand:
 
 
 class WarmCommands:
-    """A process that becomes commands, each in a child; entered, it is there."""
+    """A process that becomes commands, each in a child, whose templates are warm as well; entered, it is there."""
+
+    def __init__(self, templates: WarmTemplates) -> None:
+        self._templates = templates
 
     def __enter__(self) -> Self:
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(Path(__file__).parents[1])]
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd="/")
+            fds = [self._templates.connection.fileno(), theirs.fileno()]
+            command = [sys.executable, "-c", _PROGRAM, *map(str, fds), str(Path(__file__).parents[1])]
+            self._process = subprocess.Popen(command, pass_fds=fds, cwd="/")
         self._connection.settimeout(_SECONDS)
         return self
 
@@ -153,24 +158,27 @@ def serve() -> None:
     """Load Paddock, then become each command that is asked for, until the other end of the connection is closed."""
     sys.path.pop(0)  # the folder of these tests, which no command has on its path
     from paddock import cli
+    from paddock.workers.runtime import WorkerRuntime
 
     for name in (*(found.name for found in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}.")), *_LATER):
         importlib.import_module(name)
     connection = socket.socket(fileno=int(sys.argv.pop()))
-    _check_nothing_leaks(connection)
+    templates = WarmTemplates(socket.socket(fileno=int(sys.argv.pop())))
+    WorkerRuntime.spawn = templates.spawner()  # type: ignore[method-assign]
+    _check_nothing_leaks(connection, templates.connection)
     gc.collect()
     gc.freeze()  # what is collected there is copied in each child
     if _become_each(connection):
         cli.main()
 
 
-def _check_nothing_leaks(connection: socket.socket) -> None:
+def _check_nothing_leaks(*connections: socket.socket) -> None:
     """End if a command would begin with more than what was loaded: with what this process has found out or opened."""
     caches = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
     filled = [one for one in caches if one.__module__.startswith("paddock") and one.cache_info().currsize]
     assert not filled, f"these have found something out: {filled}"
     assert threading.active_count() == 1
-    opened = {int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2, connection.fileno()}
+    opened = {int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2, *(one.fileno() for one in connections)}
     assert not [number for number in opened if os.path.exists(f"/proc/self/fd/{number}")], "files are open"
 
 
