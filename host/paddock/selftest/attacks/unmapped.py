@@ -12,7 +12,9 @@ _REFUSALS: Final = REFUSALS | frozenset(("EINVAL", "ENOTSUP", "ENOMEM", "ENOSPC"
 _SECONDS: Final = 20.0  # the watchdog looks twice at what is not mapped, late where others use the machine
 
 
-def _attack(name: str, kind: str, tries: str, inside: tuple[int, int], outside: int, *lacking: str) -> Attack:
+def _attack(
+    name: str, kind: str, tries: str, inside: tuple[int, int], outside: int, *lacking: str, memory_max: str = "128M"
+) -> Attack:
     """Return an attack that takes mebibytes in so many processes inside, and less outside, in one."""
     mebibytes, processes = inside
     return Attack(
@@ -27,7 +29,7 @@ def _attack(name: str, kind: str, tries: str, inside: tuple[int, int], outside: 
             "seconds": _SECONDS,
         },
         outside_arguments=lambda stage: {"kind": kind, "mebibytes": outside},
-        limits={"memory_max": "128M", "runtime_max": "60s"},
+        limits={"memory_max": memory_max, "runtime_max": "60s"},
         refusals=_REFUSALS,
         ends=frozenset((ExitReason.MEMORY,)),
         excuses=tuple(may_lack(what, "ENOTSUP", "ENOSYS", "EINVAL", "ENOSPC", "EMFILE") for what in lacking),
@@ -81,7 +83,14 @@ UNMAPPED: Final = (
         (3, 1),
         1,
     ),
-    _attack("hold_watches", "watches", "waits for everything it has open in every set it has", (150, 2), 2),
+    _attack(
+        "hold_watches",
+        "watches",
+        "waits for everything it has open in every set it has",
+        (75, 2),
+        2,
+        memory_max="64M",  # it takes long to take more
+    ),
     _attack(
         "hold_access_lists",
         "access lists",
@@ -98,7 +107,15 @@ UNMAPPED: Final = (
         8,
         "watches to spare",
     ),
-    _attack("hold_rules", "rules", "writes down rules of a confinement that it never enters", (140, 1), 1, "Landlock"),
+    _attack(
+        "hold_rules",
+        "rules",
+        "writes down rules of a confinement that it never enters",
+        (70, 1),
+        1,
+        "Landlock",
+        memory_max="64M",  # it takes long to take more
+    ),
     _attack(
         "hold_everything",
         "everything",
