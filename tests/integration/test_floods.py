@@ -204,6 +204,20 @@ _REDACTOR = """
         coordinator.hooks.register("artifact:write", redact)
 """
 
+_ANSWERING = """
+    from amplifier_core.models import ToolResult
+
+    class Answering:
+        name = "answering"
+        description = "answers with much"
+
+        async def execute(self, input):
+            return ToolResult(output=[1] * 200)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Answering())
+"""
+
 
 def _neighbours(write_module: WriteModule, *names: str) -> list[dict[str, Any]]:
     return [
@@ -291,4 +305,21 @@ async def test_handlers_that_answer_with_much_pay_nothing_and_nobody_is_ended(
         assert loop.time() - begun > 3.0, "as above"
         assert (await _asked(session, "two", act="emit", times=1, size=10, add=30_000))["success"]
         assert _behind(session) <= {"tool-one"}
+        assert _ended(session) == {}
+
+
+async def test_many_calls_in_a_row_of_one_tool_cost_it_nothing(
+    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)
+    tools = [{"module": "tool-answering", "source": write_module("tool-answering", _ANSWERING)}]
+    async with open_session(tools=tools) as session:
+        tool = session.coordinator.get("tools")["answering"]
+
+        async def calls(times: int) -> None:
+            for _ in range(times):
+                assert (await tool.execute({})).success
+
+        await asyncio.gather(*(calls(100) for _ in range(32)))  # ten times the values that it may have the host read
+        assert _behind(session) == set()
         assert _ended(session) == {}
