@@ -23,7 +23,7 @@ from integration.warm_commands import WarmCommands
 from paddock import Session
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.profile import IsolationLevel
-from warm_templates import WarmTemplates, warm_templates
+from support.warm_templates import WarmTemplates, warm_templates
 
 WriteModule = Callable[[str, str], str]
 OpenSession = Callable[..., AbstractAsyncContextManager[Session]]

@@ -11,7 +11,7 @@ import termios
 import time
 
 from integration.command_line import Terminal
-from terminal_screen import TerminalScreen
+from support.terminal_screen import TerminalScreen
 
 
 class Seen(Terminal):

@@ -26,7 +26,7 @@ from paddock.cli.chat.conversation import ChatConversation
 from paddock.cli.chat.spending import Spending
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.render import Screen
-from vendored import lay_beside
+from support.vendored import lay_beside
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script
 from vendors.server import VendorServer

@@ -22,8 +22,8 @@ from paddock.cli.chat.spending import Spending
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.render import Screen
 from paddock.errors import TurnError
-from person import Person
-from vendored import lay_beside
+from support.person import Person
+from support.vendored import lay_beside
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Fault, Script, Turn
 from vendors.server import VendorServer

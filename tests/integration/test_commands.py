@@ -46,7 +46,7 @@ from paddock_sources.commands.command_runner import (
     CommandTimeoutError,
 )
 from paddock_sources.commands.direct_runner import DirectRunner
-from shut_in_commands import LEVELS, commands_at
+from support.shut_in_commands import LEVELS, commands_at
 
 _GIT = pytest.mark.skipif(shutil.which("git") is None, reason=f"there is no git in {os.get_exec_path()}")
 _SECONDS = 60

@@ -18,8 +18,8 @@ import pytest
 from paddock.egress import stream_redactor as echo_filter
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
-from vendor.openai_server import OpenAIServer
-from vendored import lay_beside
+from support.vendored import lay_beside
+from vendors.echoing_server import OpenAIServer
 
 _SECONDS = 200  # for one call; hit only by a hang
 _MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"

@@ -21,7 +21,7 @@ import pytest
 from paddock.egress import dialer
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
-from vendored import lay_beside
+from support.vendored import lay_beside
 
 _SECONDS = 60  # for one call; hit only by a hang
 _MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"

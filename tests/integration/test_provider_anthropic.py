@@ -15,7 +15,7 @@ from integration.community import Heard, listen, messages, until
 from integration.conftest import OpenSession
 from integration.vendor_turns import assert_tried_again, cancel_in_the_midst, faults
 from modules import shipped
-from vendored import lay_beside
+from support.vendored import lay_beside
 from vendors.anthropic_dialect import AnthropicDialect
 from vendors.script import Script
 from vendors.server import VendorServer

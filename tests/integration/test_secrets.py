@@ -31,7 +31,7 @@ from integration.command_line import (
 )
 from integration.conftest import WriteModule
 from integration.policed_machine import LOOPBACK_NAME, PolicedMachine, why_not
-from vendor.openai_server import OpenAIServer
+from vendors.echoing_server import OpenAIServer
 
 _COMMAND = (sys.executable, "-c", "from paddock.cli import main; main()")
 _SECONDS = 200  # for one command; hit only by a hang

@@ -24,7 +24,7 @@ from paddock.session.hosted_session import HostedSession
 from paddock.session.module import HostedModule
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import HookResult
-from vendor.openai_server import OpenAIServer
+from vendors.echoing_server import OpenAIServer
 
 _LOOP = """
     import asyncio

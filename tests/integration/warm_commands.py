@@ -30,7 +30,7 @@ from types import TracebackType
 from typing import Literal, Self, TextIO
 
 from integration.policed_machine import enter
-from warm_templates import WarmTemplates
+from support.warm_templates import WarmTemplates
 
 _SECONDS = 200  # for one command; hit only by a hang
 _LONGEST = 1 << 20  # bytes of a request: arguments and environment

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from integration.command_line import accepting
 from paddock_sources.bounded_toml import read_toml
-from vendored import lay_beside
+from support.vendored import lay_beside
 
 _SECONDS = 200  # reached by a hang alone
 _ROOT = Path(__file__).resolve().parents[2]

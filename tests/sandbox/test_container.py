@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from mounted import mounted
 from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
 from sandbox.subject import ORDINARY, PATIENCE
+from support.mounted import mounted
 
 _CONTAINER = Path(__file__).parents[1] / "container.py"
 _CANNOT = 77

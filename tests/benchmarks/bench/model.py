@@ -144,7 +144,7 @@ def _provider_folder(folder: Path) -> Path:
     """Lay out the shipped provider with what it depends on beside it, which saves asking an index for it."""
     sys.path.append(str(_TESTS))
     try:
-        from vendored import lay_beside
+        from support.vendored import lay_beside
     finally:
         sys.path.remove(str(_TESTS))
     root = folder / "amplifier-module-provider-openai"

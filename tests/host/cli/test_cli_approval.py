@@ -24,8 +24,8 @@ from paddock.cli.terminal.render import Screen
 from paddock.session.requester import Requester, requesting
 from paddock.text import escape
 from paddock_sdk.contract.approval import ApprovalTimeoutError
-from person import Person
-from terminal_screen import TerminalScreen
+from support.person import Person
+from support.terminal_screen import TerminalScreen
 
 _HOOK = Requester("hook", "hooks-asking")
 _ASKED = "it is deny:"

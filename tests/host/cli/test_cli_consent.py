@@ -14,7 +14,7 @@ from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.keyboard import Keyboard
 from paddock.cli.terminal.render import Screen
-from person import Person
+from support.person import Person
 
 _BASH = ModuleReview(
     "tool-bash",

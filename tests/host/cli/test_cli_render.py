@@ -7,7 +7,7 @@ import pytest
 
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.render import Screen
-from person import Person
+from support.person import Person
 
 _HOSTILE = "[bold]\x1b[2J\u202e:smile:"
 

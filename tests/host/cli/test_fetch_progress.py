@@ -15,7 +15,7 @@ import pytest
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen
 from paddock_sources.progress import Progress, ProgressStep
-from person import Clock, Person
+from support.person import Clock, Person
 
 _HOSTILE = "git+https://host/\x1b[2J\u202erepo"
 _CLEAN = "git+https://host/\\x1b[2J\\u202erepo"

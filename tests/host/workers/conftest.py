@@ -14,7 +14,6 @@ import pytest
 
 from host.workers.levels import ONE_WAY_TO_EACH, TOKEN, Levels, Way
 from host.workers.waiting import PATIENCE
-from mounted import mounted
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import Launcher, LaunchSpec
@@ -22,6 +21,7 @@ from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
+from support.mounted import mounted
 
 Launch = Callable[..., Awaitable[ModuleProcess]]
 Needs = Callable[[IsolationLevel], Awaitable[None]]

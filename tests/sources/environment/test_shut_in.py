@@ -14,8 +14,8 @@ from paddock_sources.environment import Index, Installer, Interpreter, Requireme
 from paddock_sources.environment.builder import install, resolve
 from paddock_sources.environment.errors import IndexAccessError
 from paddock_sources.environment.pip import Pip
-from shut_in_commands import LEVELS, commands_at
 from sources.index_server import IndexServer
+from support.shut_in_commands import LEVELS, commands_at
 
 
 @pytest.fixture(scope="module", params=LEVELS)

@@ -16,9 +16,9 @@ from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_source import GitSource
-from shut_in_commands import LEVELS, commands_at
 from sources.git.origin_repository import OriginRepository
 from sources.git_server import GitServer, store_credentials
+from support.shut_in_commands import LEVELS, commands_at
 
 
 @pytest.fixture(scope="module", params=LEVELS)

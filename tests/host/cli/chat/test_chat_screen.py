@@ -11,7 +11,7 @@ from paddock.cli.chat.tool_call import Change
 from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, TextPiece
 from paddock.cli.terminal.render import Screen
 from paddock.policy.secrets.values import SecretValues
-from person import Person
+from support.person import Person
 
 
 @pytest.fixture(params=[80, 20])

@@ -14,7 +14,7 @@ from typing import TextIO
 import anyio
 import anyio.lowlevel
 
-from terminal_screen import TerminalScreen
+from support.terminal_screen import TerminalScreen
 
 
 class Clock:
