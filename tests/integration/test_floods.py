@@ -18,7 +18,7 @@ from paddock.plan.model import Kind
 from paddock.rpc import channel
 from paddock.rpc import fan_in as gathering
 from paddock.session import module as hosted_module
-from paddock.session.rates import ModuleRateLimits
+from paddock.session.quota import ModuleRateLimits
 from paddock.token_bucket import TokenBucket
 
 _FLOODER = (

@@ -23,8 +23,7 @@ from anyio.from_thread import BlockingPortal
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import FetchOptions, TrialNeeds, provided
-from paddock.authoring.trial import TrialConditions
-from paddock.authoring.trial_context import TrialContext
+from paddock.authoring.trial import TrialConditions, TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
 from paddock.plan.model import EntryPlace, ModuleEntry

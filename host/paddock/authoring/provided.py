@@ -7,15 +7,17 @@ likely a stranger's, and a trial says yes to nothing that it names.
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from pathlib import Path
+from typing import Final, Self
 
 import anyio.to_thread
 
-from paddock.audit import AuditLog
-from paddock.authoring.last_choice import LastChoice
+from paddock.audit import AuditLog, state_folder
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.errors import SourcesError
 from paddock.isolation.commands.command_worker import check_cancelled
@@ -26,9 +28,15 @@ from paddock_sources import Resolution, SourceError
 from paddock_sources.cache import SourceCache
 from paddock_sources.environment.errors import OwnRightsError
 from paddock_sources.errors import KeysNotLentError, PrivateHostError
+from paddock_sources.lock.lock_file import LockedModule, LockFile
 from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.uri import FolderUri
+
+_LAST_CHOICES: Final = "trials"  # a folder
+_DIGITS: Final = 32  # of a file's name in there
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +143,49 @@ async def _resolution(
 def _provide(
     folder: ModuleFolder, uri: FolderUri, provisioner: Provisioner, fetch_options: FetchOptions, needs: TrialNeeds
 ) -> Resolution:
-    last = LastChoice.of(folder.root, " ".join((*needs.extras, *needs.more)), fetch_options.environ)
+    last = _LastChoice.of(folder.root, " ".join((*needs.extras, *needs.more)), fetch_options.environ)
     previous = last.read(uri.text) if fetch_options.offline else None
     locked = provisioner.lock(uri, previous=previous, extras=needs.extras, more=needs.more)
     resolution = provisioner.provide(uri, folder.module_id, locked)
     if locked.dependencies and not fetch_options.offline:
         last.write(locked)
     return resolution
+
+
+class _LastChoice:
+    """What was chosen the last time for a trial of a folder, kept in `file` for a trial without a network.
+
+    Each folder and purpose has a file of the user's own, out of the author's way and of any module's reach. It is a
+    convenience: one that cannot be read or written is as good as none.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+
+    @classmethod
+    def of(cls, root: Path, purpose: str, environ: Mapping[str, str]) -> Self:
+        """Return the one for trials of that purpose, of the folder `root`, by the user who has `environ`."""
+        name = hashlib.sha256(f"{purpose}\n{root}".encode()).hexdigest()[:_DIGITS]
+        try:
+            folder = state_folder(environ) / _LAST_CHOICES
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            _log.debug("nothing is remembered of trials: %s", error)
+            return cls(None)
+        return cls(folder / f"{name}.lock")
+
+    def read(self, source: str) -> LockedModule | None:
+        """Return what was chosen."""
+        try:
+            return None if self._file is None else LockFile.read(self._file).get(source)
+        except SourceError:
+            return None
+
+    def write(self, chosen: LockedModule) -> None:
+        """Remember a choice in place of the one before."""
+        if self._file is None:
+            return
+        try:
+            LockFile().with_modules([chosen]).write(self._file)
+        except SourceError as error:
+            _log.debug("what was chosen is not remembered: %s", error)

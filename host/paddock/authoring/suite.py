@@ -19,8 +19,7 @@ from paddock.authoring.dev_requirements import RUNNERS, dev_requirements
 from paddock.authoring.module_folder import ModuleFolder, ModulePathError
 from paddock.authoring.module_name import FOLDER_PREFIX, Kind
 from paddock.authoring.provided import TrialNeeds, provided
-from paddock.authoring.trial import TrialSpec, run_trial
-from paddock.authoring.trial_context import TrialContext
+from paddock.authoring.trial import TrialContext, TrialSpec, run_trial
 from paddock.plan.problems import StrictModel
 from paddock_sources import Resolution, SourceError
 

@@ -17,6 +17,7 @@ import anyio
 import msgpack
 
 from paddock.audit import AuditLog
+from paddock.authoring.provided import FetchOptions
 from paddock.authorization.authorizer import Authorizer
 from paddock.errors import ModuleDiedError
 from paddock.isolation.planner import OnConfined
@@ -58,6 +59,19 @@ class TrialConditions:
     on_line: Callable[[OutputLine], None] | None = None
     on_confined: OnConfined | None = None
     audit: AuditLog | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialContext:
+    """Who decides what trials may do, how what they need is come by, and how they are run.
+
+    `limits` are those that the user names.
+    """
+
+    authorizer: Authorizer
+    fetch_options: FetchOptions
+    conditions: TrialConditions
+    limits: Mapping[str, object]
 
 
 async def run_trial(

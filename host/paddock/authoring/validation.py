@@ -15,8 +15,7 @@ from pydantic import Field, StringConstraints
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import TrialNeeds, provided
-from paddock.authoring.trial import TrialSpec, run_trial
-from paddock.authoring.trial_context import TrialContext
+from paddock.authoring.trial import TrialContext, TrialSpec, run_trial
 from paddock.plan.problems import StrictModel
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 from paddock_sources import Resolution

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.session.module_status import ModuleStatus
+from paddock.session.hosted_session import ModuleStatus
 
 
 def row_of(module: ModuleStatus) -> tuple[str, str, str, str]:

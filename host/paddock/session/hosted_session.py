@@ -7,23 +7,60 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from paddock.authorization.authorizer import AuthorizedModule
 from paddock.errors import AnswerTypeError, ModuleLoadError, PaddockError, PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry
+from paddock.plan.permissions import Permissions
 from paddock.session.module import HostedModule
-from paddock.session.module_status import ModuleStatus
 from paddock.session.mount_rules import NameTakenError, check_instance
 from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock.session.session_plan import SessionPlan
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.sub_sessions.agent_plan import may_guard
+from paddock.workers.exit_report import ExitReport
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.session import AmplifierSession
 from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleStatus:
+    """What one module of a session is and how it has fared; `live_from` is a folder that it runs from as it is.
+
+    `denials_left_out` counts what was refused, or perhaps was, beyond the `denials` that are kept. `place` is where the
+    entry stands in the plan, and `granted` what is in effect for it, as a plan would state it.
+    """
+
+    module: str
+    kind: str
+    level: str
+    is_mounted: bool
+    restarts: int
+    denials: tuple[Mapping[str, object], ...]
+    exit_reports: tuple[ExitReport, ...]
+    printed_bytes: int = 0
+    kept_bytes: int = 0
+    problem: PaddockError | None = None
+    live_from: Path | None = None
+    denials_left_out: int = 0
+    place: str = ""
+    granted: Permissions = field(default_factory=Permissions)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        return {
+            "module": self.module,
+            "kind": self.kind,
+            "level": self.level,
+            "restarts": self.restarts,
+            "denials": [dict(denial) for denial in self.denials],
+            "exit_reports": [report.as_dict() for report in self.exit_reports],
+        }
 
 
 class HostedSession(AmplifierSession):

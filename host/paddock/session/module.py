@@ -33,13 +33,11 @@ from paddock.rpc.channel import Channel
 from paddock.rpc.host_calls import HostCalls, StandInCaller
 from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.session.mount_rules import NameTakenError, check_place
-from paddock.session.output_budget import OutputBudget
 from paddock.session.proxies.contributor import Contributor
 from paddock.session.proxies.function import RegisteredFunction
 from paddock.session.proxies.handler import Handler
 from paddock.session.proxies.orchestrator import OrchestratorProxy
-from paddock.session.quota import RegistrationQuota
-from paddock.session.rates import ModuleRateLimits
+from paddock.session.quota import ModuleRateLimits, OutputBudget, RegistrationQuota
 from paddock.session.registrations import Registration, Registrations
 from paddock.session.requester import Requester, note_prompt
 from paddock.session.shutdown import ShutdownDeadlines

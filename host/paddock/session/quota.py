@@ -1,4 +1,4 @@
-"""How much one module may leave with the host: things to remember, and the memory that they take everywhere.
+"""How much one module may have of the host: things that it leaves there, how often it acts, how much it prints.
 
 What a module registers or shares is kept for the session and told to every other worker, now and when it starts again,
 so it is bounded for each module, by what it takes there rather than by its bytes on the wire. The numbers are far above
@@ -8,14 +8,19 @@ would be more is refused and not counted; no module is ended for it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Final
 
+from paddock.plan.model import Kind
+from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError
 
 _MAX_THINGS: Final = 4096
 _MAX_WEIGHT: Final = 16 * 1024 * 1024  # a sixteenth of the memory of the smallest worker; texts are kept there twice
 _LASTING: Final = frozenset({"state", "attribute", "capability", "data"})  # outlive who left them
+# They pass on what a model says word by word, and a word that is dropped is missing from an answer. So fast that `work`
+# puts off their requests before an event is dropped: a word that one other process handles is 36 values.
+_STREAMING: Final = ("provider", "orchestrator")
 
 
 class RegistrationQuota:
@@ -112,3 +117,58 @@ class SharedStateQuota:
             return
         writers[by] = None
         by.count(counted, min(by.spent(counted) + max(0, after - before), after))
+
+
+class ModuleRateLimits:
+    """How often a module of a kind may do what costs others: the host's time, a person's attention, lines in a record.
+
+    The numbers are far above what any known module does: a person answers a question every few seconds. They are a
+    module's for the whole session, so that ending does not help.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        streams = kind in _STREAMING
+        self.events = TokenBucket(per_second=20_000 if streams else 1000, at_once=100_000 if streams else 10_000)
+        # Apart: what floods its other events has its gates closed by that neither sooner nor later.
+        self.gates = TokenBucket(per_second=100, at_once=1000)
+        self.messages = TokenBucket(per_second=5, at_once=50)
+        self.approvals = TokenBucket(per_second=0.5, at_once=30)
+        self.attempts = TokenBucket(per_second=50, at_once=500)
+        self.running = TokenBucket(per_second=200, at_once=1000)  # tools that it says it starts
+        # Bytes of memory, and so of work: what a module says anew of its objects is read by everyone who knows them.
+        self.descriptions = TokenBucket(per_second=4 * 1024 * 1024, at_once=32 * 1024 * 1024)
+        # Values of messages that the host itself reads or writes for it: a microsecond or two each. Beyond it, its
+        # requests are put off.
+        self.work = TokenBucket(per_second=256 * 1024, at_once=2 * 1024 * 1024)
+        # Values that the host reads of what others answer it; beyond it, it waits for their answers that much longer.
+        self.answers = TokenBucket(per_second=256 * 1024, at_once=2 * 1024 * 1024)
+
+
+class OutputBudget:
+    """How much a module may print during one call; `calls` are those that run, the oldest first.
+
+    Several calls may run at once and output does not say whose it is: what is counted is what came since the oldest of
+    those that run began. Between calls nothing is counted.
+
+    `on_spent` is called, once, with what was printed when that is more than `limit` bytes.
+    """
+
+    def __init__(self, limit: int, calls: Mapping[int, object], on_spent: Callable[[int], None]) -> None:
+        self._limit = limit
+        self._calls = calls
+        self._on_spent = on_spent
+        self._oldest: int | None = None
+        self._printed = 0
+        self._is_spent = False
+
+    def note(self, size: int) -> None:
+        """Take note that so many bytes were printed."""
+        oldest = next(iter(self._calls), None)
+        if oldest is None or self._is_spent:
+            return
+        if oldest != self._oldest:
+            self._oldest, self._printed = oldest, 0
+        self._printed += size
+        if self._printed > self._limit:
+            self._is_spent = True
+            self._on_spent(self._printed)

@@ -30,8 +30,7 @@ from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
 from paddock.session.dangling_calls import closing_messages
-from paddock.session.hosted_session import HostedSession
-from paddock.session.module_status import ModuleStatus
+from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
 from paddock.session.runtime import SessionRuntime

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final
@@ -30,12 +30,12 @@ from paddock.session.proxies.hook import HookProxy
 from paddock.session.runtime import SessionRuntime
 from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.sub_sessions.agent_plan import plan_of
-from paddock.session.sub_sessions.conversation import SubSessionState
-from paddock.session.sub_sessions.session_tree import SessionTree
+from paddock.session.sub_sessions.session_tree import SessionTree, SubSessionState
 from paddock.session.sub_sessions.spawn_payload import SpawnPayload
 from paddock.session.sub_sessions.spawn_request import SpawnRequest, text
-from paddock.session.sub_sessions.turn_report import TurnReport
 from paddock.workers.undisturbed import run_undisturbed
+from paddock_sdk.contract import events
+from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.protocol import LocalProtocolError
 
 SPAWN: Final = "session.spawn"
@@ -43,6 +43,7 @@ RESUME: Final = "session.resume"
 _DEPTH: Final = "self_delegation_depth"
 
 _ENDING_SECONDS: Final = 5.0  # for what is ended ahead of time, with all that is below it, before it is killed
+_MAX_STATUS: Final = 100  # characters
 _LAST_WORDS_SECONDS: Final = 5.0  # for the context to say what it holds
 
 _log = logging.getLogger(__name__)
@@ -231,7 +232,7 @@ class SubSessions:
                 SessionRuntime.open(session.core, resources, audit=audit, name=conversation.agent)
             )
             session.admit(self._session_tree.authorized, session_runtime)
-            report = TurnReport(session.coordinator.hooks)
+            report = _TurnReport(session.coordinator.hooks)
             own = self._parent.coordinator.cancellation
             own.register_child(session.coordinator.cancellation)
             stack.callback(own.unregister_child, session.coordinator.cancellation)
@@ -278,7 +279,7 @@ class SubSessions:
         session.coordinator.session_state.update(parent.application_state())
         session.coordinator.register_capability(_DEPTH, conversation.self_delegation_depth)
         for event, handler, priority, name in parent.hooks.registrations():
-            if not isinstance(handler, (HookProxy, TurnReport)):
+            if not isinstance(handler, (HookProxy, _TurnReport)):
                 session.coordinator.hooks.register(event, handler, priority, name)
         return session
 
@@ -293,6 +294,30 @@ class SubSessions:
             return
         conversation.said(transcript)
         self._session_tree.keep(conversation)
+
+
+class _TurnReport:
+    """What an orchestrator says of a turn when it is over, heard as any hook would hear it, until the session ends.
+
+    It is a module's word: what is not of the form that the contract has is left at what every turn is.
+    """
+
+    def __init__(self, hooks: HookRegistry) -> None:
+        self.status = "success"
+        self.turn_count = 1
+        self.metadata: dict[str, Any] = {}
+        hooks.register(events.ORCHESTRATOR_COMPLETE, self)
+
+    async def __call__(self, event: str, data: Mapping[str, Any]) -> None:
+        match data:
+            case {"status": str() as status} if len(status) <= _MAX_STATUS:
+                self.status = status
+        match data:
+            case {"turn_count": int() as turns} if turns >= 0:
+                self.turn_count = turns
+        match data:
+            case {"metadata": dict() as metadata}:
+                self.metadata = metadata
 
 
 async def _remind(session: HostedSession, session_runtime: SessionRuntime, conversation: SubSessionState) -> None:

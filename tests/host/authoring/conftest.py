@@ -18,8 +18,7 @@ from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import FetchOptions
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests, run_own_tests
-from paddock.authoring.trial import TrialConditions
-from paddock.authoring.trial_context import TrialContext
+from paddock.authoring.trial import TrialConditions, TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
 from paddock_sdk.validation.result import ValidationResult

@@ -12,10 +12,9 @@ from paddock.plan.model import EntryPlace, ModuleEntry, MountPlan
 from paddock.session.dangling_calls import closing_messages
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.agent_plan import plan_of
-from paddock.session.sub_sessions.inheritance import InheritedModules
 from paddock.session.sub_sessions.provider_preference import ProviderWish
 from paddock.session.sub_sessions.spawn_payload import MAX_BYTES, SpawnPayload
-from paddock.session.sub_sessions.spawn_request import SpawnRequest
+from paddock.session.sub_sessions.spawn_request import InheritedModules, SpawnRequest
 
 _HERE = Path("/")
 _PASSED_ON = ("orchestrator_config", "parent_messages", "session_metadata")

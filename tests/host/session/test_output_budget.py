@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.session.output_budget import OutputBudget
+from paddock.session.quota import OutputBudget
 
 
 class Calls:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paddock.plan.model import Kind
-from paddock.session.rates import ModuleRateLimits
+from paddock.session.quota import ModuleRateLimits
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError, RefusedError
 from paddock_sdk.contract.models import HookResult

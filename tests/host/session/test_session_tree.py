@@ -10,8 +10,7 @@ import pytest
 
 from paddock.plan.load import load_plan
 from paddock.session.session_plan import SessionPlan
-from paddock.session.sub_sessions.conversation import SubSessionState
-from paddock.session.sub_sessions.session_tree import SessionTree
+from paddock.session.sub_sessions.session_tree import SessionTree, SubSessionState
 
 _PLAN = load_plan(
     {

@@ -13,7 +13,7 @@ import click
 
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.suite import SuiteOutcome, run_own_tests
-from paddock.authoring.trial_context import TrialContext
+from paddock.authoring.trial import TrialContext
 from paddock.cli.command_group import INTERRUPTED
 from paddock.cli.modules.module_trial import Interrupted, TrialOptions, run_trials, tell_failure
 from paddock.cli.terminal.render import Screen

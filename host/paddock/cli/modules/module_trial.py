@@ -16,8 +16,7 @@ import anyio
 
 from paddock.audit import AuditLog
 from paddock.authoring.provided import FetchOptions
-from paddock.authoring.trial import TrialConditions
-from paddock.authoring.trial_context import TrialContext
+from paddock.authoring.trial import TrialConditions, TrialContext
 from paddock.authorization.authorizer import Authorizer
 from paddock.cli import failure, plan_options
 from paddock.cli.terminal.confinement_notes import tell_confinements

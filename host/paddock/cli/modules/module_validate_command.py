@@ -14,7 +14,7 @@ from typing import Final
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
-from paddock.authoring.trial_context import TrialContext
+from paddock.authoring.trial import TrialContext
 from paddock.authoring.validation import validate
 from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED

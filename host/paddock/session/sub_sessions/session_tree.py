@@ -9,14 +9,16 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 from paddock.authorization.authorizer import AuthorizedModule
 from paddock.plan.model import Agent
 from paddock.plan.units import size_text
 from paddock.session.resources import SessionResources
-from paddock.session.sub_sessions.conversation import SubSessionState
+from paddock.session.session_plan import SessionPlan
+from paddock.session.sub_sessions.spawn_payload import weight
 
 SELF: Final = "self"  # as the name of an agent: the session that asks, once more
 
@@ -26,6 +28,34 @@ _KEPT_BYTES: Final = 64 << 20  # of all conversations together, with what their 
 _KEPT_MAX: Final = 256  # conversations
 _AGENT_IN_ID: Final = 64  # characters of an agent's name in the ids of its sessions
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9.-]+", re.ASCII)
+_BESIDE: Final = 8192  # for lists of entries and the like
+
+
+@dataclass(slots=True)
+class SubSessionState:
+    """One sub-session over all its turns; `transcript` are its messages after the last one, None before the first.
+
+    The transcript is encoded, and holds on to nothing of the session that it was said in. `instruction` is what its
+    model is told before anything else, `history` what its parent had it know from the start, and let go with that.
+    """
+
+    id: str
+    parent_id: str
+    agent: str
+    plan: SessionPlan
+    self_delegation_depth: int
+    instruction: str
+    history: tuple[dict[str, Any], ...]
+    transcript: bytes | None = None
+
+    def said(self, transcript: bytes) -> None:
+        """Take what was said up to now, which begins with what it was to know."""
+        self.transcript = transcript
+        self.history = ()
+
+    def size(self) -> int:
+        """Return about how many bytes of memory it takes once it has ended: rather more."""
+        return len(self.transcript or b"") + weight(self.plan.raw, self.plan.told, self.history) + _BESIDE
 
 
 class SessionTree:

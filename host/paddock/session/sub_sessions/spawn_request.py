@@ -7,16 +7,55 @@ what the plan has, and takes away; there is nothing in it by which anything coul
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Literal, Self
 
-from paddock.session.sub_sessions.inheritance import InheritedModules
+from paddock.plan.model import ModuleEntry
 from paddock.session.sub_sessions.provider_preference import ProviderWish
 from paddock.session.sub_sessions.spawn_payload import SpawnPayload
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,511}", re.ASCII)
 _MAX_PREFERENCES: Final = 100
 _MAX_DEPTH: Final = 1 << 20  # of self-delegation, as modules count it; the host counts by itself
+_PREFIXES: Final = {"tools": ("tool-",), "hooks": ("hooks-", "hook-")}
+
+
+@dataclass(frozen=True, slots=True)
+class InheritedModules:
+    """Which of a session's modules one that is started from it has as well.
+
+    Written as delegating tools of the community do: `{"exclude_tools": […]}` or `{"inherit_tools": […]}`, or a bare
+    list of what is inherited, `"all"` or `"none"`. It takes modules away and adds none; what stays all the same is not
+    known here. `only` are the names of what is inherited, None for all; `without` those of what is not, whatever `only`
+    says.
+    """
+
+    section: Literal["tools", "hooks"]
+    only: frozenset[str] | None = None
+    without: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, section: Literal["tools", "hooks"], written: object) -> Self:
+        """Return the wish that a module wrote.
+
+        Raises:
+            ValueError: it is none that is known, so that it might mean to take away what would stay.
+        """
+        if not isinstance(written, Mapping):
+            return cls(section, _names(section, written))
+        known = {f"inherit_{section}", f"exclude_{section}"}
+        if not known.issuperset(written):
+            unknown = ", ".join(sorted(str(key) for key in written if key not in known))
+            raise ValueError(f"inheritance of {section} knows {' and '.join(sorted(known))}, not {unknown}")
+        without = _names(section, written.get(f"exclude_{section}", "none"))
+        only = _names(section, written.get(f"inherit_{section}"))
+        return cls(section, only, without) if without is not None else cls(section, frozenset())
+
+    def admits(self, entry: ModuleEntry) -> bool:
+        """Whether an entry of the session is inherited."""
+        names = {entry.module, *(entry.module.removeprefix(prefix) for prefix in _PREFIXES[self.section])}
+        return not names & self.without and (self.only is None or bool(names & self.only))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +133,14 @@ def checked_id(value: object) -> str:
             "sub_session_id begins with an ASCII letter or digit; up to 511 more, or any of `._:-`, follow"
         )
     return str(value)
+
+
+def _names(section: str, written: object) -> frozenset[str] | None:
+    """Return the names that are written, None for all there are."""
+    if written is None or written == "all":
+        return None
+    if written == "none":
+        return frozenset()
+    if isinstance(written, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in written):
+        return frozenset(written)
+    raise ValueError(f"inheritance of {section} is a list of module ids, `all` or `none`")
