@@ -47,7 +47,7 @@ class Target:
         (self.folder / "secret").write_text(SECRET)
         self._server = socket.create_server(("127.0.0.1", 0))
         self._server.setblocking(False)
-        self._victim = subprocess.Popen(["sleep", "60"])
+        self._victim = subprocess.Popen(["sleep", "600"])
         return self
 
     def __exit__(
