@@ -23,7 +23,7 @@ from anyio.from_thread import BlockingPortal
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import FetchOptions, TrialNeeds, provided
-from paddock.authoring.trial import TrialConditions, TrialContext
+from paddock.authoring.trial import TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
 from paddock.plan.model import EntryPlace, ModuleEntry
@@ -117,8 +117,8 @@ class ModuleSandbox:
     async def _validate(self) -> ValidationResult:
         environ = self._options.environ
         authorizer = await Authorizer.at_work(self._folder.root, environ, None)
-        conditions = TrialConditions(environ, self._options.isolation)
-        return await validate(TrialContext(authorizer, FetchOptions(environ), conditions, {}), self._folder, self._kind)
+        trial_context = TrialContext(authorizer, FetchOptions(environ), isolation=self._options.isolation)
+        return await validate(trial_context, self._folder, self._kind)
 
     @asynccontextmanager
     async def _mounted(self) -> AsyncIterator[tuple[HostedModule, HostedCoordinator, HostCalls]]:

@@ -18,7 +18,7 @@ from pydantic import Field
 from paddock.authoring.dev_requirements import RUNNERS, dev_requirements
 from paddock.authoring.module_folder import ModuleFolder, ModulePathError
 from paddock.authoring.module_name import FOLDER_PREFIX, Kind
-from paddock.authoring.provided import TrialNeeds, provided
+from paddock.authoring.provided import TrialNeeds
 from paddock.authoring.trial import TrialContext, TrialSpec, run_trial
 from paddock.plan.problems import StrictModel
 from paddock_sources import Resolution, SourceError
@@ -82,13 +82,15 @@ async def run_behavior_tests(trial_context: TrialContext, folder: ModuleFolder, 
 async def _run(
     trial_context: TrialContext, folder: ModuleFolder, needs: TrialNeeds, args: Sequence[str], bases: Sequence[str]
 ) -> SuiteOutcome:
-    async with provided(folder, trial_context.authorizer.policy, trial_context.fetch_options, needs) as resolution:
+    def trial(resolution: Resolution) -> TrialSpec:
         told = {**_place(folder, resolution), "args": list(args), "bases": list(bases), "columns": _columns()}
-        trial = TrialSpec(_ENTRY, told, "its tests", _PERMISSIONS, {**_LIMITS, **trial_context.limits})
-        ended = await run_trial(
-            trial_context.authorizer, _AS, resolution, trial, _Ended.model_validate, trial_context.conditions
-        )
-    return SuiteOutcome(ended.code)
+        return TrialSpec(_ENTRY, told, "its tests", _PERMISSIONS, _LIMITS)
+
+    return await run_trial(trial_context, folder, _AS, needs, trial, _outcome)
+
+
+def _outcome(resolution: Resolution, answer: object) -> SuiteOutcome:
+    return SuiteOutcome(_Ended.model_validate(answer).code)
 
 
 def _place(folder: ModuleFolder, resolution: Resolution) -> dict[str, Any]:

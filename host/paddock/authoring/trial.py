@@ -10,21 +10,23 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
 import msgpack
 
 from paddock.audit import AuditLog
-from paddock.authoring.provided import FetchOptions
+from paddock.authoring.module_folder import ModuleFolder
+from paddock.authoring.provided import FetchOptions, TrialNeeds, provided
 from paddock.authorization.authorizer import Authorizer
 from paddock.errors import ModuleDiedError
 from paddock.isolation.planner import OnConfined
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.session.recorder import Unrecorded
 from paddock.session.resources import StartOptions
-from paddock.session.startup import ModuleAtHand, confined
+from paddock.session.startup import ConfinedModules, ModuleAtHand, confined
 from paddock.workers.exit_report import ExitReason, LimitHit
 from paddock.workers.output import OutputLine
 from paddock.workers.process import ModuleProcess
@@ -51,80 +53,85 @@ class TrialSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialConditions:
-    """Where, and for whom, workers are started; `on_line` is told of each line they print."""
-
-    environ: Mapping[str, str]
-    isolation: IsolationLevel | None = None
-    on_line: Callable[[OutputLine], None] | None = None
-    on_confined: OnConfined | None = None
-    audit: AuditLog | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TrialContext:
     """Who decides what trials may do, how what they need is come by, and how they are run.
 
-    `limits` are those that the user names.
+    `limits` and `isolation` are those that the user names; `on_line` is called with each line that a worker prints.
     """
 
     authorizer: Authorizer
     fetch_options: FetchOptions
-    conditions: TrialConditions
-    limits: Mapping[str, object]
+    limits: Mapping[str, object] = field(default_factory=dict)
+    isolation: IsolationLevel | None = None
+    on_line: Callable[[OutputLine], None] | None = None
+    on_confined: OnConfined | None = None
 
 
 async def run_trial(
-    authorizer: Authorizer,
+    trial_context: TrialContext,
+    folder: ModuleFolder,
     kind: Kind,
-    resolution: Resolution,
-    trial: TrialSpec,
-    read: Callable[[Any], _Answer],
-    conditions: TrialConditions,
+    needs: TrialNeeds,
+    trial_of: Callable[[Resolution], TrialSpec],
+    read: Callable[[Resolution, Any], _Answer],
 ) -> _Answer:
-    """Return what the worker answers, as `read` makes it of plain data.
+    """Return what the worker answers, as `read` makes it of plain data; `trial_of` says what it is for.
+
+    Both are given where the copy of the module is that the worker has.
 
     Raises:
         ModuleDiedError: it ended, or was ended, before it answered; whoever answers what `read` refuses, with a
             `ValueError`, was.
-        PaddockError: it could not be started, or not as the operator's policy wants it.
+        PaddockError: what it needs cannot be had, or it could not be started, or not as the operator's policy wants it.
     """
-    entry = ModuleEntry.read(
-        {
-            "module": resolution.module_id,
-            "source": str(resolution.root),
-            "permissions": dict(trial.permissions),
-            "limits": dict(trial.limits),
-        },
-        EntryPlace(kind, "", resolution.root),
-    )
-    options = StartOptions(
-        resolution.root,
-        conditions.environ,
-        conditions.isolation,
-        conditions.audit or AuditLog.silent(),
-        on_confined=conditions.on_confined,
-    )
-    request = ModuleAtHand(entry, resolution, conditions.isolation)
-    async with confined(request, authorizer, options, Unrecorded()) as modules:
-        (module,) = modules.authorization.modules
-        sandboxes = modules.resources.sandboxes
-        sandboxed = sandboxes.of(module.entry)
-        supervisor = modules.resources.supervisor(
-            module, sandboxed, sandboxes.networks, on_line=conditions.on_line, worker_entry=trial.entry
+    authorizer, fetch_options = trial_context.authorizer, trial_context.fetch_options
+    async with provided(folder, authorizer.policy, fetch_options, needs) as resolution:
+        trial = trial_of(resolution)
+        entry = ModuleEntry.read(
+            {
+                "module": resolution.module_id,
+                "source": str(resolution.root),
+                "permissions": dict(trial.permissions),
+                "limits": {**trial.limits, **trial_context.limits},
+            },
+            EntryPlace(kind, "", resolution.root),
         )
-        goodbye = None
+        options = StartOptions(
+            resolution.root,
+            fetch_options.environ,
+            trial_context.isolation,
+            fetch_options.audit or AuditLog.silent(),
+            on_confined=trial_context.on_confined,
+        )
+        request = ModuleAtHand(entry, resolution, trial_context.isolation)
+        async with confined(request, authorizer, options, Unrecorded()) as modules:
+            return await _run(modules, trial, partial(read, resolution), trial_context.on_line)
+
+
+async def _run(
+    modules: ConfinedModules,
+    trial: TrialSpec,
+    read: Callable[[Any], _Answer],
+    on_line: Callable[[OutputLine], None] | None,
+) -> _Answer:
+    (module,) = modules.authorization.modules
+    sandboxes = modules.resources.sandboxes
+    sandboxed = sandboxes.of(module.entry)
+    supervisor = modules.resources.supervisor(
+        module, sandboxed, sandboxes.networks, on_line=on_line, worker_entry=trial.entry
+    )
+    goodbye = None
+    try:
+        process = await supervisor.start()
         try:
-            process = await supervisor.start()
-            try:
-                answer = await _answer_of(supervisor, process, trial, read, sandboxed.limits.runtime_max)
-            finally:
-                process.rpc.close()
-            goodbye = _nothing
-            return answer
+            answer = await _answer_of(supervisor, process, trial, read, sandboxed.limits.runtime_max)
         finally:
-            with anyio.CancelScope(shield=True):
-                await supervisor.stop(goodbye)
+            process.rpc.close()
+        goodbye = _nothing
+        return answer
+    finally:
+        with anyio.CancelScope(shield=True):
+            await supervisor.stop(goodbye)
 
 
 async def _nothing() -> None:

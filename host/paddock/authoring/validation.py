@@ -8,13 +8,14 @@ outcome: this tells authors what is wrong with their own work, and vouches for n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from functools import partial
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
-from paddock.authoring.provided import TrialNeeds, provided
+from paddock.authoring.provided import TrialNeeds
 from paddock.authoring.trial import TrialContext, TrialSpec, run_trial
 from paddock.plan.problems import StrictModel
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
@@ -45,25 +46,22 @@ async def validate(trial_context: TrialContext, folder: ModuleFolder, kind: Kind
         ModuleDiedError: its process ended, or overstayed, before that was known.
         PaddockError: what it needs cannot be had, or nothing can be started.
     """
-    async with provided(
-        folder, trial_context.authorizer.policy, trial_context.fetch_options, TrialNeeds()
-    ) as resolution:
-        trial = TrialSpec(_ENTRY, _told(resolution, kind), "its validation", {}, {**_LIMITS, **trial_context.limits})
-        answer = await run_trial(
-            trial_context.authorizer, kind, resolution, trial, _Checks.model_validate, trial_context.conditions
-        )
-    return ValidationResult(
-        kind, str(folder.package_dir), checks=[_own(one, folder, resolution) for one in answer.checks]
-    )
+
+    def read(resolution: Resolution, answer: object) -> ValidationResult:
+        checks = [_own(one, folder, resolution) for one in _Checks.model_validate(answer).checks]
+        return ValidationResult(kind, str(folder.package_dir), checks=checks)
+
+    return await run_trial(trial_context, folder, kind, TrialNeeds(), partial(_trial, kind), read)
 
 
-def _told(resolution: Resolution, kind: Kind) -> Mapping[str, Any]:
-    return {
+def _trial(kind: Kind, resolution: Resolution) -> TrialSpec:
+    told = {
         "kind": kind,
         "package_dir": str(resolution.package_dir),
         "import_root": str(resolution.import_root),
         "libraries": [str(one) for one in resolution.libraries],
     }
+    return TrialSpec(_ENTRY, told, "its validation", {}, _LIMITS)
 
 
 def _own(check: _Check, folder: ModuleFolder, resolution: Resolution) -> ValidationCheck:

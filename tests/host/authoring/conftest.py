@@ -18,7 +18,7 @@ from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import FetchOptions
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests, run_own_tests
-from paddock.authoring.trial import TrialConditions, TrialContext
+from paddock.authoring.trial import TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
 from paddock_sdk.validation.result import ValidationResult
@@ -69,12 +69,12 @@ class Trials:
     async def _trial_context(self, limits: dict[str, str]) -> TrialContext:
         environ = dict(os.environ)
         self.printed.clear()
-        conditions = TrialConditions(environ, reachable_level(), lambda line: self.printed.append(line.text))  # type: ignore[arg-type]
         return TrialContext(
             await Authorizer.at_work(self.folder, environ, None),
             FetchOptions(environ, self.offline),
-            conditions,
             limits,
+            reachable_level(),  # type: ignore[arg-type]
+            lambda line: self.printed.append(line.text),
         )
 
 

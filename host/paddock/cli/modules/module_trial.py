@@ -16,7 +16,7 @@ import anyio
 
 from paddock.audit import AuditLog
 from paddock.authoring.provided import FetchOptions
-from paddock.authoring.trial import TrialConditions, TrialContext
+from paddock.authoring.trial import TrialContext
 from paddock.authorization.authorizer import Authorizer
 from paddock.cli import failure, plan_options
 from paddock.cli.terminal.confinement_notes import tell_confinements
@@ -78,10 +78,12 @@ def run_trials(
             environ = dict(os.environ)
             audit = AuditLog(str(uuid.uuid4()), environ=environ)
             fetch_options = FetchOptions(environ, options.offline, fetching, audit)
-            conditions = TrialConditions(environ, options.isolation, on_line, partial(tell_confinements, screen), audit)
             # Relative paths mean nothing here: nothing in a folder of the user's is granted.
             authorizer = await Authorizer.at_work(Path("/"), environ, None)
-            return await work(TrialContext(authorizer, fetch_options, conditions, options.limits))
+            on_confined = partial(tell_confinements, screen)
+            return await work(
+                TrialContext(authorizer, fetch_options, options.limits, options.isolation, on_line, on_confined)
+            )
         return None
 
     with ExitStack() as stack:
