@@ -179,7 +179,7 @@ async def test_a_question_is_asked_in_the_name_of_who_has_it(hosted: Hosted) -> 
     await _said(second, HookResult(action="ask_user", approval_prompt="Go on?"))
     result = await emitter.answer(emitted)
     assert (result.action, result.approval_prompt) == ("ask_user", "Go on?")
-    noted = hosted.router.host_methods._questions._open  # type: ignore[attr-defined]
+    noted = hosted.router.host_methods._hooks._prompts._open  # type: ignore[attr-defined]
     assert [requester.name for _, requester, _ in noted] == ["hooks-1"]
 
 

@@ -13,20 +13,22 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.rpc.calls import current
 from paddock.rpc.peer import Peer
+from paddock.session.host_api.emissions import LONGEST_WAIT
+from paddock.session.host_api.handler import at_most, handles, within
+from paddock.session.module import HostedModule
 from paddock.session.requester import Requester, requesting
+from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
-
-if TYPE_CHECKING:
-    from paddock.session.module import HostedModule
-    from paddock.session.state.coordinator import HostedCoordinator
+from paddock_sdk.protocol.methods import HostMethod
 
 _MAX_OPEN: Final = 32  # of one module; a person reads one at a time
+MAX_OPTIONS: Final = 64  # of one approval; a person reads them
 _OPTIONS: Final = ("Allow once", "Allow always", "Deny")
 _LONGEST: Final = 300.0  # seconds, the contract's own default
 _MAX_DETAILS: Final = 400  # characters of what is to be done, in a question that a person reads
@@ -54,6 +56,32 @@ def open_approval(
             yield
     finally:
         module.open_approvals -= 1
+
+
+class _Ask(NamedTuple):
+    prompt: str
+    options: Annotated[list[Any], at_most(MAX_OPTIONS)]
+    timeout: Annotated[float, within(0, LONGEST_WAIT)]
+    default: Literal["allow", "deny"]
+
+
+class ApprovalService:
+    """Serves one session's workers in what they ask a person; `now` is the loop's time."""
+
+    def __init__(self, coordinator: HostedCoordinator, now: Callable[[], float]) -> None:
+        self._coordinator = coordinator
+        self._now = now
+
+    @handles(HostMethod.REQUEST_APPROVAL, _Ask, "a request for approval")
+    async def ask(self, module: HostedModule, args: _Ask) -> object:
+        """Ask in the module's name, and return the answer."""
+        system = self._coordinator.approval_system
+        if system is None:
+            raise RuntimeError("no approval system is available in this session")
+        asked = f"{module.kind} {module.name} asks: {args.prompt}"
+        options = [str(option) for option in args.options]
+        with open_approval(module, self._now()):
+            return await system.request_approval(asked, options, args.timeout, args.default)
 
 
 class SessionApprovalProvider:

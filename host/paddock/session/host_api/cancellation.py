@@ -3,75 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Final, Literal, NamedTuple
 
 from paddock.errors import CallRefusedError, Denial
+from paddock.rpc.peer import Handle, HostObject
+from paddock.session.host_api.functions import ModuleFunctions, weight_of_objects
+from paddock.session.host_api.handler import Decode, handles
 from paddock.session.module import HostedModule
 from paddock.session.state.cancellation import HostedCancellationToken
 from paddock_sdk.contract.boundary_errors import OverLimitError
-from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.methods import HostMethod
 
 _MAX_RUNNING: Final = 256  # tools of one module at a time; everyone is told of all of them at each start and end
 _MAX_NAME: Final = 200  # characters of a call's id and of a tool's name
 
 
+class _Request(NamedTuple):
+    urgency: Literal["graceful", "immediate", "reset"]
+
+
+class _OnCancel(NamedTuple):
+    callback: Handle | HostObject
+
+
+class _ToolStarted(NamedTuple):
+    call_id: str
+    tool: str
+
+
+class _ToolCompleted(NamedTuple):
+    call_id: str
+
+
 class CancellationService:
     """Serves one session's workers in what is about its cancellation; `now` is the loop's time."""
 
-    def __init__(self, token: HostedCancellationToken, now: Callable[[], float]) -> None:
+    def __init__(self, token: HostedCancellationToken, functions: ModuleFunctions, now: Callable[[], float]) -> None:
         self._token = token
+        self._functions = functions
         self._now = now
 
-    def request(self, module: HostedModule, args: Any) -> object:
+    @handles(HostMethod.REQUEST_CANCEL, _Request, "a cancellation")
+    def request(self, module: HostedModule, args: _Request) -> bool:
         """Cancel the running turn, or withdraw that it is cancelled; return whether that changed anything."""
-        match args:
-            case ["graceful" | "immediate" as urgency]:
-                module.authority.check_cancellation("cancel", "the turn")
-                return self._token.request_for_this_turn(immediate=urgency == "immediate")
-            case ["reset"]:
-                module.authority.check_cancellation("reset", "the turn's cancellation")
-                if module.kind == "orchestrator":  # it is who heeds the wish, or does not
-                    self._token.reset()
-                else:
-                    self._token.withdraw()
-                return True
-        raise _malformed("a cancellation")
+        if args.urgency != "reset":
+            module.authority.check_cancellation("cancel", "the turn")
+            return self._token.request_for_this_turn(immediate=args.urgency == "immediate")
+        module.authority.check_cancellation("reset", "the turn's cancellation")
+        if module.kind == "orchestrator":  # it is who heeds the wish, or does not
+            self._token.reset()
+        else:
+            self._token.withdraw()
+        return True
 
-    async def trigger_callbacks(self, module: HostedModule, args: Any) -> None:
+    @handles(HostMethod.ON_CANCEL, _OnCancel, "a callback", decode=Decode.HANDLES)
+    def on_cancel(self, module: HostedModule, args: _OnCancel) -> None:
+        """Have a function called when callbacks are triggered."""
+        function = self._functions.of(module, args.callback)
+        module.quota.spend(("on cancel", self._functions.number()), weight_of_objects(module, args.callback))
+        self._token.on_cancel(partial(self._functions.run_if_alive, module.peer, function))
+
+    @handles(HostMethod.TRIGGER_CANCEL_CALLBACKS)
+    async def trigger_callbacks(self, module: HostedModule, args: object) -> None:
         """Run what every module wants to have called when a turn is cancelled."""
         module.authority.check_cancellation("trigger", "the callbacks of a cancellation")
         await self._token.trigger_callbacks()
 
-    def tool_started(self, module: HostedModule, args: Any) -> None:
+    @handles(HostMethod.TOOL_STARTED, _ToolStarted, "the start of a tool", decode=Decode.DATA, is_notice=True)
+    def tool_started(self, module: HostedModule, args: _ToolStarted) -> None:
         """Take note that a module runs a tool."""
-        match args:
-            case [str() as call_id, str() as name]:
-                call_id, name = call_id[:_MAX_NAME], name[:_MAX_NAME]
-                if (
-                    not module.rate_limits.running.admits(self._now())
-                    or module.quota.number_of("running") == _MAX_RUNNING
-                ):
-                    reason = f"more than {_MAX_RUNNING} at a time, or {module.rate_limits.running.describe()}"
-                    raise CallRefusedError(Denial("run", "tools", module.name, reason=reason))
-                try:
-                    module.quota.spend(("running", call_id), len(call_id) + len(name))
-                except OverLimitError as exc:
-                    raise CallRefusedError(Denial("run", "tools", module.name, reason=str(exc))) from exc
-                self._token.register_tool_start(call_id, name)
-                return
-        raise _malformed("the start of a tool")
+        call_id, name = args.call_id[:_MAX_NAME], args.tool[:_MAX_NAME]
+        if not module.rate_limits.running.admits(self._now()) or module.quota.number_of("running") == _MAX_RUNNING:
+            reason = f"more than {_MAX_RUNNING} at a time, or {module.rate_limits.running.describe()}"
+            raise CallRefusedError(Denial("run", "tools", module.name, reason=reason))
+        try:
+            module.quota.spend(("running", call_id), len(call_id) + len(name))
+        except OverLimitError as exc:
+            raise CallRefusedError(Denial("run", "tools", module.name, reason=str(exc))) from exc
+        self._token.register_tool_start(call_id, name)
 
-    def tool_completed(self, module: HostedModule, args: Any) -> None:
+    @handles(HostMethod.TOOL_COMPLETED, _ToolCompleted, "the end of a tool", decode=Decode.DATA, is_notice=True)
+    def tool_completed(self, module: HostedModule, args: _ToolCompleted) -> None:
         """Take note that a tool has ended."""
-        match args:
-            case [str() as call_id]:
-                call_id = call_id[:_MAX_NAME]
-                if module.quota.spent(("running", call_id)):  # else it is another's
-                    module.quota.give_back(("running", call_id))
-                    self._token.register_tool_complete(call_id)
-                return
-        raise _malformed("the end of a tool")
-
-
-def _malformed(what: str) -> RemoteProtocolError:
-    return RemoteProtocolError(f"{what} that is none")
+        call_id = args.call_id[:_MAX_NAME]
+        if module.quota.spent(("running", call_id)):  # else it is another's
+            module.quota.give_back(("running", call_id))
+            self._token.register_tool_complete(call_id)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from paddock.errors import Denial
 from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import Encoded
 from paddock.session.host_api.delivery import EventDelivery
+from paddock.session.host_api.handler import Decode, handles, malformed, within
+from paddock.session.module import HostedModule
 from paddock.session.requester import PendingPrompts, collecting_prompts
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.descriptions import describe_anew
@@ -25,13 +27,17 @@ from paddock_sdk.kernel.emitter import answer_emitter_with
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec
-
-if TYPE_CHECKING:
-    from paddock.session.module import HostedModule
+from paddock_sdk.protocol.methods import HostMethod
 
 LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out of the loop's timers
 MAX_NAME: Final = 200  # characters of what anything is called
 _GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
+
+
+class _Collect(NamedTuple):
+    event: str
+    data: object
+    timeout: Annotated[float, within(0, LONGEST_WAIT)]
 
 
 class EmissionService:
@@ -47,7 +53,8 @@ class EmissionService:
         self._questions = questions
         self._plain = Codec()
 
-    def serve(self, call: IncomingCall, module: HostedModule, message: Encoded) -> None:
+    @handles(HostMethod.EMIT, decode=Decode.NOT, answers_itself=True)
+    def emit(self, call: IncomingCall, module: HostedModule, message: Encoded) -> None:
         """Deliver an event and answer with what its handlers decided, now or as a task."""
         event, payload = self._read(message)
         instead = self._undelivered(module, event)
@@ -62,15 +69,21 @@ class EmissionService:
         elif not EventDelivery.begin(self._router, hooks, call, event, payload, partial(self._emit, module, hooks.ask)):
             self._router.serve(call, self._emit(module, hooks.emit_payload, event, payload))
 
-    async def collect(self, module: HostedModule, args: Any) -> object:
+    @handles(HostMethod.EMIT_AND_COLLECT, _Collect, "an event", decode=Decode.PLAIN, collects=True)
+    async def collect(self, module: HostedModule, args: _Collect) -> object:
         """Deliver an event and return what its handlers answered within the time given for it."""
-        match args:
-            case [str() as event, data, float() as timeout] if 0 <= timeout <= LONGEST_WAIT:
-                if self._undelivered(module, event) is not None:
-                    return []
-                _note_emitter(module)
-                return await self._coordinator.hooks.emit_and_collect(event, data, timeout)
-        raise _no_event()
+        if self._undelivered(module, args.event) is not None:
+            return []
+        _note_emitter(module)
+        return await self._coordinator.hooks.emit_and_collect(args.event, args.data, args.timeout)
+
+    @handles(HostMethod.EMITTER, decode=Decode.NOT, answers_itself=True)
+    def emitter(self, call: IncomingCall, module: HostedModule, message: Encoded) -> None:
+        """Answer with the emitter of the event whose handler makes this call, None where no handler makes it."""
+        origin = call.cause.origin if call.cause is not None else None
+        written = self._router.marshaller.encode(origin.emitter if origin is not None else None)
+        call.peer.charge(written.body)
+        self._router.respond(call, written)
 
     def _read(self, message: Encoded) -> tuple[str, Payload]:
         match self._plain.decode(message.body):
@@ -79,7 +92,7 @@ class EmissionService:
                     return event, Payload.of(data)
                 except (RuntimeError, TypeError) as exc:
                     raise RemoteProtocolError(f"an event with data that no event has: {exc}") from exc
-        raise _no_event()
+        raise malformed("an event")
 
     def _undelivered(self, module: HostedModule, event: str) -> HookResult | None:
         """Return the answer to an event that reaches no handler, None for any other."""
@@ -113,19 +126,9 @@ class EmissionService:
         return self._router.marshaller.encode(result)
 
 
-def emitter_of(call: IncomingCall) -> str | None:
-    """Return the emitter of the event whose handler makes this call, None where no handler makes it."""
-    origin = call.cause.origin if call.cause is not None else None
-    return origin.emitter if origin is not None else None
-
-
 def _note_emitter(module: HostedModule) -> None:
     """Remember whose event it is for the handlers that are called from here on, which may ask."""
     call = current.get()
     assert call is not None  # the request to emit
     call.emitter = module.name
     answer_emitter_with(lambda: module.name)
-
-
-def _no_event() -> RemoteProtocolError:
-    return RemoteProtocolError("an event that is none")

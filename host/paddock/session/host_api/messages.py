@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Literal, NamedTuple
 
 from paddock.errors import Denial
-from paddock_sdk.protocol import RemoteProtocolError
-
-if TYPE_CHECKING:
-    from paddock.session.module import HostedModule
-    from paddock.session.state.coordinator import HostedCoordinator
+from paddock.session.host_api.handler import Decode, handles
+from paddock.session.module import HostedModule
+from paddock.session.state.coordinator import HostedCoordinator
+from paddock_sdk.protocol.methods import HostMethod
 
 _log = logging.getLogger(__name__)
+
+
+class _Show(NamedTuple):
+    message: str
+    level: Literal["info", "warning", "error"]
+    source: str
 
 
 class MessageService:
@@ -32,16 +37,13 @@ class MessageService:
             module.deny(Denial("show", "messages", module.name, reason=f"more than {budget.describe()}"))
         return False
 
-    def show(self, module: HostedModule, args: Any) -> None:
+    @handles(HostMethod.SHOW_MESSAGE, _Show, "a message", decode=Decode.DATA, is_notice=True)
+    def show(self, module: HostedModule, args: _Show) -> None:
         """Show a message; where the session has no display, it is logged."""
-        match args:
-            case [str() as message, "info" | "warning" | "error" as level, str() as source]:
-                if not self.may_show(module):
-                    return
-                display = self._coordinator.display_system
-                if display is None:
-                    _log.info("%s: %s", module.name, message)
-                else:
-                    display.show_message(message, level, f"{module.name}:{source}")
-                return
-        raise RemoteProtocolError("a message that is none")
+        if not self.may_show(module):
+            return
+        display = self._coordinator.display_system
+        if display is None:
+            _log.info("%s: %s", module.name, args.message)
+        else:
+            display.show_message(args.message, args.level, f"{module.name}:{args.source}")

@@ -8,19 +8,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from paddock.errors import Denial
 from paddock.isolation.denials.attempt import AccessAttempt
-from paddock_sdk.protocol import RemoteProtocolError
-
-if TYPE_CHECKING:
-    from paddock.session.module import HostedModule
+from paddock.session.host_api.handler import Decode, handles, malformed, within
+from paddock.session.module import HostedModule
+from paddock_sdk.protocol.methods import HostMethod
 
 _LONGEST_CALL: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out
 _MAX_ATTEMPTS: Final = 64  # in one message
 _MAX_TARGET: Final = 4096  # characters of a path
+_AN_ACCOUNT: Final = "an account of attempts"
 _MAX_TOLD: Final = 10  # denials in a tool's result, which a model may get to read
+
+
+class _Explain(NamedTuple):
+    attempts: list[Any]
+    seconds: Annotated[float, within(0, _LONGEST_CALL)]
 
 
 class DenialService:
@@ -29,23 +34,22 @@ class DenialService:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
 
-    def explain(self, module: HostedModule, args: Any) -> object:
+    @handles(HostMethod.EXPLAIN, _Explain, "a question about what was refused")
+    def explain(self, module: HostedModule, args: _Explain) -> object:
         """Return, of a call that has failed, what its module was refused meanwhile, as the module may hear it."""
-        match args:
-            case [list() as attempts, float() as seconds] if 0 <= seconds <= _LONGEST_CALL:
-                read = _read_attempts(attempts)
-                now = self._now()
-                # Before anything is looked at, and of what was found out by looking nothing.
-                noted = [_for_the_module(denial) for denial in module.denials_since(now - seconds)]
-                told = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
-                module.attempts.weigh(read, has_failed=True, now=now)
-                return [denial.as_dict() for denial in _each_once(told)[-_MAX_TOLD:]]
-        raise _malformed("a question about what was refused")
+        read = _read_attempts(args.attempts)
+        now = self._now()
+        # Before anything is looked at, and of what was found out by looking nothing.
+        noted = [_for_the_module(denial) for denial in module.denials_since(now - args.seconds)]
+        told = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
+        module.attempts.weigh(read, has_failed=True, now=now)
+        return [denial.as_dict() for denial in _each_once(told)[-_MAX_TOLD:]]
 
+    @handles(HostMethod.ATTEMPTED, decode=Decode.DATA, is_notice=True)
     def attempted(self, module: HostedModule, args: Any) -> None:
         """Have it found out what of a module's attempts was refused, for people."""
         if not isinstance(args, list):
-            raise _malformed("an account of attempts")
+            raise malformed(_AN_ACCOUNT)
         module.attempts.weigh(_read_attempts(args), has_failed=False, now=self._now())
 
 
@@ -56,14 +60,14 @@ def _read_attempts(written: list[Any]) -> list[AccessAttempt]:
         RemoteProtocolError: it is none.
     """
     if len(written) > _MAX_ATTEMPTS:
-        raise _malformed("an account of attempts")
+        raise malformed(_AN_ACCOUNT)
     read = []
     for one in written:
         match one:
             case ["read" | "write" | "run" | "net" as kind, str() as target] if len(target) <= _MAX_TARGET:
                 read.append(AccessAttempt(kind, target))
             case _:
-                raise _malformed("an account of attempts")
+                raise malformed(_AN_ACCOUNT)
     return read
 
 
@@ -80,7 +84,3 @@ def _for_the_module(denial: Denial) -> Denial | None:
 
 def _each_once(denials: list[Denial]) -> list[Denial]:
     return list({(denial.operation, denial.target): denial for denial in reversed(denials)}.values())[::-1]
-
-
-def _malformed(what: str) -> RemoteProtocolError:
-    return RemoteProtocolError(f"{what} that is none")

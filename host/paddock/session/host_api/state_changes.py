@@ -7,20 +7,19 @@ module may leave, is not made: it is noted, and the module gets what is there.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from paddock.errors import Denial
+from paddock.rpc.peer import Encoded, Peer
+from paddock.session.host_api.handler import Decode, handles, malformed
+from paddock.session.module import HostedModule
 from paddock.session.quota import SharedStateQuota
+from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.ownership import SharedItem
 from paddock_sdk.contract.boundary_errors import OverLimitError
-from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, weight_of
+from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.protocol.shared_state import Change, is_change
-
-if TYPE_CHECKING:
-    from paddock.rpc.peer import Encoded, Peer
-    from paddock.session.module import HostedModule
-    from paddock.session.state.coordinator import HostedCoordinator
 
 _MAX_CHANGES: Final = 4096  # in one frame
 
@@ -33,8 +32,8 @@ class StateService:
         self._codec = codec
         self._module_of = module_of
         self._keys = SharedStateQuota("state")
-        coordinator.on_state_written = self._on_written
 
+    @handles(HostMethod.PATCH_STATE, decode=Decode.NOT, is_notice=True)
     def patch(self, module: HostedModule, message: Encoded) -> None:
         """Take a module's changes.
 
@@ -56,14 +55,15 @@ class StateService:
                 for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
                     module.deny(refusal)
                 return
-        raise RemoteProtocolError("a change of state that is none")
+        raise malformed("a change of state")
 
     def _weight(self, module: HostedModule, key: Hashable) -> int:
         """Return what a module answers for under a key; of one that it may not change, all: it is sent that again."""
         refused = self._coordinator.refuses_state(key, module.authority)
         return self._coordinator.state_weight(key) if refused else module.quota.spent(("state", key))
 
-    def _on_written(self, origin: Peer | None, key: Hashable, before: int, after: int) -> None:
+    def on_written(self, origin: Peer | None, key: Hashable, before: int, after: int) -> None:
+        """Count what is under a key, which took `before` and takes `after`, for the module that wrote it."""
         self._keys.written(None if origin is None else self._module_of(origin).quota, key, before, after)
 
 

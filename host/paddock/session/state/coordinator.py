@@ -46,12 +46,8 @@ class HostedCoordinator(ModuleCoordinator):
     _mirrors: Mirrors
     _module_attributes: dict[str, Encoded]
     _state: HostedState
-    on_state_written: Callable[[Peer | None, object, int, int], None]
-    """Told who wrote under which key of `session_state`, and what memory that took before and takes now: 0 for none."""
-
-    on_injection_left_out: Callable[[ContextInjection, OverLimitError], None] | None
-    """Told of what a hook injects and the conversation has no room for."""
-
+    _on_state_written: Callable[[Peer | None, Hashable, int, int], None]
+    _on_injection_left_out: Callable[[ContextInjection, OverLimitError], None]
     _origin: Peer | None
     _contributions: int  # that were ever made
     _told_session: tuple[Buffer, dict[str, bool]]
@@ -70,8 +66,8 @@ class HostedCoordinator(ModuleCoordinator):
         self._mirrors = mirrors
         self._module_attributes = {}
         self._state = mirrors.state
-        self.on_state_written = lambda origin, key, before, after: None
-        self.on_injection_left_out = None
+        self._on_state_written = lambda origin, key, before, after: None
+        self._on_injection_left_out = lambda item, error: None
         self._origin = None
         self._contributions = 0
         super().__init__(session, approval_system, display_system)
@@ -98,14 +94,27 @@ class HostedCoordinator(ModuleCoordinator):
     def hooks(self) -> HostedHooks:
         return self._hosted_hooks
 
+    def report_to(
+        self,
+        on_state_written: Callable[[Peer | None, Hashable, int, int], None],
+        on_injection_left_out: Callable[[ContextInjection, OverLimitError], None],
+    ) -> None:
+        """Report what modules are charged for, from when they are served.
+
+        `on_state_written` is called with who wrote under which key of `session_state`, and what memory that took before
+        and takes now, 0 for none; `on_injection_left_out` with what a hook injects and the conversation has no room
+        for.
+        """
+        self._on_state_written = on_state_written
+        self._on_injection_left_out = on_injection_left_out
+
     async def collect_contributions(self, channel: str) -> list[Any]:
         """Return what every contributor of a channel gives; what is more than one message holds is left out."""
         with ResponseBudget(keeps_all=True):
             return await super().collect_contributions(channel)
 
     def _leave_out(self, item: ContextInjection, error: OverLimitError) -> None:
-        if self.on_injection_left_out is not None:
-            self.on_injection_left_out(item, error)
+        self._on_injection_left_out(item, error)
 
     def __getattr__(self, name: str) -> Any:
         # Only for what is not found otherwise: an attribute that some module attached.
@@ -304,7 +313,7 @@ class HostedCoordinator(ModuleCoordinator):
         keys = {path[0]: None for path, _ in changes}
         self._mirrors.change_state(changes, message, self._state.new_among(keys), origin)
         for key in keys:
-            self.on_state_written(origin, key, *self._state.weigh(key, message))
+            self._on_state_written(origin, key, *self._state.weigh(key, message))
 
     def state_weight(self, key: Hashable) -> int:
         """Return what memory is taken by all that is under a key of `session_state`, as far as others know it."""

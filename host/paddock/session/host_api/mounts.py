@@ -1,0 +1,80 @@
+"""What modules mount, and what their mounted objects come to say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, NamedTuple
+
+from paddock.errors import Denial
+from paddock.rpc.marshal import Marshaller
+from paddock.session.host_api.emissions import MAX_NAME
+from paddock.session.host_api.functions import weight_of_objects
+from paddock.session.host_api.handler import Decode, at_most, handles
+from paddock.session.module import HostedModule
+from paddock.session.state.coordinator import HostedCoordinator
+from paddock.session.state.mirrors import Mirrors
+from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.protocol.description import check_description
+from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
+from paddock_sdk.protocol.methods import HostMethod
+
+
+class _Mount(NamedTuple):
+    point: str
+    name: str | None
+    obj: object
+
+
+class _Unmount(NamedTuple):
+    point: str
+    name: str | None
+
+
+class _Describe(NamedTuple):
+    object_id: int
+    description: Annotated[bytes, at_most(MAX_DESCRIPTION_BYTES)]
+
+
+class MountService:
+    """Serves one session's workers in what they mount; `now` is the loop's time."""
+
+    def __init__(
+        self, coordinator: HostedCoordinator, mirrors: Mirrors, marshaller: Marshaller, now: Callable[[], float]
+    ) -> None:
+        self._coordinator = coordinator
+        self._mirrors = mirrors
+        self._marshaller = marshaller
+        self._now = now
+
+    @handles(HostMethod.MOUNT, _Mount, "a mount", decode=Decode.HANDLES)
+    def mount(self, module: HostedModule, args: _Mount) -> None:
+        """Mount an object of the module's."""
+        if max(len(args.point), len(args.name or "")) > MAX_NAME:
+            raise ValueError(f"an object is mounted under a name of at most {MAX_NAME} characters")
+        module.quota.spend(("mount", args.point, args.name), weight_of_objects(module, args.obj))
+        module.mount(self._coordinator, args.point, args.name, args.obj)
+
+    @handles(HostMethod.UNMOUNT, _Unmount, "an unmount")
+    def unmount(self, module: HostedModule, args: _Unmount) -> bool:
+        """Unmount an object of the module's; return whether there was one."""
+        module.quota.give_back(("mount", args.point, args.name))
+        return module.unmount(args.point, args.name)
+
+    @handles(HostMethod.DESCRIBE, _Describe, "an object's description", decode=Decode.DATA, is_notice=True)
+    def describe(self, module: HostedModule, args: _Describe) -> None:
+        """Take what an object says of itself now."""
+        handle = module.peer.export(args.object_id)
+        if handle is None:
+            return
+        budget, weight = module.rate_limits.descriptions, check_description(args.description)
+        if not budget.admits(self._now(), weight):
+            if budget.begins_flood:
+                reason = f"it says more of them anew than {budget.per_second / (1 << 20):g} MiB a second"
+                module.deny(Denial("describe", "objects", module.name, reason=reason))
+            return
+        try:
+            module.peer.weigh(args.object_id, weight)
+        except OverLimitError as exc:
+            module.deny(Denial("describe", "objects", module.name, reason=str(exc)))
+            return
+        self._mirrors.redescribed(handle, self._marshaller.redescribe(handle, args.description))

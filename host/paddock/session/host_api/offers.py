@@ -1,0 +1,146 @@
+"""What modules leave for each other: capabilities, attributes, contributors, and what is run at the session's end."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from paddock.errors import CallRefusedError, Denial
+from paddock.policy.authority import HOST_NAMES, REGISTER_PROVIDER
+from paddock.rpc.host_calls import HostCalls
+from paddock.rpc.peer import Encoded, Handle, HostObject, Peer
+from paddock.session.host_api.approvals import SessionApprovalProvider, offer_provider
+from paddock.session.host_api.emissions import MAX_NAME
+from paddock.session.host_api.functions import ModuleFunctions, weight_of_objects
+from paddock.session.host_api.handler import Decode, handles
+from paddock.session.module import HostedModule
+from paddock.session.state.coordinator import HostedCoordinator
+from paddock.session.state.ownership import SharedItem
+from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.body import weight_of
+from paddock_sdk.protocol.methods import HostMethod
+
+_OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
+
+
+class _DeleteAttribute(NamedTuple):
+    name: str
+
+
+class _RegisterContributor(NamedTuple):
+    channel: str
+    name: str
+    callback: object
+
+
+class _Collect(NamedTuple):
+    channel: str
+
+
+class _RegisterCleanup(NamedTuple):
+    function: Handle | HostObject
+
+
+class OfferService:
+    """Serves one session's workers in what they leave for others."""
+
+    def __init__(
+        self,
+        coordinator: HostedCoordinator,
+        functions: ModuleFunctions,
+        host_calls: HostCalls,
+        module_of: Callable[[Peer], HostedModule],
+    ) -> None:
+        self._coordinator = coordinator
+        self._functions = functions
+        self._router = host_calls.router
+        self._marshaller = host_calls.marshaller
+        self._module_of = module_of
+
+    @handles(HostMethod.REGISTER_CAPABILITY, decode=Decode.HEADED)
+    def register_capability(self, module: HostedModule, args: tuple[str, Encoded]) -> None:
+        """Offer a capability; its value stays encoded."""
+        name, value = args
+        module.authority.check_capability(name)
+        if name.startswith(HOST_NAMES) and self._coordinator.is_the_applications(name):
+            raise CallRefusedError(
+                Denial("replace the capability", name, module.name, reason="it is the session's own")
+            )
+        module.quota.spend(("capability", name), weight_of(value.body) + weight_of_objects(module, *value.handles))
+        offered = self._marshaller.decode(value)  # said at once if it is none: later it would be all others' trouble
+        module.offer(self._coordinator, name, value)
+        # The host calls what it is handed the provider by: another's function would be called with the host's right.
+        if name == REGISTER_PROVIDER and all(module.owns(handle) for handle in value.handles):
+            provider = SessionApprovalProvider(
+                self._coordinator,
+                module,
+                self._router.now,
+                lambda peer, denial: self._module_of(peer).deny(denial),
+            )
+            self._router.tasks.spawn(offer_provider(self._coordinator, module, offered, provider))
+
+    @handles(HostMethod.SET_ATTRIBUTE, decode=Decode.HEADED, is_notice=True)
+    def set_attribute(self, module: HostedModule, args: tuple[str, Encoded]) -> None:
+        """Attach an attribute to the coordinator; its value stays encoded."""
+        name, value = args
+        if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:
+            raise RemoteProtocolError(f"an attribute named {name!r}, which is not a module's to set")
+        if self._keeps_attribute(module, name):
+            return
+        try:
+            module.quota.spend(("attribute", name), weight_of(value.body) + weight_of_objects(module, *value.handles))
+        except OverLimitError as exc:
+            module.deny(Denial("leave", str(SharedItem("attribute", name)), module.name, reason=str(exc)))
+            self._coordinator.keep_attribute(module.peer, name)
+            return
+        self._marshaller.decode(value)  # as with a capability
+        self._coordinator.attach_from(module.peer, module.authority, name, value)
+
+    @handles(HostMethod.DELETE_ATTRIBUTE, _DeleteAttribute, "an attribute's name", decode=Decode.DATA, is_notice=True)
+    def delete_attribute(self, module: HostedModule, args: _DeleteAttribute) -> None:
+        """Drop an attribute."""
+        if not self._keeps_attribute(module, args.name):
+            module.quota.give_back(("attribute", args.name))
+            self._coordinator.detach_from(module.peer, args.name)
+
+    def _keeps_attribute(self, module: HostedModule, name: str) -> bool:
+        """Whether an attribute stays as it is, because it is not the module's to change; the module is told."""
+        refusal = self._coordinator.ownership.refusal(SharedItem("attribute", name), module.authority)
+        if refusal is not None:
+            module.deny(refusal)
+            self._coordinator.keep_attribute(module.peer, name)
+        return refusal is not None
+
+    @handles(HostMethod.REGISTER_CONTRIBUTOR, _RegisterContributor, "a contributor", decode=Decode.HANDLES)
+    def register_contributor(self, module: HostedModule, args: _RegisterContributor) -> None:
+        """Add a contributor to a channel."""
+        channel, name, callback = args
+        if max(len(channel), len(name)) > MAX_NAME:
+            raise ValueError(f"a contributor has a channel and a name of at most {MAX_NAME} characters")
+        if isinstance(callback, (Handle, HostObject)):
+            function = self._functions.of(module, callback)
+            module.quota.spend(("contributor", self._functions.number()), weight_of_objects(module, callback))
+            module.contribute(self._coordinator, channel, name, function)
+        else:
+            # What is no function contributes nothing: asking it fails, which is noted and passed over.
+            module.quota.spend(("data", self._functions.number()), len(channel) + len(name))
+            self._coordinator.contribute_from(module.peer, channel, name, None)
+
+    @handles(HostMethod.COLLECT_CONTRIBUTIONS, _Collect, "a channel", collects=True)
+    async def collect_contributions(self, module: HostedModule, args: _Collect) -> object:
+        """Return what every contributor of a channel gives."""
+        return await self._coordinator.collect_contributions(args.channel)
+
+    @handles(HostMethod.REGISTER_CLEANUP, _RegisterCleanup, "a cleanup function", decode=Decode.HANDLES)
+    def register_cleanup(self, module: HostedModule, args: _RegisterCleanup) -> None:
+        """Have a function run when the session ends."""
+        function = self._functions.of(module, args.function)
+        module.quota.spend(("cleanup", self._functions.number()), weight_of_objects(module, args.function))
+        run = partial(self._functions.run_if_alive, module.peer, function)
+        self._coordinator.register_cleanup(
+            lambda: module.deadlines.run_within(module.name, "cleanup functions", run, None)
+        )
