@@ -1,12 +1,15 @@
-"""Read a message's blocks and tool calls whether they are mappings or the contract's own objects.
+"""A message's blocks and tool calls: read whether they are mappings or the contract's own objects, and shortened.
 
-Orchestrators store a reply's content as they got it; both forms are kept, and both have to be recognised.
+Orchestrators store a reply's content as they got it; both forms are kept, and both have to be recognised. Of what tools
+answered, the first characters stay when it is shortened, with a note on what is missing; nothing else is touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+_IMAGE_LEFT_OUT = {"type": "text", "text": "[image left out to save space]"}
 
 
 def as_mapping(value: Any) -> Mapping[str, Any] | None:
@@ -22,3 +25,39 @@ def mappings_in(values: Any) -> list[Mapping[str, Any]]:
     """Return the blocks or calls in a list as mappings, without what is neither; nothing for what is no list."""
     listed = values if isinstance(values, list | tuple) else ()
     return [mapping for mapping in map(as_mapping, listed) if mapping is not None]
+
+
+def shortened(message: dict[str, Any], max_chars: int) -> dict[str, Any]:
+    """Return a message with the results in it cut to `max_chars` characters, or the message itself if none is cut."""
+    content = message.get("content")
+    is_result = message.get("role") in ("tool", "function")
+    if isinstance(content, list):
+        blocks = [_shortened_block(block, max_chars, is_result) for block in content]
+        changed = any(new is not old for new, old in zip(blocks, content, strict=True))
+        return {**message, "content": blocks} if changed else message
+    text = _cut(content, max_chars) if is_result else content
+    return message if text is content else {**message, "content": text}
+
+
+def _shortened_block(block: Any, max_chars: int, is_result: bool) -> Any:
+    """Return a result, or a block of one, as short as asked; what else stands in a message as it is."""
+    read = as_mapping(block)
+    if read is None:
+        return block
+    kind = read.get("type")
+    if kind != "tool_result" and not is_result:
+        return block
+    if kind == "image":
+        return dict(_IMAGE_LEFT_OUT)
+    for key in ("output", "content") if kind == "tool_result" else ("text",):
+        text = _cut(read.get(key), max_chars)
+        if text is not read.get(key):
+            return {**read, key: text}
+    return block
+
+
+def _cut(text: Any, max_chars: int) -> Any:
+    if not isinstance(text, str):
+        return text
+    note = f"\n[shortened: {len(text) - max_chars} of {len(text)} characters left out]"
+    return text if len(text) <= max_chars + len(note) else text[:max_chars] + note

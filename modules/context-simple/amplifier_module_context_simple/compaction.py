@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
+from .blocks import shortened
 from .entry import Message
 from .layout import Piece
-from .shortening import shortened
 
 Step = Callable[[], None]
 

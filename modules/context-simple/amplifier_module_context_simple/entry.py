@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .blocks import mappings_in
-from .shortening import shortened
+from .blocks import mappings_in, shortened
 from .tokens import CALL_BLOCKS, TokenCounter
 
 Message = dict[str, Any]

@@ -88,9 +88,30 @@ class _Open:
     name: str = ""
     is_over: bool = False
 
+    @classmethod
+    def of(cls, content: Any) -> _Open:
+        """Return the block that begins with this."""
+        kind = _KINDS.get(content.type)
+        match kind:
+            case "text":
+                return cls(kind, [content.text])
+            case "thinking":
+                return cls(kind, [content.thinking], signature=content.signature or "")
+            case "redacted_thinking":
+                return cls(kind, data=content.data)
+            case "tool_call":
+                return cls(kind, id=str(content.id), name=str(content.name))
+        return cls(kind)
+
     @property
     def text(self) -> str:
         return "".join(self.texts)
+
+    def sign(self, signature: str) -> None:
+        self.signature += signature
+
+    def end(self) -> None:
+        self.is_over = True
 
 
 class Reply:
@@ -131,7 +152,7 @@ class Reply:
             case "content_block_start":
                 return self._start(event.index, event.content_block)
             case "content_block_stop":
-                self._blocks[event.index].is_over = True
+                self._blocks[event.index].end()
             case "message_start":
                 self.id, self.model = str(event.message.id), str(event.message.model)
                 self.spent.take(event.message.usage)
@@ -144,19 +165,9 @@ class Reply:
     def _start(self, index: int, content: Any) -> ReplyPiece | None:
         if index != len(self._blocks) or (self._blocks and not self._blocks[-1].is_over):
             raise IndexError(f"block {index} begins after {len(self._blocks)} blocks")
-        block = _Open(_KINDS.get(content.type))
+        block = _Open.of(content)
         self._blocks.append(block)
-        text = ""
-        match block.kind:
-            case "text":
-                text = content.text
-            case "thinking":
-                text, block.signature = content.thinking, content.signature or ""
-            case "redacted_thinking":
-                block.data = content.data
-            case "tool_call":
-                block.id, block.name = str(content.id), str(content.name)
-        return self._said(block, index, text)
+        return self._piece(block, index, block.text)
 
     def _delta(self, index: int, delta: Any) -> ReplyPiece | None:
         block = self._blocks[index]
@@ -168,19 +179,17 @@ class Reply:
             case "input_json_delta":
                 text = delta.partial_json
             case "signature_delta":
-                block.signature += delta.signature
+                block.sign(delta.signature)
                 return None
             case _:
                 return None
         if block.is_over:
             raise IndexError(f"block {index} goes on after its end")
-        return self._said(block, index, text)
-
-    def _said(self, block: _Open, index: int, text: str) -> ReplyPiece | None:
-        if not text:
-            return None
         block.texts.append(text)
-        return ReplyPiece(block.kind, self.first_index + index, text) if block.kind in _SHOWN else None
+        return self._piece(block, index, text)
+
+    def _piece(self, block: _Open, index: int, text: str) -> ReplyPiece | None:
+        return ReplyPiece(block.kind, self.first_index + index, text) if text and block.kind in _SHOWN else None
 
     def wire_blocks(self) -> list[dict[str, Any]]:
         """Return what can be sent back of an answer that was cut off, to have it go on."""

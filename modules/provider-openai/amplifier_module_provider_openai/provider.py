@@ -225,10 +225,7 @@ class OpenAIProvider:
         cost = None if usage is None or prices is None else prices.cost(usage)
         if cost is not None:  # counted here, since `response` may raise for an answer that was paid for
             self._cost = (self._cost or Decimal(0)) + cost
-        response = reply.response(self.name, asked.model)
-        if response.usage is not None:
-            response.usage.cost_usd = cost
-        return response
+        return reply.response(self.name, asked.model, cost)
 
     async def _tell_of_repair(self, asked: Asking, span: Mapping[str, Any]) -> None:
         """Announce repairs that were not announced before."""

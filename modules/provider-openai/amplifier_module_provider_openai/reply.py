@@ -10,6 +10,7 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
 from amplifier_core.llm_errors import InvalidToolCallError
@@ -27,6 +28,16 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+
+    def take(self, id: str, name: Any, arguments: Any) -> None:
+        """Take a part of the call; what named it first stays its id and name."""
+        self.id = self.id or id
+        if isinstance(name, str) and not self.name:
+            self.name = name
+        if isinstance(arguments, Mapping):  # written out instead of as text
+            arguments = json.dumps(arguments)
+        if isinstance(arguments, str):
+            self.arguments.append(arguments)
 
 
 class Reply:
@@ -83,8 +94,8 @@ class Reply:
         self.finish_reason = None
         self._usages.append(None)
 
-    def usage(self) -> Usage | None:
-        """Return the tokens of all answers in it, or None if the server did not count them."""
+    def usage(self, cost: Decimal | None = None) -> Usage | None:
+        """Return the tokens of all answers in it, and what they cost; None if the server did not count them."""
         counted = [one for one in self._usages if one is not None]
         if not counted:
             return None
@@ -92,9 +103,9 @@ class Reply:
         for name in _COUNTS:
             known = [value for one in counted if (value := getattr(one, name)) is not None]
             total |= {name: sum(known)} if known else {}
-        return Usage(**total)
+        return Usage(**total, cost_usd=cost)
 
-    def response(self, provider: str, model: str) -> ChatResponse:
+    def response(self, provider: str, model: str, cost: Decimal | None = None) -> ChatResponse:
         """Return it as the contract wants it.
 
         Raises:
@@ -109,7 +120,7 @@ class Reply:
         return ChatResponse(
             content=content,
             tool_calls=calls or None,
-            usage=self.usage(),
+            usage=self.usage(cost),
             finish_reason="tool_calls" if calls else self.finish_reason,
             metadata={"model": self.model or model},
         )
@@ -119,14 +130,7 @@ class Reply:
         function = _read(given, "function")
         name, arguments = _read(function, "name"), _read(function, "arguments")
         id = id if isinstance(id, str) else ""
-        call = self._call(index, id, name)
-        call.id = call.id or id
-        if isinstance(name, str) and not call.name:
-            call.name = name
-        if isinstance(arguments, Mapping):  # written out instead of as text
-            arguments = json.dumps(arguments)
-        if isinstance(arguments, str):
-            call.arguments.append(arguments)
+        self._call(index, id, name).take(id, name, arguments)
 
     def _call(self, index: Any, id: str, name: Any) -> _Call:
         """Return the call that a part belongs to: by its index and id; without either, a name begins a new one."""

@@ -14,7 +14,7 @@ import pytest
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_tool_bash import mount, process
-from amplifier_module_tool_bash.kept_output import KeptOutput
+from amplifier_module_tool_bash.process import KeptOutput
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from .agents import agents_of
 from .settings import Settings
-from .tool import EVENTS, HOW_TO_HAVE_AGENTS, TaskTool
+from .tool import EVENTS, HOW_TO_HAVE_AGENTS, TaskTool, agents_of
 
 __all__ = ["Settings", "TaskTool", "mount"]
 __amplifier_module_type__ = "tool"

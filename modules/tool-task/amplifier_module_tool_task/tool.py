@@ -10,17 +10,18 @@ from __future__ import annotations
 import logging
 import re
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from amplifier_core.models import ToolResult
 
-from .agents import agents_of, listed
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
 SPAWNED, RESUMED, COMPLETED = EVENTS = ("task:agent_spawned", "task:agent_resumed", "task:agent_completed")
 
+_MAX_DESCRIPTION = 300  # characters of each agent, in a text that the model reads with every request
 _NAME_IN_ID = 32  # characters of an agent's name; ids of nested sessions contain each other
 HOW_TO_HAVE_AGENTS = (
     "add them to the plan: `agents: {researcher: {description: finds things out, instruction: You search.}}`"
@@ -54,7 +55,7 @@ class TaskTool:
             "Hand work to an agent, which does it in a conversation of its own and returns its answer. It knows "
             "nothing of this conversation: the instruction has to say everything it needs. Independent tasks can be "
             "handed out side by side. With the `session_id` of an earlier result, the same agent goes on where it "
-            f"stopped. Agents:\n{listed(agents)}"
+            f"stopped. Agents:\n{_listed(agents)}"
         )
 
     @property
@@ -97,7 +98,7 @@ class TaskTool:
             raise Failure("no_agents", f"The plan has no agents to hand work to; {HOW_TO_HAVE_AGENTS}.")
         if agent not in agents:
             asked = f"There is no agent `{agent[:100]}`" if agent else "`agent` is missing"
-            raise Failure("unknown_agent", f"{asked}. The agents are:\n{listed(agents)}")
+            raise Failure("unknown_agent", f"{asked}. The agents are:\n{_listed(agents)}")
         spawn = self._capability("session.spawn")
         parent = self._coordinator.session
         session_id = _new_id(str(self._coordinator.session_id), agent)
@@ -183,3 +184,21 @@ def _new_id(parent: str, agent: str) -> str:
 
 def _without(key: str, names: tuple[str, ...]) -> dict[str, list[str]]:
     return {key: list(names)} if names else {}
+
+
+def agents_of(coordinator: Any) -> dict[str, Any]:
+    """Return the agents by name; none where the plan has none."""
+    config = getattr(coordinator, "config", None)
+    agents = config.get("agents") if isinstance(config, Mapping) else None
+    return {str(name): agent for name, agent in agents.items()} if isinstance(agents, Mapping) else {}
+
+
+def _listed(agents: Mapping[str, Any]) -> str:
+    """Return the agents for the model, a line for each."""
+    return "\n".join(f"- {name}: {_description(agent)}" for name, agent in agents.items())
+
+
+def _description(agent: Any) -> str:
+    written = agent.get("description") if isinstance(agent, Mapping) else None
+    text = " ".join(str(written or "no description").split())
+    return text if len(text) <= _MAX_DESCRIPTION else f"{text[:_MAX_DESCRIPTION]}…"

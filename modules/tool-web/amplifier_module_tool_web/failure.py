@@ -16,6 +16,10 @@ class Failure(Exception):
         self.message = message
         self.about = about
 
+    def with_hint(self, hint: str) -> Failure:
+        """Return the failure with one more sentence, on what to do about it."""
+        return Failure(self.kind, f"{self.message} {hint}", **self.about)
+
     def result(self) -> ToolResult:
         """Return the failure as the contract reports it."""
         return ToolResult(success=False, error={"type": self.kind, "message": self.message, **self.about})

@@ -15,6 +15,7 @@ from .failure import Failure
 _RESULTS = 8
 _MOST_RESULTS = 20
 _TEXT_CHARACTERS = 500  # of a title or a summary
+_HINT = "It has to answer `?q=…&format=json`; SearXNG does where its settings list `json`."
 _TYPES = frozenset({"application/json", "text/json", "text/plain", ""})
 
 
@@ -50,9 +51,7 @@ class WebSearch:
             answer = await self._client.get(self._url, _TYPES.__contains__, params)
             results = _results(answer.body, arguments["limit"])
         except Failure as failure:
-            if failure.kind in ("not_text", "http_status"):
-                failure.message += " It has to answer `?q=…&format=json`; SearXNG does where its settings list `json`."
-            return failure.result()
+            return (failure.with_hint(_HINT) if failure.kind in ("not_text", "http_status") else failure).result()
         return ToolResult(success=True, output={"query": arguments["query"], "results": results})
 
 
