@@ -1,9 +1,10 @@
-"""Measure what module processes cost: `python tests/benchmarks/run.py [--quick]`.
+"""Measure what module processes cost: `python tests/benchmarks/run.py [--quick | --record] [PART]...`.
 
-Prints a table, and in full writes `.bench/results.json`. Everything runs on one core, because where the scheduler puts
-two processes decides more about a short call than any code does. `--quick` repeats little: it shows that every part
-runs, and its figures say nothing. A missed target is reported and is no failure, nor is what this machine lacks; the
-exit code is 1 only when a part failed, which keeps none of the others from being measured.
+Prints a table, and in full writes `.bench/results.json`. Each row has a sentence on what it measures, its target, and
+the figure that was recorded last; `--record` adds this run to `history.json`. Everything runs on one core, because
+where the scheduler puts two processes decides more about a short call than any code does. `--quick` repeats little: it
+shows that every part runs, and its figures say nothing. A missed target is reported and is no failure, nor is what this
+machine lacks; the exit code is 1 only when a part failed, which keeps none of the others from being measured.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from bench.compaction import measure_compaction
 from bench.contract import measure_event, measure_published_turn, measure_reads, measure_turn
 from bench.deltas import measure_deltas
 from bench.egress import measure_egress
+from bench.history import last_recorded, record
 from bench.hooks import measure_hooks
 from bench.memory import measure_memory
 from bench.model import measure_model
@@ -38,7 +40,9 @@ from bench.sources import measure_sources
 from bench.start import measure_start
 from bench.sub_session import measure_sub_session
 
-_RESULTS = Path(__file__).resolve().parents[2] / ".bench" / "results.json"
+_HERE = Path(__file__).resolve()
+_RESULTS = _HERE.parents[2] / ".bench" / "results.json"
+_HISTORY = _HERE.with_name("history.json")
 
 _PARTS: dict[str, Part] = {
     "calls": measure_calls,
@@ -71,17 +75,27 @@ _HANG_SECONDS = _SECONDS + 60  # by when cancelled parts have ended, unless one 
 def main() -> int:
     """Measure, print and write; return the exit code."""
     parser = argparse.ArgumentParser(description="Measure what module processes cost.")
-    parser.add_argument("--quick", action="store_true", help="repeat little, only to see that every part runs")
-    effort = Effort.QUICK if parser.parse_args().quick else Effort.FULL
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(_PARTS)}")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--quick", action="store_true", help="repeat little, only to see that every part runs")
+    how.add_argument("--record", action="store_true", help="keep what is found in history.json")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.parts if name not in _PARTS]:
+        parser.error(f"no such part: {', '.join(unknown)}")
+    parts = {name: part for name, part in _PARTS.items() if not arguments.parts or name in arguments.parts}
+    effort = Effort.QUICK if arguments.quick else Effort.FULL
     faulthandler.dump_traceback_later(_HANG_SECONDS, exit=True)
     use_one_core()
     began = time.monotonic()
-    found = asyncio.run(run_parts(_PARTS, effort, _SECONDS))
-    print(table(found))
+    found = asyncio.run(run_parts(parts, effort, _SECONDS))
+    print(table(found, last_recorded(_HISTORY)))
     print(f"\n{summary(found)}\nTook {time.monotonic() - began:.0f} s.")
     if effort is Effort.FULL:
         write_json(found, _RESULTS)
         print(f"Written to {_RESULTS}.")
+    if arguments.record:
+        record(found, _HISTORY)
+        print(f"Recorded in {_HISTORY}.")
     return int(any(isinstance(row, Gap) and row.is_error for row in found))
 
 

@@ -20,7 +20,7 @@ _BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     before = list(sys.path)
     sys.path.insert(0, str(_BENCHMARKS))
-    names = ("parts", "published", "report", "row", "sampling")
+    names = ("history", "parts", "published", "report", "row", "sampling")
     yield SimpleNamespace(**{name: import_module(f"bench.{name}") for name in names})
     sys.path[:] = before
     for name in [name for name in sys.modules if name == "bench" or name.startswith("bench.")]:
@@ -35,14 +35,14 @@ async def test_a_failing_part_does_not_stop_the_others(bench: SimpleNamespace, t
         raise bench.row.NotMeasured("no package index")
 
     async def good(effort: Any) -> list[Any]:
-        return [bench.row.Row("a call", "us", effort.of(30), target=bench.row.Target(1))]
+        return [bench.row.Row("a call", "One that a test makes up.", "us", effort.of(30), target=bench.row.Target(1))]
 
     parts = {"first": failing, "second": lacking, "third": good}
     found = await bench.parts.run_parts(parts, bench.sampling.Effort.QUICK, 60)
-    table = bench.report.table(found)
+    table = bench.report.table(found, {})
     assert "first   ERROR: RuntimeError: the tool did not answer" in table
     assert "second  not measured: no package index" in table
-    assert table.endswith("MISSED")
+    assert table.endswith("MISSED\n    One that a test makes up.")
     assert bench.report.summary(found).splitlines() == [
         "1 missed: a call: 2.00, target <= 1.",
         "1 not measured: second.",
@@ -55,6 +55,23 @@ async def test_a_failing_part_does_not_stop_the_others(bench: SimpleNamespace, t
         "no package index",
         2,
     ]
+
+
+def test_each_run_is_a_line_and_the_last_figure_is_shown(bench: SimpleNamespace, tmp_path: Path) -> None:
+    path = tmp_path / "history.json"
+    assert not bench.history.last_recorded(path)
+
+    def row(ratio: float | None, what: str = "  a call") -> Any:
+        return bench.row.Row(what, "One that a test makes up.", "us", 40.0, 20.0, ratio, bench.row.Target(3))
+
+    bench.history.record([row(1.5), row(None, "a start"), bench.row.Gap("lost", "gone", is_error=True)], path)
+    bench.history.record([row(2.0)], path)
+    assert path.read_text().count("\n") == 4
+    last = bench.history.last_recorded(path)
+    assert last == {"a call": 2.0, "a start": 40.0}
+    shown = bench.report.table([row(2.5)], last).splitlines()
+    assert shown[0].split() == ["what", "ours", "reference", "unit", "ratio", "target", "last"]
+    assert shown[2].split() == ["a", "call", "40.0", "20.0", "us", "2.50", "<=", "3", "met", "2.00"]
 
 
 async def test_a_part_that_hangs_ends_with_the_time_of_all(bench: SimpleNamespace) -> None:

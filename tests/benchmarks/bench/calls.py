@@ -69,27 +69,48 @@ async def _measure_calls(
     )
     direct, p99 = samples.p50("direct"), samples.p99("direct")
     asyncio_tail = samples.p99("asyncio") / samples.p50("asyncio")
-    brokered_p50 = samples.p50("brokered")
     return [
-        Row(
+        Row.compared(
             "small call, to asyncio",
+            "A tool call of six arguments by the host, beside the same bytes through plain asyncio without any check.",
             "us",
-            direct,
-            samples.p50("asyncio"),
-            samples.ratio("direct", "asyncio"),
+            samples,
+            ("direct", "asyncio"),
             Target(1.35),
         ),
-        Row(
+        Row.compared(
             "small call, to blocking",
+            "The same call beside the least that the machine can do: blocking sockets, one side waiting for the other.",
             "us",
-            direct,
-            samples.p50("blocking"),
-            samples.ratio("direct", "blocking"),
+            samples,
+            ("direct", "blocking"),
             Target(3.3),
         ),
-        Row("small call p99, to its p50", "us", p99, direct, p99 / direct, Target(3.0)),
-        Row("  the same of asyncio", "us", samples.p99("asyncio"), samples.p50("asyncio"), asyncio_tail),
-        Row("brokered call, to direct", "us", brokered_p50, direct, samples.ratio("brokered", "direct"), Target(2.3)),
+        Row(
+            "small call p99, to its p50",
+            "The slowest of a hundred such calls beside the usual one.",
+            "us",
+            p99,
+            direct,
+            p99 / direct,
+            Target(3.0),
+        ),
+        Row(
+            "  small call p99 of asyncio, to its p50",
+            "The same of plain asyncio, which shows what of it is the machine's.",
+            "us",
+            samples.p99("asyncio"),
+            samples.p50("asyncio"),
+            asyncio_tail,
+        ),
+        Row.compared(
+            "brokered call, to direct",
+            "A tool call by an orchestrator in another worker, which the host passes on, beside one by the host.",
+            "us",
+            samples,
+            ("brokered", "direct"),
+            Target(2.3),
+        ),
     ]
 
 
@@ -105,14 +126,13 @@ async def measure_in_flight(effort: Effort) -> list[Row]:
             },
             effort.of(_ROUNDS),
         )
-    ratio = samples.ratio("ours", "asyncio")
     return [
-        Row(
+        Row.compared(
             f"{_IN_FLIGHT} calls in flight",
+            f"How many tool calls are answered in a second while {_IN_FLIGHT} wait at any time, beside plain asyncio.",
             "calls/s",
-            samples.p50("ours"),
-            samples.p50("asyncio"),
-            ratio,
+            samples,
+            ("ours", "asyncio"),
             Target(0.8, at_least=True),
         )
     ]

@@ -23,4 +23,6 @@ async def measure_compaction(effort: Effort) -> list[Row]:
     async with Child.running([sys.executable, program, str(folder), str(_MESSAGES)], {"PYTHONPATH": OWN_PATH}) as child:
         samples = await interleave({"ours": lambda: child.tell(requests=_REQUESTS)}, effort.of(_ROUNDS))
     ours = samples.p50("ours") / 1000
-    return [Row(f"compaction of a conversation of {_MESSAGES} messages", "ms", ours, target=Target(50.0))]
+    what = f"compaction of a conversation of {_MESSAGES} messages"
+    about = "A request of context-simple for a model whose window is many times smaller than the conversation."
+    return [Row(what, about, "ms", ours, target=Target(50.0))]

@@ -45,12 +45,12 @@ async def measure_event(effort: Effort) -> list[Row]:
             {"ours": ours, "published": lambda: published.tell(events=_EVENTS)}, effort.of(_ROUNDS)
         )
     return [
-        Row(
+        Row.compared(
             "an event heard in another process, to amplifier-core in process",
+            "An event that a hook in another worker handles, beside one that the published package handles in process.",
             "us",
-            samples.p50("ours"),
-            samples.p50("published"),
-            samples.ratio("ours", "published"),
+            samples,
+            ("ours", "published"),
             Target(0.5),
         )
     ]
@@ -61,17 +61,35 @@ async def measure_turn(effort: Effort) -> list[Row]:
     samples = await _turns(_in_process(sys.executable, {"PYTHONPATH": OWN_PATH}), effort.of(_ROUNDS))
     ours, plain = samples.p50("workers") / 1000, samples.p50("plain") / 1000
     return [
-        Row("a turn with one tool call, five kinds of modules", "ms", ours, plain, None),
-        Row("  of it Paddock's: what a plain process does without", "ms", ours - plain, None, None, Target(3.0)),
+        Row(
+            "a turn with one tool call, five kinds of modules",
+            "A prompt, a tool call and the answer of a scripted provider, beside the same modules in one process.",
+            "ms",
+            ours,
+            plain,
+        ),
+        Row(
+            "  of it Paddock's: what a plain process does without",
+            "How much longer the turn takes for its modules being in workers.",
+            "ms",
+            ours - plain,
+            target=Target(3.0),
+        ),
     ]
 
 
 async def measure_published_turn(effort: Effort) -> list[Row]:
     """Measure a turn beside the same modules in one process, on the published package."""
     samples = await _turns(_in_process(published_python()), effort.of(_ROUNDS))
-    ours, plain = samples.p50("workers") / 1000, samples.p50("plain") / 1000
-    ratio = samples.ratio("workers", "plain")
-    return [Row("a turn with one tool call, to amplifier-core in process", "ms", ours, plain, ratio)]
+    return [
+        Row.compared(
+            "a turn with one tool call, to amplifier-core in process",
+            "The same turn beside the same modules in one process on the published package.",
+            "us",
+            samples,
+            ("workers", "plain"),
+        )
+    ]
 
 
 async def _turns(in_process: AbstractAsyncContextManager[Child], rounds: int) -> Samples:
@@ -105,8 +123,20 @@ async def measure_reads(effort: Effort) -> list[Row]:
     imported = best.pop("import") / 1e6
     slowest = max(best, key=lambda name: best[name])
     return [
-        Row(f"a read of mirrored state, the slowest: {slowest}", "us", best[slowest] / 1000, None, None, Target(2.0)),
-        Row("importing the contracts in a forked worker", "ms", imported, None, None, Target(2.0)),
+        Row(
+            "a read of mirrored state, the slowest",
+            f"What a module reads of the session without asking the host; the slowest is `{slowest}`.",
+            "us",
+            best[slowest] / 1000,
+            target=Target(2.0),
+        ),
+        Row(
+            "importing the contracts in a forked worker",
+            "`import amplifier_core` by a module whose worker was forked from the template.",
+            "ms",
+            imported,
+            target=Target(2.0),
+        ),
     ]
 
 

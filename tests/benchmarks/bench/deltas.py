@@ -39,12 +39,14 @@ async def _measure_emitted(rounds: int) -> list[Row]:
     return [
         Row(
             "deltas provider to hook, awaited one by one",
+            "How many deltas a second a provider emits that each wait until a hook in another worker has handled it.",
             "deltas/s",
             samples.p50("one"),
             target=Target(5000, at_least=True),
         ),
         Row(
             f"deltas provider to hook, {_IN_FLIGHT} in flight",
+            f"The same while {_IN_FLIGHT} wait at any time.",
             "deltas/s",
             samples.p50("many"),
             target=Target(10_000, at_least=True),
@@ -63,7 +65,8 @@ async def _measure_passed_on(rounds: int) -> list[Row]:
             return [_DELTAS / (time.perf_counter() - before)]
 
         samples = await interleave({"passed on": rate}, rounds)
-    return [Row("  streamed through loop-streaming, in order", "deltas/s", samples.p50("passed on"))]
+    about = "How many deltas of a provider's stream loop-streaming passes on to the hook in a second."
+    return [Row("  streamed through loop-streaming, in order", about, "deltas/s", samples.p50("passed on"))]
 
 
 def _plan() -> dict[str, Any]:

@@ -99,28 +99,51 @@ async def measure_egress(effort: Effort) -> list[Row]:
             },
             _ROUNDS,
         )
-    ratio = carried.ratio("gate", "direct")
     return [
-        Row(
+        Row.compared(
             "bytes through the gate",
+            "How fast bytes that nobody reads pass through the gate, beside a direct connection.",
             "MB/s",
-            carried.p50("gate"),
-            carried.p50("direct"),
-            ratio,
+            carried,
+            ("gate", "direct"),
             Target(0.5, at_least=True),
         ),
-        *_added("request through the gate", asked, "gate", "direct", 1.0),
-        *_added("connection and request through the gate", asked, "gate, each", "direct, each", 1.0),
-        *_added("request with a key put in", asked, "gate, key", "direct, tls", 1.5),
-        *_added("event of an answer searched for a key", followed, "gate", "direct", 1.0),
+        *_added(
+            "request through the gate",
+            "An HTTP request on a connection that is kept, judged and written anew, beside a direct one.",
+            asked,
+            ("gate", "direct"),
+            1.0,
+        ),
+        *_added(
+            "connection and request through the gate",
+            "The same on a connection of its own.",
+            asked,
+            ("gate, each", "direct, each"),
+            1.0,
+        ),
+        *_added(
+            "request with a key put in",
+            "A request over TLS that the gate ends, to put a key in and search the answer for it, beside a direct one.",
+            asked,
+            ("gate, key", "direct, tls"),
+            1.5,
+        ),
+        *_added(
+            "event of an answer searched for a key",
+            "From a server's sending of an event to its arrival, over TLS that the gate ends, beside a direct one.",
+            followed,
+            ("gate", "direct"),
+            1.0,
+        ),
     ]
 
 
-def _added(what: str, samples: Samples, case: str, reference: str, bound: float) -> list[Row]:
-    ours, theirs = samples.p50(case), samples.p50(reference)
+def _added(what: str, measures: str, samples: Samples, cases: tuple[str, str], bound: float) -> list[Row]:
+    more = samples.p50(cases[0]) - samples.p50(cases[1])
     return [
-        Row(what, "ms", ours, theirs),
-        Row(f"  {what}, more than without", "ms", ours - theirs, target=Target(bound)),
+        Row.compared(what, measures, "ms", samples, cases),
+        Row(f"  {what}, more than without", "How much longer that takes.", "ms", more, target=Target(bound)),
     ]
 
 

@@ -46,20 +46,20 @@ async def _measure_hooks(stage: Stage, rounds: int) -> list[Row]:
         rounds,
     )
     return [
-        Row(
+        Row.compared(
             f"{_HANDLERS} hooks in order, one worker",
+            "An event with as many handlers in one worker, called in order, beside as many small calls.",
             "us",
-            samples.p50("one worker"),
-            samples.p50("calls"),
-            samples.ratio("one worker", "calls"),
+            samples,
+            ("one worker", "calls"),
             Target(1.3),
         ),
-        Row(
+        Row.compared(
             f"{_HANDLERS} hooks in order, {_HANDLERS} workers",
+            "The same with a worker for each handler.",
             "us",
-            samples.p50("many workers"),
-            samples.p50("calls"),
-            samples.ratio("many workers", "calls"),
+            samples,
+            ("many workers", "calls"),
         ),
     ]
 

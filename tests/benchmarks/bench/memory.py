@@ -35,7 +35,13 @@ async def _measure_memory(stage: Stage, count: int) -> list[Row]:
         inits.append(psutil.Process(process.init_pid).memory_full_info().uss / _MIB)
     worker, init = mean(workers), mean(inits)
     return [
-        Row("memory of a further module (USS): worker", "MiB", worker),
-        Row("memory of a further module (USS): its init", "MiB", init),
-        Row("memory of a further module (USS): both", "MiB", worker + init, target=Target(5.0)),
+        Row("memory of a further module (USS): worker", "What a worker shares with no other process.", "MiB", worker),
+        Row("memory of a further module (USS): its init", "What its first process shares with no other.", "MiB", init),
+        Row(
+            "memory of a further module (USS): both",
+            "What one module more takes, after it has collected its garbage.",
+            "MiB",
+            worker + init,
+            target=Target(5.0),
+        ),
     ]

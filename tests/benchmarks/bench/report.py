@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.row import Gap, Row
 
-_HEAD = ("what", "ours", "reference", "unit", "ratio", "target", "")
+_HEAD = ("what", "ours", "reference", "unit", "ratio", "target", "", "last")
 
 
-def table(found: Sequence[Row | Gap]) -> str:
-    """Return the rows as aligned text; what has no figure says why in place of one."""
-    cells = [_cells(row) for row in found if isinstance(row, Row)]
+def table(found: Sequence[Row | Gap], last: Mapping[str, float]) -> str:
+    """Return the rows as aligned text, each with its sentence below; what has no figure says why in place of one.
+
+    `last` has what was recorded last: it is beside a row's ratio, or beside the figure itself where there is no ratio.
+    """
+    cells = [_cells(row, last) for row in found if isinstance(row, Row)]
     widths = [max(len(line[column]) for line in (_HEAD, *cells)) for column in range(len(_HEAD))]
 
     def shown(line: Sequence[str]) -> str:
@@ -26,7 +29,10 @@ def table(found: Sequence[Row | Gap]) -> str:
         return "  ".join(padded).rstrip()
 
     lines = [
-        shown(_cells(row)) if isinstance(row, Row) else f"{row.what.ljust(widths[0])}  {row}".rstrip() for row in found
+        f"{shown(_cells(row, last))}\n    {row.measures}"
+        if isinstance(row, Row)
+        else f"{row.what.ljust(widths[0])}  {row}".rstrip()
+        for row in found
     ]
     return "\n".join([shown(_HEAD), shown(["-" * width for width in widths]), *lines])
 
@@ -34,7 +40,7 @@ def table(found: Sequence[Row | Gap]) -> str:
 def summary(found: Sequence[Row | Gap]) -> str:
     """Return one sentence each: which targets are missed, what was not measured, and what failed."""
     missed = [
-        f"{row.what.strip()}: {row.ours if row.ratio is None else row.ratio:.2f}, target {row.target}"
+        f"{row.what.strip()}: {row.compares_by:.2f}, target {row.target}"
         for row in found
         if isinstance(row, Row) and row.verdict == "MISSED"
     ]
@@ -57,7 +63,8 @@ def write_json(found: Sequence[Row | Gap], path: Path) -> None:
     path.write_text(json.dumps({"machine": machine, "rows": [row.as_dict() for row in found]}, indent=2) + "\n")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, last: Mapping[str, float]) -> tuple[str, ...]:
+    before = last.get(row.what.strip())
     return (
         row.what,
         _figure(row.ours),
@@ -66,6 +73,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{row.ratio:.2f}" if row.ratio is not None else "",
         str(row.target) if row.target is not None else "",
         row.verdict,
+        _figure(before) if row.ratio is None or before is None else f"{before:.2f}",
     )
 
 

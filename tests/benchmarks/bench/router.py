@@ -62,7 +62,15 @@ async def _measure_checks(stage: Stage, loop: HostedModule, rounds: int) -> Row:
         calls.append(median(json.loads(await turn.execute(order))) / 1000)
         checks.append(_checks(loop, handle))
     ratio = median(check / call for check, call in zip(checks, calls, strict=True))
-    return Row("router checks, to a brokered call", "us", median(checks), median(calls), ratio, Target(0.03))
+    return Row(
+        "router checks, to a brokered call",
+        "What the router checks of one call, without sending it, beside the whole of a brokered call.",
+        "us",
+        median(checks),
+        median(calls),
+        ratio,
+        Target(0.03),
+    )
 
 
 def _checks(loop: HostedModule, handle: Handle) -> float:
@@ -84,7 +92,8 @@ def _checks(loop: HostedModule, handle: Handle) -> float:
 async def _opening() -> Row:
     """Measure opening a file with the worker's notes and without, in processes that do nothing else."""
     with_notes, without = await _timed_child(is_noted=True), await _timed_child(is_noted=False)
-    return Row("opening a file, with notes of it", "us", with_notes, without, with_notes / without)
+    about = "Opening a file in a worker that notes refused accesses, beside one that does not."
+    return Row("opening a file, with notes of it", about, "us", with_notes, without, with_notes / without)
 
 
 async def _timed_child(*, is_noted: bool) -> float:

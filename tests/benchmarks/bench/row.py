@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from bench.sampling import Samples
+
 Verdict = Literal["met", "MISSED", ""]
 
 
@@ -28,24 +30,39 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure `ours` and a figure `reference`, both in `unit`.
+    """A figure `ours` and a figure `reference`, both in `unit`; `measures` says in one sentence what they are.
 
-    `ratio` is what a target is about; it is None where a figure is compared with nothing, and the target is then about
-    `ours` itself. A row without a target is for information.
+    `what` is the name of the row, by which runs are compared, so no two rows have the same. `ratio` is what a target is
+    about; it is None where a figure is compared with nothing, and the target is then about `ours` itself. A row without
+    a target is for information.
     """
 
     what: str
+    measures: str
     unit: str
     ours: float
     reference: float | None = None
     ratio: float | None = None
     target: Target | None = None
 
+    @classmethod
+    def compared(
+        cls, what: str, measures: str, unit: str, samples: Samples, cases: tuple[str, str], target: Target | None = None
+    ) -> Row:
+        """Return the row of two cases, ours and its reference, that were run in turns."""
+        ours, reference = map(samples.p50, cases)
+        return cls(what, measures, unit, ours, reference, samples.ratio(*cases), target)
+
+    @property
+    def compares_by(self) -> float:
+        """The figure that a target is about, and by which one run is compared with another."""
+        return self.ours if self.ratio is None else self.ratio
+
     @property
     def verdict(self) -> Verdict:
         if self.target is None:
             return ""
-        return "met" if self.target.is_met_by(self.ours if self.ratio is None else self.ratio) else "MISSED"
+        return "met" if self.target.is_met_by(self.compares_by) else "MISSED"
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data for JSON."""

@@ -36,9 +36,16 @@ async def measure_sandboxed_calls(effort: Effort) -> list[Row]:
         shut_in, free = stage.tool("echo"), stage.tool("echo_free")
         cases = {"shut in": lambda: calls(shut_in), "free": lambda: calls(free)}
         samples = await interleave(cases, effort.of(_ROUNDS))
-    ratio = samples.ratio("shut in", "free")
-    row = ("small call, shut in, to not shut in", "us", samples.p50("shut in"), samples.p50("free"), ratio)
-    return [Row(*row, Target(1.03))]
+    return [
+        Row.compared(
+            "small call, shut in, to not shut in",
+            "A tool call into a sandbox, beside one into a worker at level `none`.",
+            "us",
+            samples,
+            ("shut in", "free"),
+            Target(1.03),
+        )
+    ]
 
 
 async def measure_many(effort: Effort) -> list[Row]:
@@ -65,9 +72,21 @@ async def _measure_many(stage: Stage, forks: BareForks, effort: Effort) -> list[
     samples = await interleave({"at once": at_once, "bare": bare, "hundred": hundred}, effort.of(_STARTS))
     more = samples.p50("at once") - samples.p50("bare")
     return [
-        Row(f"{few} modules started at once", "s", samples.p50("at once"), samples.p50("bare")),
-        Row(f"  more than {few} bare forks", "s", more, target=Target(0.3)),
-        Row(f"{many} modules started and called", "s", samples.p50("hundred"), target=Target(0.5)),
+        Row(
+            f"{few} modules started at once",
+            "Side by side, up to their being mounted, beside as many forks that do nothing.",
+            "s",
+            samples.p50("at once"),
+            samples.p50("bare"),
+        ),
+        Row(f"  more than {few} bare forks", "What the modules take beyond the forks.", "s", more, target=Target(0.3)),
+        Row(
+            f"{many} modules started and called",
+            "Side by side, up to the first reply of each.",
+            "s",
+            samples.p50("hundred"),
+            target=Target(0.5),
+        ),
     ]
 
 

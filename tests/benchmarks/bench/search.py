@@ -66,20 +66,20 @@ async def _measure(tree: Path, files: int, ripgrep: str, effort: Effort) -> list
         samples = await interleave(cases, effort.of(_ROUNDS))
     told = f"over {files} files"
     return [
-        Row(
+        Row.compared(
             f"grep {told}, with ripgrep, to ripgrep itself",
+            "A search by tool-search in its sandbox, which may run ripgrep, beside ripgrep run by the host.",
             "ms",
-            samples.p50("helped"),
-            samples.p50("rg"),
-            samples.ratio("helped", "rg"),
+            samples,
+            ("helped", "rg"),
             Target(1.3),
         ),
-        Row(
-            f"  {told}, without, to the program grep",
+        Row.compared(
+            f"  grep {told}, without, to the program grep",
+            "The same search where the tool may run nothing, beside the system's grep.",
             "ms",
-            samples.p50("alone"),
-            samples.p50("grep"),
-            samples.ratio("alone", "grep"),
+            samples,
+            ("alone", "grep"),
         ),
     ]
 

@@ -110,9 +110,27 @@ async def _warm(user: _User, modules: Sequence[tuple[str, str]], rounds: int) ->
 
     samples = await interleave({"one": lambda: block(modules[:1]), "all": lambda: block(modules)}, rounds)
     return [
-        Row("resolve a module from a warm cache", "ms", samples.p50("one"), target=Target(5.0)),
-        Row(f"resolve {len(modules)} from a warm cache", "ms", samples.p50("all"), target=Target(50.0)),
-        Row("  programs started for that", "", starts.count, target=Target(0)),
+        Row(
+            "resolve a module from a warm cache",
+            "A locked module of a git repository whose code is in the cache, as a session that begins finds it.",
+            "ms",
+            samples.p50("one"),
+            target=Target(5.0),
+        ),
+        Row(
+            f"resolve {len(modules)} from a warm cache",
+            "As many modules of one repository, in the same way.",
+            "ms",
+            samples.p50("all"),
+            target=Target(50.0),
+        ),
+        Row(
+            "  programs started for that",
+            "How often git, or anything else, was started for what is in the cache.",
+            "",
+            starts.count,
+            target=Target(0),
+        ),
     ]
 
 
@@ -130,12 +148,12 @@ async def _cold(user: _User, module: tuple[str, str], repository: Path, files: i
 
     samples = await interleave({"resolve": resolving, "clone": cloning}, rounds)
     return [
-        Row(
+        Row.compared(
             f"resolve from a repository of {files} files, to a clone",
+            "A module whose repository was never fetched, up to its checked tree, beside `git clone --depth 1`.",
             "ms",
-            samples.p50("resolve"),
-            samples.p50("clone"),
-            samples.ratio("resolve", "clone"),
+            samples,
+            ("resolve", "clone"),
             Target(2.0),
         )
     ]
@@ -148,7 +166,11 @@ async def _second(user: _User, modules: Sequence[tuple[str, str]]) -> Row:
     before = _packed(cache)
     await user.resolve(modules[1:2], cache, locks)
     return Row(
-        "bytes fetched for a second module of the same repository", "B", _packed(cache) - before, target=Target(0)
+        "bytes fetched for a second module of the same repository",
+        "How much more is in the cache once another module of a repository that it has is resolved.",
+        "B",
+        _packed(cache) - before,
+        target=Target(0),
     )
 
 
@@ -162,9 +184,15 @@ async def _side_by_side(user: _User, modules: Sequence[tuple[str, str]]) -> list
             return [sum([await user.resolve([module], cache, cache) for module in modules])]
 
     samples = await interleave({"at once": all_at_once, "one by one": one_by_one}, _SIDE_BY_SIDE_ROUNDS)
-    at_once, one_by_one_ms = samples.p50("at once"), samples.p50("one by one")
-    ratio = samples.ratio("at once", "one by one")
-    return [Row(f"resolve {len(modules)} repositories at once, to one by one", "ms", at_once, one_by_one_ms, ratio)]
+    return [
+        Row.compared(
+            f"resolve {len(modules)} repositories at once, to one by one",
+            "Modules of as many repositories, none of them fetched before, side by side and one after the other.",
+            "ms",
+            samples,
+            ("at once", "one by one"),
+        )
+    ]
 
 
 @asynccontextmanager

@@ -51,28 +51,27 @@ async def _measure_start(stage: Stage, rounds: int) -> list[Row]:
         },
         rounds,
     )
-    reference = samples.p50("pass")
     return [
-        Row(
+        Row.compared(
             "start to first reply, template, to `python -c pass`",
+            "A module forked from the template, from start to first reply, beside an interpreter that does nothing.",
             "ms",
-            samples.p50("template"),
-            reference,
-            samples.ratio("template", "pass"),
+            samples,
+            ("template", "pass"),
             Target(1.0),
         ),
-        Row(
-            "  the same, not shut in",
+        Row.compared(
+            "  start to first reply, template, not shut in, to `python -c pass`",
+            "The same at level `none`.",
             "ms",
-            samples.p50("free"),
-            reference,
-            samples.ratio("free", "pass"),
+            samples,
+            ("free", "pass"),
         ),
-        Row(
+        Row.compared(
             "start to first reply, exec, to `python -c pass`",
+            "The same of a module that has an interpreter of its own started.",
             "ms",
-            samples.p50("exec"),
-            reference,
-            samples.ratio("exec", "pass"),
+            samples,
+            ("exec", "pass"),
         ),
     ]

@@ -38,7 +38,8 @@ async def measure_sub_session(effort: Effort) -> list[Row]:
                 before = time.perf_counter_ns()
                 await spawn(agent_name="self", instruction="nothing", parent_session=session)
                 samples.append((heard.pop() - before) / 1e6)
-    return [Row("start of a sub-session of ten modules", "ms", median(samples), target=Target(_TARGET))]
+    about = "From the call that spawns it until its session starts, all ten modules mounted in sandboxes."
+    return [Row("start of a sub-session of ten modules", about, "ms", median(samples), target=Target(_TARGET))]
 
 
 def _plan() -> dict[str, Any]:
