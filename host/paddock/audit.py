@@ -1,6 +1,6 @@
 """The record of what happened: one JSON object a line, in a file that is the user's alone.
 
-`record` never raises: what cannot be written is told once, in the log. A line is in the file when it returns, behind
+`record` never raises: a failure to write is logged once. A line is in the file when it returns, behind
 those of other threads that came first: that takes as long as the file system does, and no other process is waited for.
 A line is plain ASCII and bounded, so that text from modules stays inside the quotes around it; known secrets are masked
 before it is cut. About one module and event only so much is written for any length of time, lest a module push
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 def state_folder(environ: Mapping[str, str] | None = None) -> Path:
     """Return the folder of what a user's sessions leave for later, made for this user alone.
 
-    By default it is that of this process, else of whoever has `environ`.
+    By default it is that of this process, else of the user with `environ`.
 
     Raises:
         OSError: it cannot be made, or it is somebody else's.
@@ -64,7 +64,7 @@ def _state_path(environ: Mapping[str, str]) -> Path:
 
 
 def make_private(folder: Path) -> None:
-    """Have nobody else enter a folder of ours.
+    """Keep others from entering a folder of ours.
 
     Raises:
         OSError: it is none, or not ours.
@@ -127,7 +127,7 @@ class AuditLog:
         try:
             with self._lock:
                 self._record(event, facts)
-        except Exception as error:  # whatever is wrong with the record, what is recorded goes on
+        except Exception as error:  # what is recorded goes on without its record
             if not self._has_failed:
                 self._has_failed = True
                 _log.warning("the audit log cannot be written, and misses what happens from here on: %s", error)

@@ -37,7 +37,7 @@ def encoded_forms(value: str) -> Iterator[str]:
     yield from (one for encoded in _base64(value.encode()) for one in _json(encoded))
     lines = value.splitlines()
     if len(lines) > 1:
-        # Whoever shows it line by line never shows all of it.
+        # Shown line by line, it is never shown as a whole.
         shown = (line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith(_FRAME_OF_A_KEY))
         yield from (one for line in shown for one in _json(line))
 

@@ -206,7 +206,7 @@ class PolicyRefusedError(PaddockError):
 
 
 class ConsentRefusedError(PaddockError):
-    """Raised for the plan `plan`, which whoever was asked wants not to be started."""
+    """Raised for the plan `plan`, which is not to be started by the answer that was given."""
 
     exit_code = 4
 
@@ -255,7 +255,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
 
     @classmethod
     def of(cls, module_id: str, error: SourceError) -> ModuleMissingError:
-        """Return the error that tells a host's caller what `error` told the host."""
+        """Return what a host's caller gets for `error`, which the host got."""
         cause = error.__cause__ if isinstance(error, UnresolvedError) else error
         if isinstance(cause, ContractVersionError):
             return UnknownContractError(module_id, cause)
@@ -283,7 +283,7 @@ class SourcesError(PaddockError):
 
     @classmethod
     def of(cls, error: SourceError) -> Self:
-        """Return the error that tells a host's caller what `error` told the host."""
+        """Return what a host's caller gets for `error`, which the host got."""
         return cls(error.summary, detail=error.detail, hints=error.hints)
 
 
@@ -477,7 +477,7 @@ class IsolationUnavailableError(PaddockError):
 
 
 class IsolationRefusedError(PaddockError):
-    """Raised for a level below those of `minimum` that a plan asks for and nobody accepted."""
+    """Raised for a level below those of `minimum` that a plan asks for and no one accepted."""
 
     exit_code = 4
 

@@ -132,8 +132,8 @@ class Authorizer:
         this once. Of a plan that was not accepted nothing is asked here: its code is fetched without the user's keys.
 
         Raises:
-            LockMovedError: nobody could be asked.
-            ConsentRefusedError: whoever was asked wants nothing started.
+            LockMovedError: there was no one to ask.
+            ConsentRefusedError: the answer is to start nothing.
             PolicyFileError: what was accepted cannot be relied on.
         """
         if trust_plan or plan.origin is None:
@@ -185,7 +185,7 @@ class Authorizer:
         accepted with `pins`, those that its code was chosen by. `weaker_level` tells what else is accepted with that.
 
         Raises:
-            ConsentRefusedError: whoever was asked wants nothing started.
+            ConsentRefusedError: the answer is to start nothing.
             PolicyRefusedError, PlanError, PolicyFileError, SecretError: it may not be started like that.
         """
         given, written = _given_by_flags(plan, grants), plan
@@ -317,7 +317,7 @@ def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tup
             continue
         rule = Rule(Location("the command line"), f"--grant {name}={preset}")
         for entry in entries:
-            # What is said of one instance counts for it, whatever is said of all that the module has.
+            # What is said of one instance goes before what is said of all that the module has.
             if entry.path not in given or name == entry.instance_id:
                 given[entry.path] = (OperatorGrant(permissions, rule),)
     if problems:

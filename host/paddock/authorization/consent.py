@@ -1,4 +1,4 @@
-"""What an operator is asked before a plan's modules are started, and the seam to whoever asks.
+"""What an operator is asked before a plan's modules are started, and the seam to what asks.
 
 A review is made of what the plan says and of what is known of its modules by reading; nothing of them has run. The
 answer is good for this review alone: it names the digest of the plan that was read.
@@ -95,8 +95,8 @@ class ConsentAnswer(Enum):
 
 
 class Consent(Protocol):
-    """Whoever can be asked: a person at a terminal, or an application."""
+    """What asks: a person at a terminal, or an application."""
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:
-        """Show the review and return the answer; with nobody there to ask, `AS_IT_IS`."""
+        """Show the review and return the answer; with no one there to ask, `AS_IT_IS`."""
         ...

@@ -1,4 +1,4 @@
-"""What grants let a module do, in words for whoever is to accept them."""
+"""What grants let a module do, in words for the person who is to accept them."""
 
 from __future__ import annotations
 

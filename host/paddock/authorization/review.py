@@ -135,7 +135,7 @@ def _refusals(request: GrantRequest, context: EvaluationContext) -> tuple[Refusa
         evaluate([request], context)
     except PolicyRefusedError as error:
         return error.refusals
-    except PlanError:  # mistakes are told when the plan is started, whatever is answered
+    except PlanError:  # mistakes are reported when the plan is started, after any answer
         return ()
     return ()
 

@@ -59,7 +59,7 @@ def read_agents(written: object, own: OwnEntries, reading: EntryReading) -> dict
 def _read(name: str, raw: dict[str, Any], path: str, own: OwnEntries, reading: EntryReading) -> Agent:
     table = copy.deepcopy(raw)  # in which sources become absolute
     for _ in reading.check_keys(table, _KEYS, path):
-        pass  # whatever else is said of an agent is for the modules that start it
+        pass  # other keys of an agent are for the modules that start it
     for key in ("description", "instruction"):
         if not isinstance(table.get(key, ""), str):
             reading.problems.append(must_be("text", table[key], path_text(path, key)))

@@ -2,7 +2,7 @@
 
 The plan stays as somebody wrote it: what is not of the entry, comments and all, is left alone in YAML and TOML; JSON,
 which has no comments, is written anew with its indentation. An edit is taken only if reading it gives exactly the old
-plan with the entry, or without it, and nothing else; otherwise nothing is written, and the person is told what to.
+plan with the entry, or without it, and nothing else; otherwise nothing is written, and the error says what to write.
 """
 
 from __future__ import annotations

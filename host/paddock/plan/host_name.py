@@ -1,9 +1,9 @@
 """The names of hosts as people, modules and wires spell them, brought to one spelling or refused.
 
-Whoever grants, compares or connects does it with what `parse_host` returned, so that two spellings of one host are one
+Grants, comparisons and connections use what `parse_host` returned, so that two spellings of one host are one
 and no spelling means two hosts: lower case, no final dot, addresses as addresses (`::ffff:10.0.0.1` is 10.0.0.1),
 `localhost` and what is below it as 127.0.0.1. Resolvers read more than that as an address (`127.1`, `0x7f.1`,
-`0177.0.0.1`, `2130706433`): whatever ends in a number and is no plain address is refused.
+`0177.0.0.1`, `2130706433`): what ends in a number and is no plain address is refused.
 
 Names are ASCII. The standard library's `idna` codec is IDNA 2003: it makes `ss` of `ß` and a dot of `。`, which most
 clients no longer do, and a grant would name another host than the one its module asks for. What is asked for on the

@@ -26,7 +26,7 @@ from paddock.plan.source_map import Positions
 
 _TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context")
 
-_UNWRITTEN = "the plan"  # where one that is no file is told of
+_UNWRITTEN = "the plan"  # the name, in messages, of one that is no file
 
 _EXAMPLE = "write session: {orchestrator: loop-basic, context: context-simple}"
 

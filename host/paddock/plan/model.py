@@ -220,7 +220,7 @@ class Agent:
 
     @property
     def instruction(self) -> str:
-        """What its model is told before anything else, empty if nothing is."""
+        """The instruction that comes before all else in its conversation, empty if there is none."""
         system = self.raw.get("system")
         written = self.raw.get("instruction") or (system.get("instruction") if isinstance(system, Mapping) else None)
         return written if isinstance(written, str) else ""

@@ -45,11 +45,11 @@ class PublicHosts:
     """
 
     def names(self, host: Host) -> bool:
-        """Tell whether a host, as `parse_host` returns it, is a name that can be public."""
+        """Whether a host, as `parse_host` returns it, is a name that can be public."""
         return isinstance(host, str) and "." in host and host.rpartition(".")[2] not in _NOT_PUBLIC
 
     def cover(self, hosts: str | IPv4Network | IPv6Network | PublicHosts) -> bool:
-        """Tell whether all hosts of a rule, given as a `NetRule` has them, are among these."""
+        """Whether all hosts of a rule, given as a `NetRule` has them, are among these."""
         if isinstance(hosts, PublicHosts):
             return True
         return isinstance(hosts, str) and self.names(hosts.removeprefix("*."))
@@ -139,7 +139,7 @@ class NetRule:
         return f"[{self.hosts}]:{port}" if isinstance(self.hosts, IPv6Network) else f"{self.hosts}:{port}"
 
     def names(self, host: Host) -> bool:
-        """Tell whether the rule is about this host, whatever the port."""
+        """Whether the rule is about this host, at any port."""
         if isinstance(self.hosts, PublicHosts):
             return self.hosts.names(host)
         if isinstance(host, str) and isinstance(self.hosts, str):
@@ -154,11 +154,11 @@ class NetRule:
         return False
 
     def matches(self, destination: Destination) -> bool:
-        """Tell whether the rule allows a connection there."""
+        """Whether the rule allows a connection there."""
         return destination.port in self.ports and self.names(destination.host)
 
     def covers(self, other: NetRule) -> bool:
-        """Tell whether this rule allows everything that `other` allows."""
+        """Whether this rule allows everything that `other` allows."""
         if not set(other.ports) <= set(self.ports):
             return False
         if isinstance(self.hosts, PublicHosts):

@@ -41,7 +41,7 @@ class SourceNode:
 
 
 class Positions:
-    """The lines of one file, called `file` in what people are told; `find` returns all of its parts."""
+    """The lines of one file, called `file` in messages; `find` returns all of its parts."""
 
     def __init__(self, file: str, find: Callable[[], SourceNode] | None = None) -> None:
         self.file = file
@@ -65,7 +65,7 @@ class Positions:
         find, self._find = self._find, None  # it holds on to the whole text
         try:
             return find() if find is not None else None
-        except RecursionError:  # nested more deeply than whoever read it minded; it is read in another way here
+        except RecursionError:  # nested more deeply than its reader minded, which reads in another way
             return None
 
 

@@ -52,7 +52,7 @@ def judge_caps(
             if not _covers_grant(caps, grant, permissions):
                 findings.refuse(grant.path, f"{grant.text} {said}", hint, file.rule_of_cap(rule, grant.family))
         elif grant.passes_on and "secrets" in caps.capped:
-            # Whatever the operator's environment holds under a name may be a secret.
+            # Any value of the operator's environment may be a secret.
             value = SecretGrant.model_construct(name=str(grant.value), inject=None)
             if not covers_secret(caps.secrets, value, permissions):
                 findings.refuse(
@@ -151,7 +151,7 @@ def roots_of(caps: Iterable[str], working_dir: Path, owner: Owner) -> tuple[Path
     """Return the folders and files that caps on paths stand for, without links.
 
     Inside the working directory a cap means what stands there and not what a link there leads to: the links in it are
-    those of whoever wrote the project.
+    the project's author's.
     """
     return tuple(_followed(owner.expanded(cap, working_dir), working_dir) for cap in caps)
 

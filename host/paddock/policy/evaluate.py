@@ -55,7 +55,7 @@ def evaluate(asked: Sequence[GrantRequest], context: EvaluationContext) -> tuple
 
     Raises:
         PolicyRefusedError: A rule refuses something; all that is wrong is in it, mistakes of the plan as well.
-        PlanError: The plan has mistakes; all of them are told.
+        PlanError: The plan has mistakes; all of them are in it.
     """
     judged = [_judged(one, context) for one in asked]
     raise_findings([findings for findings, _ in judged], context.positions)
@@ -151,7 +151,7 @@ def _rules_held(request: GrantRequest, policy: Policy, findings: PolicyFindings)
 def _floor(
     request: GrantRequest, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: PolicyFindings
 ) -> Floor:
-    """Return the levels that need nobody's leave, and note a level that is asked for below a fixed minimum."""
+    """Return the levels that need no leave, and note a level that is asked for below a fixed minimum."""
     floors = []
     for file in policy.files:
         if file.minimum_isolation is not None:

@@ -1,8 +1,8 @@
 """What git's configuration files name that git runs or reads as well: folders of hooks, and further such files.
 
-Read as text, without running git, and no more of it than is bounded. An `includeIf` counts whatever its condition: it
+Read as text, without running git, and no more of it than is bounded. An `includeIf` counts under any condition: it
 may hold tomorrow. What else a configuration lets git run (filters, aliases, a file system monitor) is a command and not
-a place, and is not told here.
+a place, and is not read here.
 """
 
 from __future__ import annotations

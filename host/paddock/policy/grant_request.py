@@ -53,7 +53,7 @@ class RequestedGrant:
     def text(self) -> str:
         """Return the grant as people know it: `net api.example.org`."""
         value = self.value if isinstance(self.value, str) else self.value.name
-        # A variable may be given a value that nobody else should read.
+        # A variable may be given a value that others should not read.
         shown = value.partition("=")[0] if self.family == "env" else value
         return f"{self.family} `{shown}`" + (f" (given by {self.given.describe()})" if self.given is not None else "")
 

@@ -95,7 +95,7 @@ class Grants:
 
     @property
     def paths(self) -> tuple[GrantedPath, ...]:
-        """All paths, whatever may be done with them."""
+        """All paths, to read and to write to."""
         return (*self.reads, *self.writes)
 
     def search_path(self) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class GuardedPaths:
     def find(cls, folder: Path, home: Path) -> GuardedPaths:
         """Look for what is guarded in a folder, for a user whose home is `home`.
 
-        Where else the user's configuration may lie is told by `XDG_CONFIG_HOME` in this process's environment.
+        `XDG_CONFIG_HOME` in this process's environment says where else the user's configuration may lie.
         """
         search = _Search(folder)
         search.run()
@@ -259,7 +259,7 @@ class _Search:
             self._look_into(folders.popleft())
 
     def _is_heeded(self, git: Path) -> bool:
-        """Whether git would use it in the folder: another user's it refuses, whatever lies in `/tmp`."""
+        """Whether git would use it in the folder: another user's it refuses, as what lies in `/tmp`."""
         try:
             return git.stat().st_uid in (0, os.geteuid(), self._folder.stat().st_uid)
         except OSError:
@@ -309,8 +309,8 @@ class _Search:
                 # Submodules and worktrees have their own; a submodule's name may have slashes in it.
                 self._pending.extend(folder / name for name in _FURTHER_REPOSITORIES if name in folders)
                 return
-            # Whoever may write to a folder can have it look so: what is below counts as it does anywhere. A repository
-            # keeps most of its names in one folder, which is not to cost the others their turn.
+            # A module that may write to a folder can have it look so: what is below counts as it does anywhere. A
+            # repository keeps most of its names in one folder, which is not to cost the others their turn.
             if "objects" in folders:
                 folders.remove("objects")
                 self._last.append(folder / "objects")

@@ -1,6 +1,6 @@
 """The limits that one module runs under: what its plan entry says, defaults for the rest, and no more than rules allow.
 
-Every limit has a number, whatever can enforce it; see `enforcement` for what does.
+Every limit has a number, also where nothing can enforce it; see `enforcement` for what does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RUNTIME_MAX: Final[dict[Kind, float]] = {
     "orchestrator": math.inf,  # its call is the turn
 }
 _SMALL_FRAME_MAX: Final = 4 * _MIB  # of kinds that have no business with a whole conversation
-_CONVERSATION_SHARE: Final = 8  # of its memory one goes to what a context was told; measured: up to 6 are needed
+_CONVERSATION_SHARE: Final = 8  # of its memory one goes to a context's messages; measured: up to 6 are needed
 OUTPUT_PER_SECOND: Final = _MIB  # bytes that a module prints; far above any log that a person reads
 _OPEN_FRAMES: Final = 4  # messages of the largest size that all open requests take together
 
@@ -67,7 +67,7 @@ class ResourceLimits:
 
     @property
     def conversation_max(self) -> int:
-        """How many bytes of memory a context may be told: it holds them, copies them, and makes messages of them."""
+        """How many bytes of messages a context may be given: it holds them, copies them, and makes more of them."""
         return self.memory_max // _CONVERSATION_SHARE
 
     @classmethod
@@ -143,7 +143,7 @@ def _caps_of_rules(held: Sequence[tuple[PolicyFile, ModuleRule]]) -> Iterator[_C
 
 
 def with_lowered(entry: ModuleEntry, limits: ResourceLimits) -> ModuleEntry:
-    """Return an entry that asks for the limits that were lowered, so that whoever reads it gets no more."""
+    """Return an entry that asks for the limits that were lowered, so that no reader of it gives more."""
     defaults = ResourceLimits.of(entry)
     bounded = {
         name: getattr(limits, name) for name, _ in entry.limits if getattr(limits, name) != getattr(defaults, name)

@@ -1,6 +1,6 @@
 """The user on whose behalf the host runs, and whom else a path depends on.
 
-A grant is good for as long as its path means the same thing. It does while nobody but this user and root can put
+A grant is good for as long as its path means the same thing. It does while only this user and root can put
 something else in the place of any part of it.
 """
 
@@ -27,7 +27,7 @@ def is_private_group(uid: int, gid: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The user `uid` with the home folder `home`; `has_alone` tells whether a user, by uid, has a group to himself."""
+    """The user `uid` with the home folder `home`; `has_alone` says whether a user, by uid, has a group to himself."""
 
     uid: int
     home: Path
@@ -52,7 +52,7 @@ class Owner:
     def stranger_at(self, folder: os.stat_result, entry: os.stat_result) -> str | None:
         """Return who else can put something in the place of `entry`, which is in `folder`; None: no one.
 
-        Whoever owns the folder can, and whoever may write to it; with the sticky bit, of the latter only the entry's
+        Its owner can, and each user who may write to it; with the sticky bit, of the latter only the entry's
         owner. An access list shows in the group's bits, so that it counts as the group.
         """
         is_kept_from_others = bool(folder.st_mode & stat.S_ISVTX) and entry.st_uid in self._trusted

@@ -1,4 +1,4 @@
-"""Which paths a module may be granted, told of what a path really is and never of how it is spelled.
+"""Which paths a module may be granted: rules judge what a path really is, and never how it is spelled.
 
 Judged when a plan is evaluated, and again of the very paths that a module will be shown: what a path leads to may have
 changed in between.

@@ -1,7 +1,7 @@
 """The files behind the programs that a plan grants, and all that the kernel needs to start them.
 
-A name is looked up in a fixed list of folders, never in that of whoever runs the host. With any program granted, the
-system's own folders can be seen, since no program works without its data; but only the files found here may be
+A name is looked up in a fixed list of folders, never in that of the user who runs the host. With any program granted,
+the system's own folders can be seen, since no program works without its data; but only the files found here may be
 executed: the program, the loader or interpreters that the kernel starts with it, and the folder of helpers that is its
 own by name, as `/usr/lib/git-core` is git's. An interpreter that may run can be told to run anything it can read.
 Programs that are granted by their paths are found in `located_program`.

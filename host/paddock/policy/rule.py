@@ -12,7 +12,7 @@ from paddock.plan.source_map import Location
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 BUILT_IN: Final = Location("built in")
-"""Where the rules are that nobody had to write."""
+"""Where the rules are that no file has."""
 
 _MAX_SHOWN: Final = 8
 
@@ -81,14 +81,14 @@ def refusal_by(rule: Rule, path: str, message: str, hint: str) -> Refusal:
 
 
 FLOOR: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap")
-"""The levels that need nobody's leave."""
+"""The levels that a module may run at without leave."""
 
 _BUILT_IN: Final = Rule(BUILT_IN, "minimum_isolation = bwrap, unless an accepted plan or a flag says less")
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The levels that need nobody's leave, the strongest first, and the rule that says so.
+    """The levels that need no leave, the strongest first, and the rule that says so.
 
     `is_fixed`: a policy said so, and neither an accepted plan nor a flag lowers it.
     """

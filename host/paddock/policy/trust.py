@@ -1,8 +1,8 @@
 """How a plan stands with the operator: whether they accepted it as it is, and what they gave its modules with that.
 
-What was accepted is the plan that had this digest. One that was edited since is another plan, and is told as what it
-is. What was given to a module is given to the code it had then, from its source, and to nothing that took its place. A
-plan that was not accepted may ask for the working directory, and for nothing that is the operator's.
+What was accepted is the plan that had this digest. One that was edited since is another plan, and is shown as that.
+What was given to a module is given to the code it had then, from its source, and to nothing that took its place. A plan
+that was not accepted may ask for the working directory, and for nothing that is the operator's.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _outside(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[by
             try:
                 places = paths_of(family, path, working_dir, owner)
             except NotAcceptedError:
-                continue  # refused, whatever is accepted
+                continue  # refused, also of an accepted plan
             folders |= dict.fromkeys(one.path for one in places if family != "run" and one.is_directory)
             yield from _places_outside(f"{entry.path}.{family}", path, places, working_dir)
     for python in environments_in(folders, working_dir, owner) if ANY_PROGRAM in granted.run else ():

@@ -21,8 +21,7 @@ import anyio
 
 from paddock.audit import AuditLog
 from paddock.errors import Denial, ModuleDiedError, ModuleLoadError, PlanProblem
-from paddock.isolation.denials.attempt import AccessAttempt, Explainer
-from paddock.isolation.denials.attempts import AttemptReview
+from paddock.isolation.denials.attempt import AccessAttempt, AttemptReview, Explainer
 from paddock.isolation.denials.log import DenialLog
 from paddock.plan.model import ModuleEntry
 from paddock.plan.units import size_text

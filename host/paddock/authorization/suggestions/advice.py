@@ -24,7 +24,7 @@ from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources import Resolution, SourceError
 from paddock_sources.manifest.permission_request import PermissionRequest
 
-_MAX_GRANTS: Final = 8  # of one family: more is read by nobody before a yes
+_MAX_GRANTS: Final = 8  # of one family: people do not read more before a yes
 _SHIPPED: Final = "builtin:"
 
 

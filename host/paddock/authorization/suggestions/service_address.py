@@ -1,6 +1,6 @@
 """The addresses of services that a module's configuration names: hosts and ports, as clients read them.
 
-What is no plain address is told as what it is, and never guessed at.
+What is no plain address is shown as it is, and never guessed at.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def parse_address(key: str, text: str, *, port: int, variables: tuple[str, ...] 
 
 
 def _why_never(host: str | IPv4Address | IPv6Address) -> str:
-    """Return why no service is at a host, for whoever finds it in a plan; nothing where one may be."""
+    """Return why no service is at a host, for the reader of a plan that has it; nothing where one may be."""
     if isinstance(host, str):
         return "is a name that no grant can mean" if host == PUBLIC else ""
     if host.is_link_local:

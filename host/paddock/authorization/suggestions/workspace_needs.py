@@ -1,7 +1,7 @@
-"""What tools and hooks need of the working directory and of programs, told by the words their ids are made of.
+"""What tools and hooks need of the working directory and of programs, by the words their ids are made of.
 
-Only what is usual is known. Of anything else nothing is guessed: it is told what such a module goes without, and what
-to write to change that.
+Only what is usual is known. Of anything else nothing is guessed: the lines say what such a module goes without, and
+what to write to change that.
 """
 
 from __future__ import annotations

@@ -1,21 +1,27 @@
-"""What a module reached for in vain, as a denial with the line that would allow it.
+"""What a module reached for in vain, as a denial with the line that would allow it: advice for a person, not a defence.
 
-`judge` is for people. It looks at what is there only within the grants: outside of these a path that a module named is
-taken as it stands, since to look it up may mount a file system or ask a server, on the module's behalf. `tell` is for
-the module itself: it looks at nothing at all, so that a module cannot learn from it what exists (session/adr/0001).
+Inside a file system of its own a refusal looks like a file that is not there, so only the host can tell one from the
+other. `judge` is for people. It looks at what is there only within the grants: outside of these a path that a module
+named is taken as it stands, since to look it up may mount a file system or ask a server, on the module's behalf. `tell`
+is for the module itself: it looks at nothing at all, so that a module learns of every path outside its grants that it
+was not granted it, whether there is such a path or not (session/adr/0001).
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from pathlib import Path
-from typing import Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast
 
+import anyio
+import anyio.to_thread
 from pydantic import ValidationError
 
 from paddock.errors import Denial, DenialLayer
@@ -27,6 +33,7 @@ from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import is_program_path, redacted_permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.programs import SEARCH_PATH, Program
+from paddock.token_bucket import TokenBucket
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
 
@@ -46,6 +53,9 @@ _ANYWHERE: Final = "any host"  # the target of an attempt that came no further t
 _ANY_NET: Final = "HOST:PORT"  # to be filled in
 _KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and what is there depends on who looks
 _OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # what granted names lead to inside a worker
+_MAX_WAITING: Final = 500  # attempts that were not looked at yet
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +74,7 @@ class Explainer(Protocol):
         ...
 
     def tell(self, attempt: AccessAttempt) -> Denial | None:
-        """Return what the module may hear: that it was not granted this, whatever there is."""
+        """Return what the module may know: that it was not granted this, whether it exists or not."""
         ...
 
 
@@ -144,7 +154,7 @@ class AttemptJudge:
         return writable or not wants_write
 
     def _is_its_own(self, path: Path) -> bool:
-        """Whether the module has something of its own there, or nobody has."""
+        """Whether the module has something of its own there, or no one has."""
         if path.is_relative_to(self._subject.working_dir):
             return False  # which may be below a folder that is the module's own otherwise
         folders: tuple[str, ...] = (*_KERNELS, self._profile.scratch)
@@ -292,3 +302,81 @@ def _is_program(target: str) -> bool:
     except NotAcceptedError:
         return False
     return True
+
+
+class AttemptReview:
+    """The attempts of one module, weighed against its grants.
+
+    Args:
+        deny: called for each attempt that was refused something which exists, and whether a call failed over it.
+        spawn: runs something beside everything else.
+        budget: how many attempts are looked at.
+        leave_out: called for each attempt beyond that, which is not looked at.
+    """
+
+    def __init__(
+        self,
+        deny: Callable[[Denial, bool], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        budget: TokenBucket,
+        leave_out: Callable[[], None],
+    ) -> None:
+        self.explainer: Explainer | None = None
+        self._deny = deny
+        self._spawn = spawn
+        self._budget = budget
+        self._leave_out = leave_out
+        self._waiting: list[tuple[AccessAttempt, bool]] = []
+        self._settled = asyncio.Event()
+        self._settled.set()
+
+    def not_granted(self, attempts: Iterable[AccessAttempt]) -> list[Denial]:
+        """Return what the module may know: which of these it was not granted, as is seen from its grants alone."""
+        if self.explainer is None:
+            return []
+        told = (self.explainer.tell(attempt) for attempt in attempts)
+        return [denial for denial in told if denial is not None]
+
+    def weigh(self, attempts: Iterable[AccessAttempt], *, has_failed: bool, now: float) -> None:
+        """Have it found out, beside everything else, which of these were refused something that exists."""
+        if self.explainer is None:
+            return
+        for attempt in attempts:
+            if len(self._waiting) < _MAX_WAITING and self._budget.admits(now):
+                self._waiting.append((attempt, has_failed))
+            else:
+                self._leave_out()
+        if self._waiting and self._settled.is_set():
+            self._settled.clear()
+            self._spawn(self._judge_waiting(self.explainer))
+
+    async def settled(self) -> None:
+        """Return when nothing waits to be looked at."""
+        await self._settled.wait()
+
+    async def _judge_waiting(self, explainer: Explainer) -> None:
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, []
+                # In a thread, and left there if it has to be: a file system may take as long as it likes.
+                judged = await anyio.to_thread.run_sync(_judge, explainer, waiting, abandon_on_cancel=True)
+                for denial, has_failed in judged:
+                    self._deny(denial, has_failed)
+        finally:
+            self._settled.set()
+
+
+def _judge(explainer: Explainer, waiting: list[tuple[AccessAttempt, bool]]) -> list[tuple[Denial, bool]]:
+    judged: dict[AccessAttempt, tuple[Denial | None, bool]] = {}
+    for attempt, has_failed in waiting:
+        if attempt in judged:
+            known, had_failed = judged[attempt]
+            judged[attempt] = known, had_failed or has_failed
+            continue
+        try:
+            judged[attempt] = explainer.judge(attempt), has_failed
+        except Exception:  # no call fails over advice
+            _log.exception("an attempt of a module could not be explained")
+    return [
+        (replace(denial, seen_by="module"), has_failed) for denial, has_failed in judged.values() if denial is not None
+    ]

@@ -50,7 +50,7 @@ class AttemptedPath:
 def open_within(folder: Path, named: str) -> int | None:
     """Open a plain file in `folder` for reading, by a path that somebody else chose; None for anything else.
 
-    `folder` has no link in its path. No name outside of it is looked up, whatever links are in it or are put in it
+    `folder` has no link in its path. No name outside of it is looked up, also through links that are put in it
     meanwhile, and nothing but a plain file is opened.
     """
     if len(named) > _MAX_NAMED:
@@ -101,7 +101,7 @@ class _Walk(PathWalk[_Level]):
             return None
         with suppress(OSError):
             if stat.S_ISREG(os.fstat(found).st_mode):
-                # What was found, whatever has its name by now.
+                # What was found, also if another file has its name by now.
                 return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         return None
 

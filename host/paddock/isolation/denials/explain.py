@@ -1,7 +1,7 @@
 """Whether a module may do a thing, why, and what to write so that it may: found by looking, as the enforcement would.
 
 Answers come from what a module was really shut into - its mounts, its programs - and from the permissions in effect;
-nothing is tried. What a module may do through the host is asked of whoever decides that.
+nothing is tried. What a module may do through the host is asked of what decides that.
 """
 
 from __future__ import annotations

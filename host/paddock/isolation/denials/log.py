@@ -1,6 +1,6 @@
 """What one module was refused over its session: each thing once, with how often and when last; audited and logged.
 
-Bounded in number and size, whatever a module tries: the same again is counted, and what is new when there are too many
+Bounded in number and size: the same again is counted, and what is new when there are too many
 is counted as left out.
 """
 

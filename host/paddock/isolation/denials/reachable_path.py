@@ -1,7 +1,8 @@
 """A path as a module that is shut in finds it: behind which of its mounts it is, or why it is behind none.
 
 The same path as the module names it and as it is really; where a link leads from one to the other, the module needs to
-see both. Looks at what there is and changes nothing; what could be granted is found out by granting it for nobody.
+see both. Looks at what there is and changes nothing; what could be granted is found out by resolving it as a grant
+would be.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Put an item into a list of a YAML text, or take one out, and leave every other character as it is.
 
 What comes of it is proposed, not promised: where several places could be meant, there are several proposals, the most
-likely one first. Whoever asks reads each again, and takes the first that says what it should.
+likely one first. The caller reads each again, and takes the first that says what it should.
 """
 
 from __future__ import annotations

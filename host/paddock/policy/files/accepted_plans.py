@@ -75,7 +75,7 @@ class AcceptedPlan:
         return cls(digest, plan, datetime.now(UTC).replace(microsecond=0), grants, pins=pins)
 
     def with_pins(self, moved: Iterable[MovedPin]) -> Self:
-        """Return the plan as accepted with the new ones of these pins, whatever it was accepted with."""
+        """Return the plan as accepted with the new ones of these pins, in place of any it had."""
         pins = {pin.source: pin for pin in self.pins or ()}
         for one in moved:
             if one.new is None:
@@ -150,7 +150,7 @@ _KNOWN_KEYS: Final = {
 
 
 def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
-    """Return what a file with this text says; `path` is for what people are told.
+    """Return what a file with this text says; `path` names it in errors.
 
     Raises:
         PolicyFileError: with everything in it that is not understood.

@@ -1,10 +1,10 @@
 """The plans that the operator accepted, and what they gave to the modules of each: a file of the user's own.
 
 An acceptance is bound to a plan's digest, so that a plan that was edited is another one; what was given to a module
-also to the source its code came from; and the code, to what the lock file beside the plan pinned that source to.
-Whatever else the file says is kept as it is written, comments too; it is there as a whole, before and after a change,
-whoever else changes it at the same time. A file that is not understood is an error: less would be granted than the
-operator meant, and the next change would lose it.
+also to the source its code came from; and the code, to what the lock file beside the plan pinned that source to. All
+else in the file is kept as it is written, comments too. It is there as a whole, before and after a change, also when
+several processes change it at once. A file that is not understood is an error: less would be granted than the operator
+meant, and the next change would lose it.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class GrantsFile:
         unfinished = real.with_name(f"{real.name}.unfinished")
         try:
             with suppress(FileNotFoundError):
-                unfinished.unlink()  # of a process that was killed; nobody else is at it now
+                unfinished.unlink()  # of a process that was killed; the lock is ours
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with open(os.open(unfinished, flags, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)

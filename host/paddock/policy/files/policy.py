@@ -81,7 +81,7 @@ def rules_about(name: SourceName, file: PolicyFile) -> tuple[list[ModuleRule], l
     """Return the rules of a file that hold for a source, and what became of each rule that was looked at.
 
     Those of the most specific pattern hold. A rule whose pattern the source only resembles, as if it were spelled so as
-    to get past it, holds as well: rules take away and never add, so that this gives nobody more.
+    to get past it, holds as well: rules take away and never add, so that this grants no more.
     """
     matching = [rule for rule in file.modules if rule.match.matches(name)]
     most = max((rule.match.literal for rule in matching), default=0)

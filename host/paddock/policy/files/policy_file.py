@@ -1,7 +1,7 @@
 """One policy file: what the operator of a machine, or its user, lets plans ask for.
 
 Everything in it is known and consistent, or the file is refused with all that is wrong with it: a misspelt rule would
-otherwise be a rule that nobody keeps.
+otherwise be a rule without effect.
 """
 
 from __future__ import annotations
@@ -148,17 +148,17 @@ class PolicyFile:
         """Return the policy in the file at `path`, which only `owner` and root may write; None if there is none.
 
         Raises:
-            PolicyFileError: It is there and cannot be relied on; everything wrong with it is told.
+            PolicyFileError: It is there and cannot be relied on; all that is wrong is in it.
         """
         file = OperatorFile.read(path, owner)
         return None if file is None else cls._of(file)
 
     @classmethod
     def parse(cls, text: str, file: str) -> Self:
-        """Return the policy that `text` is, told of as `file`.
+        """Return the policy that `text` is, which errors name as `file`.
 
         Raises:
-            PolicyFileError: It is none; everything wrong with it is told.
+            PolicyFileError: It is none; all that is wrong is in it.
         """
         return cls._of(OperatorFile.parse(text, file))
 
@@ -191,11 +191,11 @@ class PolicyFile:
         return bool(self.modules) or self.git_hosts is not None or self.require_pinned
 
     def rule(self, path: str, value: str) -> Rule:
-        """Return the rule at a place in the file, whose value is told as `value`."""
+        """Return the rule at a place in the file, whose value is shown as `value`."""
         return Rule(self.positions.place_of(path), f"{path} = {value}")
 
     def rule_of_module(self, rule: ModuleRule, key: str, value: str) -> Rule:
-        """Return the rule that one key of a `[[module]]` is, told with what it is about."""
+        """Return the rule that one key of a `[[module]]` is, shown with what it is about."""
         return Rule(self.positions.place_of(f"{rule.path}.{key}"), f"{rule.rule.text}, {key} = {value}")
 
     def rule_of_cap(self, rule: ModuleRule, family: str) -> Rule:

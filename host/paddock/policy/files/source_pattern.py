@@ -2,7 +2,7 @@
 
 A `*` stands for part of a name and never for a slash, but at the end, where it is all that is below; `*.` before a host
 is all names below it. A source that only resembles a pattern - by its case, its scheme or its port - is told apart, so
-that whoever judges can hold it to the rule as well.
+that it can be held to the rule as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The user's `sources.toml`: where modules come from whatever a plan says, and which index serves packages.
+"""The user's `sources.toml`: where modules come from in place of what a plan says, and which index serves packages.
 
 It decides which code is run, so it is believed as policies are: only the user and root may be able to write it.
 """

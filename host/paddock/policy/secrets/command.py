@@ -23,7 +23,7 @@ MAX_BYTES: Final = 64 * 1024
 TIMEOUT_SECONDS: Final = 30.0
 
 _CHUNK_BYTES: Final = 8192
-_MAX_ERROR_BYTES: Final = 8192  # of stderr, the end of it; the last line is told
+_MAX_ERROR_BYTES: Final = 8192  # of stderr, the end of it; the last line is shown
 _MAX_TOLD_CHARACTERS: Final = 200
 _DRAIN_SECONDS: Final = 1.0  # for what is in the pipes when the command has ended; something it left may hold them
 _REAP_SECONDS: Final = 2.0

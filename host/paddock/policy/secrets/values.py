@@ -45,7 +45,7 @@ class SecretValues(Mapping[str, str]):
 
     @property
     def unmasked(self) -> tuple[str, ...]:
-        """The names of the secrets that are too short to be masked, which is to be told."""
+        """The names of the secrets that are too short to be masked, which the operator is warned of."""
         return tuple(name for name, value in self._values.items() if len(value) < SHORTEST_MASKED)
 
     def placeholder(self, name: str) -> str:
@@ -105,7 +105,7 @@ def _pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
 
 
 NO_SECRETS: Final = SecretValues({})
-"""The secrets of whoever has none."""
+"""No secrets."""
 
 
 class SecretStream:
