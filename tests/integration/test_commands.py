@@ -34,7 +34,7 @@ from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock.isolation.machine import Machine
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.workers.exit_status import ExitStatus
+from paddock.workers.exit_report import ExitStatus
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.cache import SourceCache

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from paddock_sandbox.cgroup import CONTROLLERS, CgroupPlace, CgroupProblem, Controller, files
-from paddock_sandbox.cgroup.hierarchy import Hierarchy, hierarchies
-from paddock_sandbox.cgroup.quota import period_and_quota
-from paddock_sandbox.cgroup.search import SearchOutcome, search
+from paddock_sandbox.cgroup.files import period_and_quota
+from paddock_sandbox.cgroup.search import Hierarchy, SearchOutcome, hierarchies, search
 
 ALL = frozenset(CONTROLLERS)
 PREFIX = "paddock-1-1-"

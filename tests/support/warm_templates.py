@@ -146,7 +146,7 @@ def serve() -> None:
 def _load(sdk: str, packages: Mapping[str, str], preload: Iterable[str]) -> None:
     kept = sys.path[:], sys.meta_path[:]
     sys.path.insert(0, sdk)
-    from paddock_sdk.worker.runtime_path import RuntimePath
+    from paddock_sdk.worker.boot import RuntimePath
 
     sys.path.remove(sdk)
     sys.meta_path.insert(0, RuntimePath(packages))

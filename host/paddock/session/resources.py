@@ -19,16 +19,14 @@ import anyio.to_thread
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, AuthorizedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
-from paddock.isolation.network import Networks
-from paddock.isolation.networked_launcher import NetworkedLauncher
+from paddock.isolation.network import NetworkedLauncher, Networks
 from paddock.isolation.operator_folders import make_operator_folders
 from paddock.isolation.planner import OnConfined, SandboxedModule, SandboxPlanner, SessionPaths
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import ModuleEntry
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
-from paddock.workers.guarded_launcher import GuardedLauncher
 from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
-from paddock.workers.mount_guard import MountGuard, Replacement
+from paddock.workers.mount_guard import GuardedLauncher, MountGuard, Replacement
 from paddock.workers.output import OutputLine
 from paddock.workers.scratch import remove_private_folder
 from paddock.workers.supervisor import Supervisor

@@ -36,7 +36,7 @@ from paddock.session.state.mirrors import Mirrors
 from paddock.workers.exit_report import ExitReason
 from paddock.workers.limits.folder_quota import FolderQuota
 from paddock.workers.output import OutputLine
-from paddock.workers.undisturbed import run_undisturbed
+from paddock.workers.worker_host import run_undisturbed
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.cancellation import CancellationToken

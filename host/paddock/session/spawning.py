@@ -33,7 +33,7 @@ from paddock.session.sub_sessions.agent_plan import plan_of
 from paddock.session.sub_sessions.session_tree import SessionTree, SubSessionState
 from paddock.session.sub_sessions.spawn_payload import SpawnPayload
 from paddock.session.sub_sessions.spawn_request import SpawnRequest, text
-from paddock.workers.undisturbed import run_undisturbed
+from paddock.workers.worker_host import run_undisturbed
 from paddock_sdk.contract import events
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.protocol import LocalProtocolError

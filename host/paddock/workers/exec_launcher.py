@@ -12,11 +12,10 @@ from functools import partial
 import anyio
 
 from paddock.errors import LaunchError
-from paddock.workers.launcher import LaunchSpec
+from paddock.workers.launcher import LaunchSpec, WorkerCgroups
 from paddock.workers.pipes import ChildPipes
 from paddock.workers.process import ModuleProcess
 from paddock.workers.reaper import Reaper
-from paddock.workers.worker_cgroups import WorkerCgroups
 from paddock_sandbox.cgroup import CgroupHome
 
 _REAP_SECONDS = 2.0  # an init exits at once when its tree is gone

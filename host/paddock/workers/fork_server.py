@@ -16,12 +16,11 @@ from functools import partial
 import anyio
 
 from paddock.errors import LaunchError
-from paddock.workers.launcher import LaunchSpec
+from paddock.workers.launcher import LaunchSpec, WorkerCgroups
 from paddock.workers.pipes import ChildPipes
 from paddock.workers.process import ENDED_SILENTLY, ModuleProcess
 from paddock.workers.reaper import Reaper
 from paddock.workers.runtime import WorkerRuntime
-from paddock.workers.worker_cgroups import WorkerCgroups
 from paddock_sandbox.cgroup import CgroupHome
 
 _CLOSE_SECONDS = 2.0  # a template that does not notice its control socket closing in this time is killed

@@ -2,7 +2,7 @@
 
 Collects what the init and, before its entry, the worker say, in whatever order it comes, and hands commands to the
 init. Closing it is itself the strongest command: the init then ends the tree. Everything here happens on the loop and
-nothing waits.
+nothing waits. The sockets of a worker's own network come over it too, made before any code of the module ran.
 """
 
 from __future__ import annotations
@@ -12,21 +12,43 @@ import errno
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from paddock.workers.exit_status import FailedStep
-from paddock.workers.worker_sockets import WorkerSockets
+from paddock.workers.exit_report import FailedStep
 from paddock_sandbox.cgroup import Cgroup
 from paddock_sandbox.lockdown import LockdownReport
 from paddock_sdk.worker.init_socket import unpack
 
 Command = Literal["terminate", "kill"]
-
 _MESSAGE_BYTES = 1 << 14
 _PIDFDS = 2  # the init's and the worker's
 _MOST_FDS = 253  # the kernel passes no more at once
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSockets:
+    """Where names are looked up, by UDP, and a listener for each of the profile's ports, in their order.
+
+    None of them blocks. A connection's own name, as `getsockname` has it, is the address that the module meant.
+    """
+
+    dns: socket.socket
+    listeners: tuple[socket.socket, ...]
+
+    @classmethod
+    def of(cls, fds: Sequence[int]) -> WorkerSockets:
+        """Return the sockets behind these descriptors, which own them from now on, the one for names first."""
+        sockets = [socket.socket(fileno=fd) for fd in fds]
+        for each in sockets:
+            each.setblocking(False)
+        return cls(sockets[0], tuple(sockets[1:]))
+
+    def close(self) -> None:
+        """Close all of them; the network ends with its worker then."""
+        for each in (self.dns, *self.listeners):
+            each.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,26 @@
 
 Pumps both pipes on the running loop, a bounded read at a time, into one ring of bytes that keeps the order of arrival
 and counts what it dropped. A pipe is closed at its end; `close` gives up on pipes that somebody still holds open. Text
-is untrusted and unescaped here: showing it safely is the reader's business.
+is untrusted and unescaped here: showing it safely is the reader's business. How much of it is handed on line by line
+is limited: so much at once, and so much a second after that; one line a second at most reports what was left out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-from paddock.workers.output_rate import OutputRate
+from paddock.plan.units import size_text
+
+_LINE_BYTES: Final = 64  # that a line counts for besides its own: handing it on takes as long
+
 
 Stream = Literal["stdout", "stderr"]
-
 _READ_BYTES = 1 << 14  # per wake-up: a flood is read in turns with everything else the loop has to do
 _LIVE_READ_BYTES = 1 << 11  # fewer where each line, of at least a byte, costs a call
 _COALESCED_BYTES = 1 << 12  # single bytes written one by one share a chunk, or their bookkeeping would dwarf them
@@ -25,6 +29,59 @@ _BYTES_PER_CHUNK = 64  # at least this many of the limit are charged for each ch
 _PIPE_BYTES = 1 << 16  # what a pipe holds
 _PAUSE_SECONDS = 0.002  # a flood then has 32 MiB a second, and the host a wake-up for each pipe full of it
 _LIVE_LINE_BYTES = 1 << 14  # a live line that never ends is handed over in pieces of this size
+
+
+class OutputRate:
+    """A bucket of `at_once` bytes that gains `per_second`."""
+
+    def __init__(self, per_second: int, at_once: int) -> None:
+        self.lines = 0  # left out so far
+        self.bytes = 0
+        self._per_second = per_second
+        self._at_once = at_once
+        self._left = float(at_once)
+        self._since = time.monotonic()
+        self._told = (0, 0)
+        self._told_at = 0.0
+
+    def admits(self, data: bytes) -> bool:
+        """Whether what was printed is to be handed on."""
+        now = time.monotonic()
+        self._left = min(self._left + (now - self._since) * self._per_second, self._at_once)
+        self._since = now
+        size = len(data) + _LINE_BYTES * data.count(b"\n")
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def leave_out(self, data: bytes) -> None:
+        """Count what is not handed on."""
+        self.bytes += len(data)
+        self.lines += data.count(b"\n")
+
+    def summary(self, *, is_last: bool) -> str:
+        """Return a line that says how much was left out since the last such line, at most one a second but the last.
+
+        It is empty if nothing was.
+        """
+        now = time.monotonic()
+        lines, size = self.lines - self._told[0], self.bytes - self._told[1]
+        if not size or not (is_last or now - self._told_at >= 1.0):
+            return ""
+        self._told, self._told_at = (self.lines, self.bytes), now
+        return self._said(lines, size)
+
+    @property
+    def total(self) -> str:
+        """A line that says how much was left out in all, none if nothing was."""
+        return self._said(self.lines, self.bytes) if self.bytes else ""
+
+    def _said(self, lines: int, size: int) -> str:
+        return (
+            f"[paddock: {lines} lines, {size_text(size)}, were left out; "
+            f"a module may print {size_text(self._per_second)} a second]"
+        )
 
 
 @dataclass(frozen=True, slots=True)

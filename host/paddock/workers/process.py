@@ -18,12 +18,10 @@ from functools import partial
 import anyio
 
 from paddock.errors import LaunchError
-from paddock.workers.exit_status import ExitStatus
-from paddock.workers.init_socket import InitSocket, ReadyReport
-from paddock.workers.output import OutputLine, OutputRing
-from paddock.workers.output_rate import OutputRate
+from paddock.workers.exit_report import ExitStatus
+from paddock.workers.init_socket import InitSocket, ReadyReport, WorkerSockets
+from paddock.workers.output import OutputLine, OutputRate, OutputRing
 from paddock.workers.pipes import ChildPipes
-from paddock.workers.worker_sockets import WorkerSockets
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings
 from paddock_sdk.worker.attempts import attempt_log
 

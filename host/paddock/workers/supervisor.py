@@ -17,11 +17,10 @@ import anyio
 import anyio.lowlevel
 
 from paddock.errors import LaunchError, QuarantinedError
-from paddock.workers.clock import Clock, SystemClock
-from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
-from paddock.workers.exit_status import ExitStatus
+from paddock.workers.exit_report import ExitReason, ExitReport, ExitStatus, LimitHit
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer
+from paddock.workers.limits.watchdog import Clock, SystemClock
 from paddock.workers.process import ModuleProcess
 from paddock.workers.restart import RestartPolicy, RestartState
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -21,16 +22,16 @@ from paddock.workers.bwrap import bubblewrap_command
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import Launcher
-from paddock.workers.limits.control_groups import find_groups
 from paddock.workers.limits.tree_limits import LimitEnforcer
 from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.scratch import PrivateFolder, sweep
-from paddock.workers.undisturbed import run_undisturbed
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
 
-_STOP_SECONDS: Final = 20.0  # for one of them to end; each is done long before
+T = TypeVar("T")
 
+
+_STOP_SECONDS: Final = 20.0  # for one of them to end; each is done long before
 _log = logging.getLogger(__name__)
 
 
@@ -87,3 +88,30 @@ async def _in_time(close: Callable[[], Awaitable[None]]) -> None:
 async def _removed(folder: PrivateFolder) -> None:
     # In a thread: modules may have left any number of files.
     await run_undisturbed(anyio.to_thread.run_sync(folder.remove))
+
+
+async def run_undisturbed(work: Coroutine[Any, Any, T]) -> T:
+    """Return what `work` comes to, which runs in a task of its own; a cancellation of the caller is raised after it.
+
+    A shielded scope alone holds off the cancellations of `anyio`, and none by `Task.cancel`. `work` bounds its own
+    time.
+    """
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled is not None:
+        raise cancelled from task.exception()
+    return task.result()
+
+
+@cache
+def find_groups() -> CgroupHome:
+    """Find out, once for this process, where control groups can be made, and tidy up there after hosts that died."""
+    home = CgroupHome.find()
+    home.remove_stale()
+    return home

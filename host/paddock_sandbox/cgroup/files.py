@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import os
 
+_PERIOD_US = 100_000  # the kernel's default
+_LONGEST_PERIOD_US = 1_000_000  # and its bounds
+_LEAST_QUOTA_US = 1_000
+
+
 _CHUNK_BYTES = 1 << 16
 
 
@@ -65,3 +70,12 @@ def processes(directory: str) -> list[int]:
 
 def _named(error: OSError, path: str) -> OSError:
     return OSError(error.errno, os.strerror(error.errno or 0), path)
+
+
+def period_and_quota(share: float) -> tuple[int, int]:
+    """Return the period and the part of it that make a share of one processor, both in microseconds.
+
+    The least that can be had is a thousandth.
+    """
+    period = _PERIOD_US if share * _PERIOD_US >= _LEAST_QUOTA_US else _LONGEST_PERIOD_US
+    return period, max(_LEAST_QUOTA_US, round(share * period))

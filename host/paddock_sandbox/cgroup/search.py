@@ -1,15 +1,262 @@
-"""Search one hierarchy, from our own group upwards, for the first group in which others can be made for workers."""
+"""Search one hierarchy, from our own group upwards, for the first group in which others can be made for workers.
+
+Which hierarchies there are, and where in them we are, is read from `/proc`. A group of version 2 has the controllers
+that the group around it passes on, and one that passes any on may hold no processes itself, except the topmost of the
+machine. So a group that others live in is left alone; one that holds only this process and its children is vacated for
+a group below. In a group around our own, which others share, something is switched on only if it was delegated. What
+was done can be put back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from paddock_sandbox.cgroup.hierarchy import Hierarchy
-from paddock_sandbox.cgroup.place import CgroupPlace, CgroupProblem, Controller
-from paddock_sandbox.cgroup.subtree import Subtree, as_before_vacating
+from paddock_sandbox.cgroup import files
+from paddock_sandbox.cgroup.place import Advice, CgroupPlace, CgroupProblem, Controller
 
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+_LEAF = "host-"
+_ROUNDS = 10  # for children that were being started while their parents moved
 Attempt = Callable[[CgroupPlace], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """One mounted hierarchy and what is wanted of it: the folder of our own group, and the topmost that can be seen."""
+
+    version: Literal[1, 2]
+    controllers: frozenset[Controller]
+    own: str
+    top: str
+
+    def upwards(self) -> Iterator[str]:
+        """Yield our own folder and each around it, up to the topmost."""
+        directory = self.own
+        yield directory
+        while directory != self.top:
+            directory = os.path.dirname(directory)
+            yield directory
+
+
+@dataclass(frozen=True, slots=True)
+class _Membership:
+    """A line of `/proc/self/cgroup`: a hierarchy, by its controllers, none for version 2, and our group in it."""
+
+    names: frozenset[str]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    """A line of `/proc/self/mountinfo`, of a cgroup file system."""
+
+    root: str
+    point: str
+    writable: bool
+    version: Literal[1, 2]
+    options: frozenset[str]
+
+
+def hierarchies(
+    wanted: frozenset[Controller], process: str = "/proc/self"
+) -> tuple[list[Hierarchy], list[CgroupProblem]]:
+    """Return the hierarchies that could have the wanted controllers, and a problem for each without one."""
+    try:
+        members = _memberships(process)
+        mounts = _mounts(process)
+    except OSError as error:
+        return [], [CgroupProblem.of(name, process, error) for name in sorted(wanted)]
+    found: list[Hierarchy] = []
+    problems: list[CgroupProblem] = []
+    bound = {name for member in members for name in member.names}
+    for member in members:
+        # Version 2 has what version 1 has not taken; whether it really does is seen in its groups.
+        controllers = wanted & member.names if member.names else wanted - bound
+        if not controllers:
+            continue
+        outcome = _locate(member, mounts, controllers)
+        if isinstance(outcome, Hierarchy):
+            found.append(outcome)
+        else:
+            problems += [CgroupProblem(name, "", "", outcome) for name in sorted(controllers)]
+    named = {name for hierarchy in found for name in hierarchy.controllers} | {each.controller for each in problems}
+    problems += [CgroupProblem(name, "", "", "not mounted") for name in sorted(wanted - named)]
+    return found, problems
+
+
+def _locate(member: _Membership, mounts: list[_Mount], controllers: frozenset[Controller]) -> Hierarchy | Advice:
+    version: Literal[1, 2] = 1 if member.names else 2
+    of_it = [mount for mount in mounts if mount.version == version and (version == 2 or member.names & mount.options)]
+    if not of_it:
+        return "not mounted"
+    # A later mount may lie over an earlier one; a writable one serves us best.
+    of_it.sort(key=lambda mount: mount.writable)
+    for mount in reversed(of_it):
+        own = _seen_through(mount, member.path)
+        if own is not None:
+            return Hierarchy(version, controllers, own, mount.point)
+    return "not visible"
+
+
+def _seen_through(mount: _Mount, path: str) -> str | None:
+    """Return the folder in which a group is seen through a mount of its hierarchy, or of a part of it."""
+    root = mount.root.rstrip("/")
+    relative = path[len(root) :] if path == root or path.startswith(f"{root}/") else None
+    # With `..` a group is told that lies outside of this process's namespace of groups.
+    if relative is None or ".." in relative.split("/"):
+        return None
+    return (mount.point + relative).rstrip("/")
+
+
+def _memberships(process: str) -> list[_Membership]:
+    with open(os.path.join(process, "cgroup"), encoding="utf-8", errors="surrogateescape") as lines:
+        fields = [line.rstrip("\n").split(":", 2) for line in lines]
+    return [_Membership(frozenset(filter(None, names.split(","))), path) for _, names, path in fields]
+
+
+def _mounts(process: str) -> list[_Mount]:
+    mounts = []
+    with open(os.path.join(process, "mountinfo"), encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            place, _, source = line.rstrip("\n").partition(" - ")
+            kind = source.split(" ", 1)[0]
+            if kind in ("cgroup", "cgroup2"):
+                _, _, _, root, point, own, *_ = place.split(" ")
+                options = frozenset(source.split(" ")[-1].split(","))
+                writable = "rw" in own.split(",") and "rw" in options
+                mounts.append(_Mount(_plain(root), _plain(point), writable, 2 if kind == "cgroup2" else 1, options))
+    return mounts
+
+
+def _plain(path: str) -> str:
+    """Return a path of `/proc/self/mountinfo` without its escapes."""
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), path)
+
+
+class Subtree:
+    """The groups in one group, and what it passes on to them."""
+
+    def __init__(self, directory: str, prefix: str, *, is_own: bool) -> None:
+        self.directory = directory
+        self._prefix = prefix
+        self._is_own = is_own
+        self._switched_on: list[Controller] = []
+        self._refused: dict[Controller, OSError] = {}
+        self._leaf: str | None = None
+
+    def pass_on(self, wanted: frozenset[Controller]) -> frozenset[Controller]:
+        """Return those of the wanted controllers that are passed on, having switched on what can be.
+
+        Raises:
+            OSError: The group cannot be read.
+        """
+        available = wanted.intersection(files.read(self.directory, "cgroup.controllers").split())
+        passed = available.intersection(files.read(self.directory, "cgroup.subtree_control").split())
+        missing = sorted(available - passed)
+        try:
+            if not missing or not self._may_switch_on():
+                return passed
+        except OSError as error:
+            self._refused = dict.fromkeys(missing, error)
+            return passed
+        for name in missing:
+            try:
+                files.write(self.directory, "cgroup.subtree_control", f"+{name}")
+                self._switched_on.append(name)
+            except OSError as error:
+                self._refused[name] = error
+        return passed.union(self._switched_on)
+
+    def problem(self, controller: Controller) -> CgroupProblem:
+        """Return why a controller is not passed on."""
+        error = self._refused.get(controller)
+        if error is None:
+            return CgroupProblem(controller, os.path.join(self.directory, "cgroup.controllers"), "", "not passed on")
+        return CgroupProblem.of(controller, self.directory, error)
+
+    def put_back(self) -> None:
+        """Undo what was done here, as far as the kernel lets us."""
+        while self._switched_on:
+            try:
+                files.write(self.directory, "cgroup.subtree_control", f"-{self._switched_on.pop()}")
+            except OSError:
+                pass  # somebody began to use it; on is also how they need it
+        if self._leaf is not None:
+            try:
+                _move_all(self._leaf, self.directory)
+                os.rmdir(self._leaf)
+                self._leaf = None
+            except OSError:
+                pass  # where we are now is as good for us
+
+    def _may_switch_on(self) -> bool:
+        files.check_writable(self.directory, "cgroup.subtree_control")
+        if not (self._is_own or _was_delegated(self.directory)):
+            return False
+        if not files.exists(self.directory, "cgroup.events"):  # only the machine's topmost group has none
+            return True
+        processes = files.processes(self.directory)
+        if processes and not (self._is_own and all(map(_is_of_ours, processes))):
+            raise OSError(errno.EBUSY, "it holds processes of others", os.path.join(self.directory, "cgroup.procs"))
+        if processes:
+            # Groups cannot be made where nobody delegated them; then this fails and nothing has moved.
+            leaf = os.path.join(self.directory, f"{self._prefix}{_LEAF}{os.urandom(4).hex()}")
+            os.mkdir(leaf, 0o755)
+            self._leaf = leaf
+            _move_all(self.directory, leaf)
+        return True
+
+
+def as_before_vacating(hierarchy: Hierarchy, prefix: str) -> Hierarchy:
+    """Return the hierarchy as it was for this process before it moved, if it did: or it would move deeper each time."""
+    around, name = os.path.split(hierarchy.own)
+    return replace(hierarchy, own=around) if name.startswith(f"{prefix}{_LEAF}") else hierarchy
+
+
+def _was_delegated(directory: str) -> bool:
+    """Return whether somebody meant us to change a group: root may change every one, which means nothing."""
+    return os.geteuid() != 0 or any(_has_attribute(directory, f"{kind}.delegate") for kind in ("user", "trusted"))
+
+
+def _has_attribute(directory: str, name: str) -> bool:
+    # As systemd marks what it delegates: in `trusted` before version 251, in `user` since.
+    try:
+        return os.getxattr(directory, name) == b"1"
+    except OSError:
+        return False
+
+
+def _move_all(source: str, target: str) -> None:
+    for _ in range(_ROUNDS):
+        processes = files.processes(source)
+        if not processes:
+            return
+        for pid in processes:
+            try:
+                files.write(target, "cgroup.procs", pid)
+            except ProcessLookupError:
+                pass  # it ended meanwhile
+    raise OSError(errno.EBUSY, "processes are started in it as fast as they are moved", source)
+
+
+def _is_of_ours(pid: int) -> bool:
+    """Return whether a process is this one or below it."""
+    try:
+        while pid > 1 and pid != os.getpid():
+            stat = files.read(f"/proc/{pid}", "stat")
+            pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+    except OSError:
+        return False
+    return pid == os.getpid()
+
+
 """Returns if groups can be made at a place, and raises OSError if not."""
 
 

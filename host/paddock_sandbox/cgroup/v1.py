@@ -6,7 +6,7 @@ import errno
 from typing import Final
 
 from paddock_sandbox.cgroup import files
-from paddock_sandbox.cgroup.quota import period_and_quota
+from paddock_sandbox.cgroup.files import period_and_quota
 
 _TCP_BYTES: Final = 32 << 20
 

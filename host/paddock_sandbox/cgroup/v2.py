@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddock_sandbox.cgroup import files
-from paddock_sandbox.cgroup.quota import period_and_quota
+from paddock_sandbox.cgroup.files import period_and_quota
 
 
 def limit_memory(directory: str, most_bytes: int) -> None:

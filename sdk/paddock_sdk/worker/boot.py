@@ -3,6 +3,10 @@
 Started as `python -I -S -c <bootstrap> <directory of this package> <settings as JSON>`. The bootstrap directory is
 taken off the import path again before anything else is imported from it. Never returns: the process is a template, the
 init of one worker, or what guards mounts.
+
+What can be imported is the standard library, and exactly the packages that the host granted its runtime. These live in
+folders that hold much else, so such folders never go on `sys.path`. A module's own import root is appended there later;
+granted packages win over what is found in it.
 """
 
 from __future__ import annotations
@@ -10,9 +14,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import NoReturn
+from collections.abc import Iterable, Mapping
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import TYPE_CHECKING, NoReturn
 
-from paddock_sdk.worker.runtime_path import RuntimePath
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.metadata import Distribution, DistributionFinder
+    from types import ModuleType
+
 
 # A small part of a library that modules forget to say they need; one that brings the whole of it has that instead.
 _SPARE = ("amplifier_foundation",)
@@ -45,3 +55,34 @@ def main() -> NoReturn:
         start_single_worker(
             settings["lifeline"], settings["rpc"], settings["stdout"], settings["stderr"], settings["cgroups"]
         )
+
+
+class RuntimePath:
+    """Finds each granted top-level package in the one directory it was granted from.
+
+    A finder by its methods alone: the base class would cost a fresh interpreter a third of its start.
+    """
+
+    def __init__(self, directories: Mapping[str, str]) -> None:
+        self._directories = dict(directories)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a granted package; its submodules are found by the usual finder through its `__path__`."""
+        directory = self._directories.get(fullname)
+        return None if directory is None else PathFinder.find_spec(fullname, [directory])
+
+    def find_distributions(self, context: DistributionFinder.Context) -> Iterable[Distribution]:
+        """Yield the distribution metadata of granted packages only, so that code can ask for their versions."""
+        from importlib.metadata import DistributionFinder, MetadataPathFinder
+
+        if "path" in vars(context):
+            return  # asked about certain directories, which are other finders' business
+        wanted = None if context.name is None else context.name.lower().replace("_", "-")
+        for name, directory in self._directories.items():
+            distribution = name.lower().replace("_", "-")
+            if wanted in (None, distribution):
+                yield from MetadataPathFinder.find_distributions(
+                    DistributionFinder.Context(name=distribution, path=[directory])
+                )

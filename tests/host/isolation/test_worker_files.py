@@ -13,7 +13,7 @@ import paddock_sandbox
 _LAYS_OUT = """
 import sys
 from pathlib import Path
-from paddock.isolation.worker_network import WorkerNetwork
+from paddock.isolation.network import WorkerNetwork
 WorkerNetwork.lay_out(Path(sys.argv[1]), "ns", (443,), "http://198.18.0.1:3128", "extra\\n")
 """
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from paddock.isolation.compile import show_system
 from paddock.isolation.mount_table import MountTable
-from paddock.isolation.program_mounts import show_system
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.programs import Program, configuration_of
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
-from paddock.workers.exit_status import ExitStatus, FailedStep
+from paddock.workers.exit_report import ExitReason, ExitReport, ExitStatus, FailedStep, LimitHit
 
 MEMORY = LimitHit(name="memory_max", configured="256 MiB", observed="257 MiB", mechanism="cgroup v2")
 

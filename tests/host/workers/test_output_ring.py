@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host.workers.waiting import PATIENCE
-from paddock.workers.output import OutputLine, OutputRing
-from paddock.workers.output_rate import OutputRate
+from paddock.workers.output import OutputLine, OutputRate, OutputRing
 
 Write = Callable[[str, bytes], None]
 

@@ -14,7 +14,7 @@ from host.workers.altered import altered
 from host.workers.conftest import Needs
 from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, Levels, Way
 from host.workers.waiting import PATIENCE
-from paddock.workers.exit_status import ExitStatus
+from paddock.workers.exit_report import ExitStatus
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
 from paddock.workers.process import ModuleProcess

@@ -23,7 +23,7 @@ from host.workers.levels import Levels
 from host.workers.test_host_death import doomed_host, groups_of, pidfd_of
 from host.workers.waiting import PATIENCE, answer, children_of, ended, fifo, gone, here
 from paddock.errors import LaunchError
-from paddock.workers import worker_cgroups
+from paddock.workers import launcher as launching
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
@@ -212,13 +212,13 @@ async def test_a_workers_usage_is_known_after_its_end(
 ) -> None:
     if "memory" not in levels.groups.controllers:
         pytest.skip(f"no control group counts memory here: {levels.groups.problems}")
-    is_tidy, remove = threading.Event(), worker_cgroups._remove
+    is_tidy, remove = threading.Event(), launching._remove
 
     def removed(*parts: Any) -> None:
         remove(*parts)
         is_tidy.set()
 
-    monkeypatch.setattr(worker_cgroups, "_remove", removed)
+    monkeypatch.setattr(launching, "_remove", removed)
     first = await launch()
     try:
         stdout = os.open(f"/proc/{first.pid}/fd/1", os.O_WRONLY)

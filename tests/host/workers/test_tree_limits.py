@@ -18,8 +18,7 @@ from host.workers.conftest import Needs, groups_of_these_tests
 from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, NS_BY_EXEC, Levels, Way
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.errors import LaunchError
-from paddock.workers.exit_report import ExitReason, LimitHit
-from paddock.workers.exit_status import ExitStatus
+from paddock.workers.exit_report import ExitReason, ExitStatus, LimitHit
 from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer, TreeLimits
 from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.process import ModuleProcess

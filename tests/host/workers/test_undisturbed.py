@@ -7,7 +7,7 @@ import asyncio
 import anyio
 import pytest
 
-from paddock.workers.undisturbed import run_undisturbed
+from paddock.workers.worker_host import run_undisturbed
 
 
 class Work:

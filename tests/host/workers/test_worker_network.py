@@ -24,7 +24,7 @@ from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, NS_BY_EXEC, Levels, W
 from host.workers.test_isolation_levels import refused, refused_with
 from host.workers.waiting import PATIENCE, answer, ended, here
 from paddock.errors import LaunchError
-from paddock.workers.worker_sockets import WorkerSockets
+from paddock.workers.init_socket import WorkerSockets
 from paddock_sandbox import landlock, self_check
 from paddock_sandbox.network import GATEWAY, LOOKUP_PORT
 from paddock_sandbox.profile import Mount, NetworkAccess

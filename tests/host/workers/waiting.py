@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from paddock.workers.exit_status import ExitStatus
+from paddock.workers.exit_report import ExitStatus
 from paddock.workers.process import ModuleProcess
 
 PATIENCE = 60.0

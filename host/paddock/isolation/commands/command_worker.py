@@ -26,9 +26,8 @@ from paddock.errors import Denial, LaunchError
 from paddock.isolation.commands.command_channel import CommandChannel, WorkerGoneError
 from paddock.isolation.compile import compile_profile, tree_limits_of
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
-from paddock.isolation.networked_launcher import NetworkedLauncher
+from paddock.isolation.network import NetworkedLauncher, WorkerNetwork
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.isolation.worker_network import WorkerNetwork
 from paddock.plan.host_name import parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.problems import NotAcceptedError

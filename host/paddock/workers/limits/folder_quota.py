@@ -15,10 +15,10 @@ from typing import Final, Protocol
 import anyio.to_thread
 
 from paddock.plan.units import size_text
-from paddock.workers.clock import Clock, SystemClock
 from paddock.workers.exit_report import LimitHit
 from paddock.workers.limits.process_tree import ProcessTree
 from paddock.workers.limits.unlinked_files import Unlinked, UnlinkedFiles
+from paddock.workers.limits.watchdog import Clock, SystemClock
 
 _INTERVAL: Final = 1.0  # seconds from one count to the next
 _MAX_FILES: Final = 100_000  # that are counted; each also takes room of the file system that no size tells

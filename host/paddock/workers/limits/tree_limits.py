@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paddock.plan.units import size_text
-from paddock.workers.exit_report import ExitReason, LimitHit
-from paddock.workers.exit_status import ExitStatus
+from paddock.workers.exit_report import ExitReason, ExitStatus, LimitHit
 from paddock.workers.limits.unmapped_memory import UnmappedMemory
 from paddock.workers.limits.watchdog import Watch, Watchdog, WatchedLimits
 from paddock_sandbox.cgroup import Cgroup

@@ -24,13 +24,11 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from paddock.plan.units import size_text
-from paddock.workers.clock import Clock, SystemClock
 from paddock.workers.exit_report import LimitHit
 from paddock.workers.limits.process_tree import ProcessTree, TreeReading, swapped_bytes
 from paddock.workers.limits.unmapped_memory import SOCKET_MOST, record_locks
 
 _logger = logging.getLogger(__name__)
-
 INTERVAL = 0.2  # seconds from one look at all trees to the next
 _LOOKS_TO_A_SURVEY = 10
 _SURVEY_SECONDS = 5.0  # far more than it takes; what slows it down, such as many mappings, ends it early
@@ -39,8 +37,33 @@ _MEASURE_SECONDS = 0.5  # enough for 50 GiB; a tree that keeps its memory locked
 _SECOND_LOOK_SECONDS = 0.02  # a child that borrows its parent's memory until it executes a program is done by then
 _MEASUREMENTS_AT_ONCE = 2
 _ACTIVITY_SECONDS = 1.0
-
 Activity = Literal["busy", "blocked"]
+
+
+class Clock(Protocol):
+    """A steady clock that can be waited on."""
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return that much later."""
+        ...
+
+
+class SystemClock:
+    """The machine's own monotonic clock."""
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return that much later."""
+        await anyio.sleep(seconds)
+
+
 """Whether a tree has used processor time within the last second."""
 
 
