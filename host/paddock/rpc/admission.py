@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from paddock.token_bucket import TokenBucket
@@ -22,6 +23,24 @@ _SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is 
 _GUESSED_BYTES: Final = 4  # of such a body for each of its values
 _VALUES_EACH: Final = 16  # that a message counts for besides those in it
 _TEXT_BYTES: Final = 1024  # that take as long as a value
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLimits:
+    """What one worker may have the host do.
+
+    `runtime_max` are the seconds that one call of the worker may take, its waiting for the host not counted. Of its own
+    requests `calls_max` may wait for an answer, with bodies of `open_bytes_max`. `work` counts the values that the host
+    reads and writes for it before its requests are put off, `answers` those of what others answer it before it waits
+    for the next. It may leave unread what it is sent for `unread_seconds`, unless it serves a call.
+    """
+
+    runtime_max: float
+    calls_max: int
+    work: TokenBucket
+    answers: TokenBucket
+    open_bytes_max: int = 64 * 1024 * 1024
+    unread_seconds: float = 60.0
 
 
 class AdmissionControl:

@@ -28,7 +28,7 @@ class Party(Protocol):
 class Queued(Protocol):
     """A call that may have to wait."""
 
-    is_waiting: bool
+    def mark_waiting(self, is_waiting: bool) -> None: ...
 
     @property
     def level(self) -> int: ...
@@ -76,7 +76,7 @@ class CallQueue(Generic[CallT]):
                 "module already; wait for some of their answers before calling it again"
             )
         waiting[call] = None
-        call.is_waiting = True
+        call.mark_waiting(True)
         self.size += 1
 
     def take(self, level: int) -> CallT:
@@ -100,7 +100,7 @@ class CallQueue(Generic[CallT]):
                 yield self.take(level)
 
     def _taken(self, call: CallT, caller: Party | None) -> None:
-        call.is_waiting = False
+        call.mark_waiting(False)
         self.size -= 1
         callers = self._levels[call.level]
         if not callers[caller]:

@@ -12,21 +12,18 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from anyio import CancelScope
-
 from paddock.rpc.admission import values_in
 from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.channel import FOREVER, OpenCall
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.rights import BorrowedRef, Right
-from paddock_sdk.contract.boundary_errors import DeadlockError, OverLimitError
-from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
+from paddock_sdk.contract.boundary_errors import DeadlockError
+from paddock_sdk.protocol import Frame, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 
 _NO_RIGHTS: Final[Mapping[AnyHandle, Right]] = MappingProxyType({})
 _MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that a worker may have yet to read when it is handed another call
 _MAX_BLOCKED: Final = 8  # calls in which one worker stands still, each in the one before; real code nests one or two
-STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 
 
 class CallEvents(Protocol):
@@ -136,6 +133,44 @@ class IncomingCall:
         """Whether the worker still waits for the answer."""
         return self.peer.incoming.get(self.id) is self
 
+    def keep_rights(self, rights: Mapping[AnyHandle, Right]) -> None:
+        """Keep the rights to what it names, as they are when it arrives."""
+        self.rights = rights
+
+    def bring_rights(self) -> None:
+        """What it names is brought to the application, which calls it in this worker's name."""
+        self.brought = self.rights
+
+    def serve_by(self, by: RoutedCall | asyncio.Task[None] | None) -> None:
+        """A call or a task works on the answer from here on; None as long as neither does."""
+        self.served_by, self.task = (by, None) if isinstance(by, RoutedCall) else (None, by)
+
+    def begin_stream(self) -> asyncio.Event:
+        """The host itself answers with a stream; return what is set when the reader wants more of it."""
+        self.credited = asyncio.Event()
+        return self.credited
+
+    def allow_early(self, items: int) -> None:
+        """Note items that the worker allowed before there is a stream."""
+        self.early_credit += items
+
+    def note_emitter(self, module: str) -> None:
+        """Note whose event this request emits."""
+        self.emitter = module
+
+    def count(self, body: Buffer) -> None:
+        """Count what the host reads of an answer in this request's service: for the worker, never for who was asked.
+
+        Raises:
+            RemoteProtocolError: it is over a cap.
+        """
+        self.values_read += values_in(body)
+
+    def take_values_read(self) -> int:
+        """Return what was counted since this was last asked."""
+        values, self.values_read = self.values_read, 0
+        return values
+
     def idles(self, now: float) -> None:
         """The worker has every item that it gave credit for: what time passes is its own again."""
         if not self.is_idle:
@@ -222,6 +257,35 @@ class RoutedCall(OpenCall):
             return self.owner.may_call_mounted(handle) or self.origin.rights[handle]
         return self.owner.may_reach(handle)
 
+    def address_owner(self) -> None:
+        """The call is made of the present life of its object's owner."""
+        self.owner = self.handle.owner
+
+    def admit(self, method: str) -> None:
+        """Have the policy of its object admit the call; `let_go` gives back what that set aside.
+
+        Raises:
+            Exception: as the policy's.
+        """
+        if self.handle.policy is not None:
+            self.handle.policy.admit(method, self.message, self.caller_peer)
+        self.is_admitted = True
+
+    def mark_waiting(self, is_waiting: bool) -> None:
+        """Whether it waits until its owner has fewer calls to serve."""
+        self.is_waiting = is_waiting
+
+    def begin_stream(self, now: float) -> None:
+        """It is answered by a stream, of which nobody wants an item yet."""
+        self.is_stream = True
+        self.wants_no_item(now)
+
+    def allow(self, items: int, now: float) -> None:
+        """Its reader takes so many items more."""
+        if self.credit == 0:
+            self.wants_items(now)
+        self.credit += items
+
     def let_time_run(self) -> None:
         """A worker that waits for itself does not wait for the host: the time of its own call runs on."""
         call = self.origin
@@ -236,7 +300,7 @@ class RoutedCall(OpenCall):
         if self.is_stream and self.credit == 0:
             self.nested_ends(now)  # its items are not wanted any more
         if self.deadline != FOREVER:
-            self.deadline = now + self.owner.runtime_max
+            self.limit_time(now, self.owner.runtime_max)
 
     def on_over(self) -> None:
         self.time_stands()
@@ -250,8 +314,8 @@ class RoutedCall(OpenCall):
         """What the call takes of what it was admitted to is free again, unless it ended well."""
         if self.is_admitted:
             self.is_admitted = False
-            if self.handle.release is not None:
-                self.handle.release(self.message)
+            if self.handle.policy is not None:
+                self.handle.policy.release(self.message)
 
     def time_stands(self) -> None:
         """A worker that waited for itself waits for the host again."""
@@ -330,177 +394,6 @@ class Forward(RoutedCall):
 
     def on_unmade(self, error: Exception) -> None:
         self.switch.fail(self.caller, error)
-
-
-class HostCall(RoutedCall):
-    """A call that the host itself makes, and whose answer it reads in the service of the request it is made for."""
-
-    __slots__ = ("future", "switch")
-
-    def __init__(
-        self, switch: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
-    ) -> None:
-        super().__init__(origin, handle, method, message)
-        self.switch = switch
-        self.future: asyncio.Future[Encoded | Frame | None] = switch.loop.create_future()
-
-    def on_end(self, frame: Frame | None) -> None:
-        self.time_stands()
-        said: Encoded | Frame | None = None
-        try:
-            said = self._said(frame)
-            if frame is not None:
-                self.count(frame.body)
-        finally:  # an answer that names what its owner never had is none
-            if isinstance(said, Encoded) and self.is_admitted:
-                self.switch.on_success(self)
-            self.let_go()
-            self.conclude(said)
-
-    def conclude(self, said: Encoded | Frame | None) -> None:
-        """Give the answer to the task that waits for it."""
-        if not self.future.done():
-            self.future.set_result(said)
-
-    def count(self, body: Buffer) -> None:
-        """Count what the host reads of an answer for the worker that it is read for, never for who was asked.
-
-        Raises:
-            RemoteProtocolError: it is over a cap.
-        """
-        if self.origin is not None:
-            self.origin.values_read += values_in(body)
-
-    def on_unmade(self, error: Exception) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-
-    def _said(self, frame: Frame | None) -> Encoded | Frame | None:
-        """Return an answer with what it refers to, of which its owner may let go right behind it; a failure as it is.
-
-        Raises:
-            RemoteProtocolError: it refers to what its owner was never handed.
-        """
-        if frame is None or frame.kind != Kind.RESPONSE:
-            return frame
-        try:
-            return Encoded(frame.body, self._received(frame))
-        except OverLimitError as exc:
-            return self.switch.failure_instead(frame, exc)
-
-    def _received(self, frame: Frame) -> tuple[AnyHandle, ...]:
-        return self.owner.receive(frame.handles, self.caller_peer) if frame.handles else ()
-
-    def on_overdue(self) -> None:
-        self.switch.on_overdue(self)
-
-
-class ScopedCall(HostCall):
-    """A call that has to end within a scope, whose time stands while the worker waits for others."""
-
-    __slots__ = ("_left", "_scope")
-
-    def __init__(
-        self,
-        switch: CallEvents,
-        origin: IncomingCall | None,
-        handle: Handle,
-        method: int,
-        message: Encoded,
-        scope: CancelScope,
-    ) -> None:
-        super().__init__(switch, origin, handle, method, message)
-        self._scope = scope
-        self._left = 0.0
-
-    def nested_begins(self, now: float) -> None:
-        super().nested_begins(now)
-        if self._nested == 1 and not self._scope.cancel_called:
-            self._left = self._scope.deadline - now
-            self._scope.deadline = FOREVER
-
-    def nested_ends(self, now: float) -> None:
-        super().nested_ends(now)
-        if self._nested == 0 and not self._scope.cancel_called:
-            self._scope.deadline = now + self._left
-
-
-class DirectCall(HostCall):
-    """A call whose answer the host acts on while it reads it, with no task that waits for it.
-
-    `on_ended` is called once with the call itself, unless it was given up. It must not raise. A task that goes on from
-    there is given the call as `awaited`.
-    """
-
-    __slots__ = ("_on_ended", "error", "said")
-
-    def __init__(
-        self,
-        switch: CallEvents,
-        origin: IncomingCall | None,
-        handle: Handle,
-        method: int,
-        message: Encoded,
-        on_ended: Callable[[DirectCall], None],
-    ) -> None:
-        RoutedCall.__init__(self, origin, handle, method, message)  # without a future, which few of them need
-        self.switch = switch
-        self._on_ended = on_ended
-        self.said: Encoded | Frame | None = None
-        self.error: Exception | None = None
-
-    def conclude(self, said: Encoded | Frame | None) -> None:
-        self.said = said
-        self._on_ended(self)
-
-    def on_unmade(self, error: Exception) -> None:
-        self.error = error
-        self._on_ended(self)
-
-    def awaited(self) -> HostCall:
-        """Return the call, which has ended, as one that a task may wait for."""
-        self.future = self.switch.loop.create_future()
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.said)
-        return self
-
-
-class HostStream(HostCall):
-    """A stream that the host itself reads: its items, then its end.
-
-    What an item refers to is held from when it comes, so that what is never read is let go.
-    """
-
-    __slots__ = ("said",)
-
-    def __init__(
-        self, switch: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
-    ) -> None:
-        super().__init__(switch, origin, handle, method, message)
-        self.said: asyncio.Queue[Encoded | Frame | Exception | None] = asyncio.Queue()
-
-    @property
-    def early_credit(self) -> int:
-        return STREAM_WINDOW
-
-    def on_unmade(self, error: Exception) -> None:
-        self.said.put_nowait(error)
-
-    def on_item(self, frame: Frame) -> None:
-        self.item_came()
-        try:
-            self.said.put_nowait(Encoded(frame.body, self._received(frame)))
-        except OverLimitError as exc:
-            self.said.put_nowait(exc)
-        self.count(frame.body)
-
-    def on_end(self, frame: Frame | None) -> None:
-        self.on_over()
-        self.said.put_nowait(frame)
-        if frame is not None:
-            self.count(frame.body)
 
 
 def has_to_wait(call: RoutedCall) -> bool:

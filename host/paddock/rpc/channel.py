@@ -56,6 +56,14 @@ class OpenCall:
         """How many calls wait for this one, each for the next."""
         return 0
 
+    def note_id(self, id: int) -> None:
+        """It is on its way, under a number of the connection's."""
+        self.id = id
+
+    def limit_time(self, now: float, seconds: float) -> None:
+        """It has to end within so many seconds from now."""
+        self.deadline = now + seconds
+
     def nested_begins(self, now: float) -> None:
         """The worker started to wait for others."""
         if self._nested == 0:
@@ -180,6 +188,10 @@ class Channel(asyncio.BufferedProtocol):
         """The latest of the calls that are open, or were when the connection was lost."""
         return next(reversed(self.calls.values()), self._latest_lost)
 
+    def await_room(self, wants_room: bool) -> None:
+        """Report to the receiver when calls have ended, or no more."""
+        self.wants_room = wants_room
+
     def number_of_calls(self, level: int) -> int:
         """Return how many calls nested so deeply the worker serves, those that were given up with them."""
         served = sum(call.level == level for call in self.calls.values())
@@ -216,7 +228,7 @@ class Channel(asyncio.BufferedProtocol):
             LocalProtocolError: the message is too large, or the connection is not open.
         """
         id, frame = self.connection.send_request(target, method, body, handles, flags=flags, parent=parent)
-        call.id = id
+        call.note_id(id)
         self.calls[id] = call
         self.write(frame)
         if self._timer is None and call.deadline != FOREVER:

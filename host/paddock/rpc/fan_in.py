@@ -50,12 +50,16 @@ class ResponseBudget:
     def __exit__(self, *raised: object) -> None:
         current.reset(self._token)
         if self._outer is not None:
-            self._outer.weight_inside += self._total
+            self._outer.count_inside(self._total)
 
     @property
     def weight(self) -> int:
         """What memory is taken by what modules answered with."""
         return self._total
+
+    def count_inside(self, weight: int) -> None:
+        """Count what was gathered inside of this."""
+        self.weight_inside += weight
 
     def has_room_for(self, name: str) -> bool:
         """Whether a module of that `name` need be asked."""

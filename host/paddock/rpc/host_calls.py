@@ -16,22 +16,192 @@ from typing import Any, Final
 from anyio import CancelScope
 
 from paddock.rpc.calls import (
-    STREAM_WINDOW,
-    DirectCall,
-    HostCall,
-    HostStream,
+    CallEvents,
     IncomingCall,
     RoutedCall,
-    ScopedCall,
     current,
 )
-from paddock.rpc.peer import Encoded, Handle, Peer
+from paddock.rpc.channel import FOREVER
+from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.router import Router
-from paddock_sdk.contract.boundary_errors import ModuleGoneError
+from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
+from paddock_sdk.protocol.frames import Buffer
 
+_STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 _LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever its owner's kind
 _RESPONSE: Final = int(Kind.RESPONSE)
+
+
+class HostCall(RoutedCall):
+    """A call that the host itself makes, and whose answer it reads in the service of the request it is made for."""
+
+    __slots__ = ("future", "switch")
+
+    def __init__(
+        self, switch: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
+    ) -> None:
+        super().__init__(origin, handle, method, message)
+        self.switch = switch
+        self.future: asyncio.Future[Encoded | Frame | None] = switch.loop.create_future()
+
+    def on_end(self, frame: Frame | None) -> None:
+        self.time_stands()
+        said: Encoded | Frame | None = None
+        try:
+            said = self._said(frame)
+            if frame is not None:
+                self.count(frame.body)
+        finally:  # an answer that names what its owner never had is none
+            if isinstance(said, Encoded) and self.is_admitted:
+                self.switch.on_success(self)
+            self.let_go()
+            self.conclude(said)
+
+    def conclude(self, said: Encoded | Frame | None) -> None:
+        """Give the answer to the task that waits for it."""
+        if not self.future.done():
+            self.future.set_result(said)
+
+    def count(self, body: Buffer) -> None:
+        """Count what the host reads of an answer for the worker that it is read for, never for who was asked.
+
+        Raises:
+            RemoteProtocolError: it is over a cap.
+        """
+        if self.origin is not None:
+            self.origin.count(body)
+
+    def on_unmade(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def _said(self, frame: Frame | None) -> Encoded | Frame | None:
+        """Return an answer with what it refers to, of which its owner may let go right behind it; a failure as it is.
+
+        Raises:
+            RemoteProtocolError: it refers to what its owner was never handed.
+        """
+        if frame is None or frame.kind != Kind.RESPONSE:
+            return frame
+        try:
+            return Encoded(frame.body, self._received(frame))
+        except OverLimitError as exc:
+            return self.switch.failure_instead(frame, exc)
+
+    def _received(self, frame: Frame) -> tuple[AnyHandle, ...]:
+        return self.owner.receive(frame.handles, self.caller_peer) if frame.handles else ()
+
+    def on_overdue(self) -> None:
+        self.switch.on_overdue(self)
+
+
+class ScopedCall(HostCall):
+    """A call that has to end within a scope, whose time stands while the worker waits for others."""
+
+    __slots__ = ("_left", "_scope")
+
+    def __init__(
+        self,
+        switch: CallEvents,
+        origin: IncomingCall | None,
+        handle: Handle,
+        method: int,
+        message: Encoded,
+        scope: CancelScope,
+    ) -> None:
+        super().__init__(switch, origin, handle, method, message)
+        self._scope = scope
+        self._left = 0.0
+
+    def nested_begins(self, now: float) -> None:
+        super().nested_begins(now)
+        if self._nested == 1 and not self._scope.cancel_called:
+            self._left = self._scope.deadline - now
+            self._scope.deadline = FOREVER
+
+    def nested_ends(self, now: float) -> None:
+        super().nested_ends(now)
+        if self._nested == 0 and not self._scope.cancel_called:
+            self._scope.deadline = now + self._left
+
+
+class DirectCall(HostCall):
+    """A call whose answer the host acts on while it reads it, with no task that waits for it.
+
+    `on_ended` is called once with the call itself, unless it was given up. It must not raise. A task that goes on from
+    there is given the call as `awaited`.
+    """
+
+    __slots__ = ("_on_ended", "error", "said")
+
+    def __init__(
+        self,
+        switch: CallEvents,
+        origin: IncomingCall | None,
+        handle: Handle,
+        method: int,
+        message: Encoded,
+        on_ended: Callable[[DirectCall], None],
+    ) -> None:
+        RoutedCall.__init__(self, origin, handle, method, message)  # without a future, which few of them need
+        self.switch = switch
+        self._on_ended = on_ended
+        self.said: Encoded | Frame | None = None
+        self.error: Exception | None = None
+
+    def conclude(self, said: Encoded | Frame | None) -> None:
+        self.said = said
+        self._on_ended(self)
+
+    def on_unmade(self, error: Exception) -> None:
+        self.error = error
+        self._on_ended(self)
+
+    def awaited(self) -> HostCall:
+        """Return the call, which has ended, as one that a task may wait for."""
+        self.future = self.switch.loop.create_future()
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.said)
+        return self
+
+
+class HostStream(HostCall):
+    """A stream that the host itself reads: its items, then its end.
+
+    What an item refers to is held from when it comes, so that what is never read is let go.
+    """
+
+    __slots__ = ("said",)
+
+    def __init__(
+        self, switch: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
+    ) -> None:
+        super().__init__(switch, origin, handle, method, message)
+        self.said: asyncio.Queue[Encoded | Frame | Exception | None] = asyncio.Queue()
+
+    @property
+    def early_credit(self) -> int:
+        return _STREAM_WINDOW
+
+    def on_unmade(self, error: Exception) -> None:
+        self.said.put_nowait(error)
+
+    def on_item(self, frame: Frame) -> None:
+        self.item_came()
+        try:
+            self.said.put_nowait(Encoded(frame.body, self._received(frame)))
+        except OverLimitError as exc:
+            self.said.put_nowait(exc)
+        self.count(frame.body)
+
+    def on_end(self, frame: Frame | None) -> None:
+        self.on_over()
+        self.said.put_nowait(frame)
+        if frame is not None:
+            self.count(frame.body)
 
 
 class HostCalls:
@@ -178,7 +348,7 @@ class HostCalls:
                         raise self.marshaller.decode_error(item.body)
                     return
                 taken += 1
-                if taken == STREAM_WINDOW // 2:
+                if taken == _STREAM_WINDOW // 2:
                     self.router.pass_credit(routed, taken)
                     taken = 0
                 yield item

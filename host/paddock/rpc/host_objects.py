@@ -37,7 +37,7 @@ class HostObjects:
             raise AttributeError(f"no member {method}")
         member = members[method]
         if member.flavour is Flavour.STREAM:
-            call.credited = asyncio.Event()
+            call.begin_stream()
             return self._stream(call, handle, member.name, message)
         return self._call(handle, member.name, message)
 

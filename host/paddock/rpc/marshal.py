@@ -199,7 +199,7 @@ class Marshaller:
 
     def bind(self, instance: object, handle: Handle) -> None:
         """Let `instance` be the host's stand-in for `handle`."""
-        handle.proxy = weakref.ref(instance)
+        handle.note_stand_in(instance)
         self._handles[instance] = handle
 
     def stand_for(self, instance: object, handle: AnyHandle) -> None:

@@ -12,37 +12,30 @@ calls that it came with, or only be shown and passed back. Who gives cannot give
 from __future__ import annotations
 
 import asyncio
-import logging
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from paddock.rpc.admission import AdmissionControl, values_in
+from paddock.rpc.admission import AdmissionControl, PeerLimits, values_in
 from paddock.rpc.call_queue import CallQueue, Queued
+from paddock.rpc.channel import Channel, WriteBatch
 from paddock.rpc.handed_out import HandedOut
-from paddock.rpc.rights import BorrowedRef, Pending, Right
-from paddock.token_bucket import TokenBucket
+from paddock.rpc.rights import BorrowedRef, CallAuthority, Pending, Right, allow_any
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import (
+    Connection,
     Frame,
     HandleEntry,
     HandleSide,
-    LocalProtocolError,
     OverBudgetError,
     RemoteProtocolError,
 )
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.description import Description, check_description, decode_description, without_data
-from paddock_sdk.protocol.frames import Buffer, FrameParts
-from paddock_sdk.protocol.methods import MirrorSection
+from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.remote_object import Caller
 
-if TYPE_CHECKING:
-    from paddock.rpc.channel import Channel
-
-_NO_CHANGES: Final = b"\x90"
 _ID_BITS: Final = 0xFFFFFFFF  # of a number in a frame's header
-_MAX_OPEN_BYTES: Final = 64 * 1024 * 1024  # in requests that wait for an answer, unless whoever made the peer knows
 _MAX_UNCONFIRMED: Final = 100_000  # objects that the host let go of, which their owner says nothing to
 _KEPT_BYTES: Final = 256  # of the description of an object that was not taken, in case it comes again without one
 _CONVERSATION: Final = "context"  # what is mounted there holds all that was said
@@ -62,6 +55,43 @@ class Count:
         self.holders = 0  # handles that stand for the object; two while one is rebound
         self.times = 0
 
+    def hold(self) -> None:
+        """One more handle stands for it."""
+        self.holders += 1
+
+    def drop(self) -> bool:
+        """A handle is gone; return whether it was the last."""
+        self.holders -= 1
+        return not self.holders
+
+    def came(self) -> None:
+        """The owner has handed it out once more."""
+        self.times += 1
+
+    def redescribe(self, described: bytes) -> None:
+        """Take a newer description."""
+        self.described = described
+
+
+class CallPolicy(Protocol):
+    """What is decided of the calls of one object, besides who may make them."""
+
+    def admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
+        """Set aside what a call takes, before it is made; `caller` is None for the application's.
+
+        Raises:
+            Exception: the call is refused.
+        """
+
+    def on_success(self, method: str, message: Encoded) -> None:
+        """An admitted call has ended well."""
+
+    def release(self, message: Encoded) -> None:
+        """An admitted call is over."""
+
+    def answer_max(self) -> int | None:
+        """Return what memory an answer to another module may take now, None if that is not bounded."""
+
 
 class Handle:
     """An object of a worker, by its owner and the number the owner gave it."""
@@ -69,16 +99,13 @@ class Handle:
     __slots__ = (
         "__weakref__",
         "_parsed",
-        "admit",
-        "answer_max",
         "described",
         "mounted",
         "object_id",
-        "on_success",
         "owner",
+        "policy",
         "proxy",
         "received",
-        "release",
     )
 
     def __init__(self, owner: Peer, object_id: int, described: bytes) -> None:
@@ -88,10 +115,7 @@ class Handle:
         self.received = Count(described)
         self.mounted: Place | None = None
         self.proxy: Callable[[], object | None] | None = None  # the host's stand-in for it, weakly
-        self.admit: Callable[[str, Encoded, Peer | None], None] | None = None  # asked before a call, by whom
-        self.answer_max: Callable[[], int] | None = None  # what memory an answer to another module may take
-        self.on_success: Callable[[str, Encoded], None] | None = None  # told of each call that ended well
-        self.release: Callable[[Encoded], object] | None = None  # told of each call that was admitted and is over
+        self.policy: CallPolicy | None = None
         self._parsed: Description | None = None
 
     def description(self, codec: Codec) -> Description:
@@ -106,8 +130,21 @@ class Handle:
 
     def redescribe(self, described: bytes) -> None:
         """Take a newer description from the owner."""
-        self.described = self.received.described = described
+        self.described = described
+        self.received.redescribe(described)
         self._parsed = None
+
+    def mount_at(self, place: Place | None) -> None:
+        """Note where the session has the object mounted, None if nowhere any more."""
+        self.mounted = place
+
+    def follow(self, policy: CallPolicy) -> None:
+        """Have its calls decided by a policy, from here on and through all lives of the owner."""
+        self.policy = policy
+
+    def note_stand_in(self, instance: object) -> None:
+        """Note the host's stand-in for it, weakly."""
+        self.proxy = weakref.ref(instance)
 
     def rebind(self, successor: Handle) -> None:
         """Let this handle stand for an object of the owner's next life."""
@@ -127,6 +164,10 @@ class HostObject:
         self.described = described
         self.mounted: Place | None = None
 
+    def mount_at(self, place: Place | None) -> None:
+        """Note where the session has the object mounted, None if nowhere any more."""
+        self.mounted = place
+
 
 AnyHandle = Handle | HostObject
 
@@ -143,23 +184,11 @@ class Encoded(NamedTuple):
 
 RightTo = Callable[[AnyHandle], Right]
 
-_log = logging.getLogger(__name__)
-
-
-class CallAuthority(Protocol):
-    """What a worker may do beyond its own objects."""
-
-    def may_call(self, point: str, name: str | None) -> bool:
-        """Whether it may call what is mounted there without being handed it."""
-        ...
-
-    def may_use_lent(self, point: str, member: str) -> bool:
-        """Whether it may call this member of what is mounted there while it is lent it."""
-        ...
-
 
 class PeerDelegate(Protocol):
     """What a worker's requests and its end are handed to."""
+
+    batch: WriteBatch
 
     def on_request(self, peer: Peer, request: Frame) -> None: ...
 
@@ -170,16 +199,6 @@ class PeerDelegate(Protocol):
     def on_room(self, peer: Peer) -> None: ...
 
     def on_lost(self, peer: Peer) -> None: ...
-
-
-def allow_any(handle: AnyHandle) -> bool:
-    """Let a worker call whatever it is handed."""
-    return True
-
-
-def allow_none(handle: AnyHandle) -> bool:
-    """Show a worker what it may not call."""
-    return False
 
 
 class ObjectGrant:
@@ -194,11 +213,17 @@ class ObjectGrant:
         self._borrowed: tuple[BorrowedRef, ...] = ()
 
     def give(self, right: Right) -> None:
-        """Add to the rights that the worker has already."""
+        """Hand it to the worker once more, with a right in addition to those that it has already."""
+        self.times += 1
         if isinstance(right, BorrowedRef):
             self._borrowed = (*(borrowed for borrowed in self._borrowed if borrowed.holds), right)
         elif right:
             self.may_call = True
+
+    def let_go(self, times: int) -> bool:
+        """The worker lets go of it so many times; return whether that was the last of it."""
+        self.times -= times
+        return self.times <= 0
 
     @property
     def borrowed(self) -> BorrowedRef | None:
@@ -215,10 +240,8 @@ class Peer:
         authority: what it may do beyond its own objects.
         router: what this worker's requests are handed to.
         caller_of: makes what the host's stand-in for an object of this worker calls it by.
-        runtime_max: seconds one call of this worker may take, its waiting for the host not counted.
-        calls_max: how many of its own requests may wait for an answer.
-        work: how many values the host reads and writes for it before its requests are put off.
-        answers: how many values the host reads of what others answer it, before it waits for the next.
+        connection: the host's end of its wire.
+        limits: what it may have the host do at once, and how long its calls may take.
     """
 
     def __init__(
@@ -228,10 +251,8 @@ class Peer:
         router: PeerDelegate,
         caller_of: Callable[[Handle], Caller],
         authority: CallAuthority,
-        runtime_max: float,
-        calls_max: int,
-        work: TokenBucket,
-        answers: TokenBucket,
+        connection: Connection,
+        limits: PeerLimits,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -240,17 +261,15 @@ class Peer:
         self._router = router
         self._loop = asyncio.get_running_loop()
         self.hello: asyncio.Future[Frame | None] = self._loop.create_future()
-        self.runtime_max = runtime_max
-        self.calls_max = calls_max
-        self.admission = AdmissionControl(work, lambda exc: self.channel.give_up(exc))
-        self.answers = answers
-        self.channel: Channel
+        self.runtime_max = limits.runtime_max
+        self.admission = AdmissionControl(limits.work, lambda exc: self.channel.give_up(exc))
+        self.answers = limits.answers
+        self._limits = limits
         self.computes = False  # whether something that it mounted has properties
         self.state_changes_taken = 0  # of this worker's own; each change of state that it is sent says how many
         self.is_restoring = False  # it lives, and is not yet what callers take it for
         self.incoming: dict[int, Pending] = {}
         self.open_bytes = 0  # in the bodies of those
-        self.open_bytes_max = _MAX_OPEN_BYTES
         self.blocked: list[Pending] = []
         self.waiting: CallQueue[Queued] = CallQueue()  # for it to have fewer calls to serve
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
@@ -259,6 +278,7 @@ class Peer:
         self._grants: dict[int, ObjectGrant] = {}
         self._grant_ids: dict[AnyHandle, int] = {}
         self._next_grant = 1
+        self.channel = Channel(connection, self, limits.unread_seconds, batch=router.batch)
 
     @property
     def is_open(self) -> bool:
@@ -275,16 +295,48 @@ class Peer:
         Raises:
             OverBudgetError: this worker has more that wait for their answers than it may have.
         """
-        if len(self.incoming) >= self.calls_max:
-            said = f"more than {self.calls_max} requests that wait for their answers"
-            raise OverBudgetError("calls_max", allowed=self.calls_max, observed=self.calls_max + 1, message=said)
-        observed, allowed = self.open_bytes + size, self.open_bytes_max
+        if len(self.incoming) >= self._limits.calls_max:
+            said = f"more than {self._limits.calls_max} requests that wait for their answers"
+            raise OverBudgetError(
+                "calls_max", allowed=self._limits.calls_max, observed=self._limits.calls_max + 1, message=said
+            )
+        observed, allowed = self.open_bytes + size, self._limits.open_bytes_max
         if observed <= allowed:
             return ""
         said = f"requests of {observed} bytes that wait for their answers, of {allowed} that it may have"
         if self.kind == "orchestrator":  # which passes on what others make large
             return said
         raise OverBudgetError("bytes of open requests", allowed=allowed, observed=observed, message=said)
+
+    def begin(self, call: Pending, id: int, size: int, *, blocks: bool) -> None:
+        """Keep a request of this worker's until it is answered; with `blocks`, its loop stands still meanwhile."""
+        self.incoming[id] = call
+        self.open_bytes += size
+        if blocks:
+            self.blocked.append(call)
+
+    def end(self, id: int, size: int, *, blocks: bool) -> bool:
+        """Forget a request that is answered; return whether it was open."""
+        call = self.incoming.pop(id, None)
+        if call is None:
+            return False
+        self.open_bytes -= size
+        if blocks:
+            self.blocked.remove(call)
+        return True
+
+    def mark_restoring(self, is_restoring: bool) -> None:
+        """Whether this worker, which lives, is not yet what callers take it for."""
+        self.is_restoring = is_restoring
+
+    def note_properties(self) -> None:
+        """Something that it mounted computes what it shows."""
+        self.computes = True
+
+    def take_state_change(self) -> int:
+        """Count a change of state of this worker's own, modulo what a frame holds; return how many there were."""
+        self.state_changes_taken = self.state_changes_taken + 1 & _ID_BITS
+        return self.state_changes_taken
 
     def charge(self, body: Buffer) -> None:
         """Count a message of this worker's that the host itself reads, or one that it writes for it.
@@ -305,7 +357,7 @@ class Peer:
     def adopt(self, handle: Handle) -> None:
         """Keep `handle` as the one for its object."""
         self._exports[handle.object_id] = handle
-        handle.received.holders += 1
+        handle.received.hold()
         # Weakly, as a peer leads to all of its session, and with that back to the handle.
         weakref.finalize(handle, _drop, weakref.ref(self), handle.object_id, handle.received).atexit = False
 
@@ -367,7 +419,7 @@ class Peer:
                 ) from None
             handle = Handle(self, entry.id, description)
             self.adopt(handle)
-        handle.received.times += 1
+        handle.received.came()
         return handle
 
     def _refuse(self, entry: HandleEntry) -> None:
@@ -456,7 +508,7 @@ class Peer:
             if entry.side == HandleSide.SENDER:
                 self._let_go(entry.id, 1)
 
-    def _send_ahead(self, handles: Sequence[AnyHandle], right_to: RightTo) -> list[HandleEntry]:
+    def send_ahead(self, handles: Sequence[AnyHandle], right_to: RightTo) -> list[HandleEntry]:
         """Do what `send` does for a frame that overtakes others, which may be the first to describe the objects."""
         rows = zip(handles, self.send(handles, right_to), strict=True)
         return [
@@ -475,7 +527,6 @@ class Peer:
             self._grants[id] = ObjectGrant(handle)
             description = self.shown(handle)
         grant = self._grants[id]
-        grant.times += 1
         grant.give(right)
         return HandleEntry(HandleSide.SENDER, id, description)
 
@@ -491,19 +542,15 @@ class Peer:
     def _let_go(self, id: int, times: int) -> bool:
         """Count down what the worker holds; return whether that was the last of it."""
         grant = self._grants.get(id)
-        if grant is None:
-            return False
-        grant.times -= times
-        if grant.times > 0:
+        if grant is None or not grant.let_go(times):
             return False
         del self._grants[id]
         del self._grant_ids[grant.handle]
         return True
 
     def _on_dropped(self, object_id: int, received: Count) -> None:
-        received.holders -= 1
         # The collector runs in the middle of anything, also between the two writes of a large frame, on any thread.
-        if not received.holders and not self._loop.is_closed():
+        if received.drop() and not self._loop.is_closed():
             self._let_go_of[object_id] = received.described
             self._loop.call_soon_threadsafe(self._release, object_id, received.times)
 
@@ -511,42 +558,6 @@ class Peer:
         if object_id in self._exports:  # it has come in again meanwhile, and counts anew
             self._let_go_of.pop(object_id, None)
         self.channel.release(object_id, times)
-
-    def mirror(self, section: int, change: Encoded, *, may_call: bool) -> None:
-        """Tell the worker of a change of shared state.
-
-        Raises:
-            LocalProtocolError: it is too large to be told.
-        """
-        if self.is_open:
-            entries = self.send(change.handles, allow_any if may_call else allow_none)
-            try:
-                self.channel.mirror(section, change.body, entries, target=self._taken_before(section))
-            except LocalProtocolError:
-                self.take_back(entries)
-                raise
-
-    def mirrored(self, section: int, change: Encoded, *, may_call: bool) -> bytes | FrameParts | None:
-        """Return the frame that tells the worker of a change, late and ahead of what was said meanwhile.
-
-        None if it is too large to be sent.
-        """
-        entries = self._send_ahead(change.handles, allow_any if may_call else allow_none)
-        try:
-            target = self._taken_before(section)
-            return self.channel.connection.send_mirror(section, change.body, entries, target=target)
-        except LocalProtocolError as exc:
-            self.take_back(entries)
-            _log.warning("module `%s` does not get a change of shared state: %s", self.name, exc)
-            return None
-
-    def confirm_state_changes(self) -> None:
-        """Tell the worker how many of its changes of state were taken in."""
-        section = MirrorSection.STATE
-        self.channel.mirror_along("state changes taken", section, _NO_CHANGES, target=self._taken_before(section))
-
-    def _taken_before(self, section: int) -> int:
-        return self.state_changes_taken & _ID_BITS if section == MirrorSection.STATE else 0
 
     # -- what the channel reports ----------------------------------------------------------
 

@@ -47,3 +47,25 @@ class BorrowedRef:
 
 Right = bool | BorrowedRef
 """Whether an object may be called as long as it is held, or for the length of a call."""
+
+
+class CallAuthority(Protocol):
+    """What a worker may do beyond its own objects."""
+
+    def may_call(self, point: str, name: str | None) -> bool:
+        """Whether it may call what is mounted there without being handed it."""
+        ...
+
+    def may_use_lent(self, point: str, member: str) -> bool:
+        """Whether it may call this member of what is mounted there while it is lent it."""
+        ...
+
+
+def allow_any(handle: object) -> bool:
+    """Let a worker call whatever it is handed."""
+    return True
+
+
+def allow_none(handle: object) -> bool:
+    """Show a worker what it may not call."""
+    return False

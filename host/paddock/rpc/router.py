@@ -94,17 +94,14 @@ class Router:
         cause = peer.channel.calls.get(request.parent) if request.parent else None
         blocks = bool(request.flags & _BLOCKED)
         call = IncomingCall(peer, request.id, cause, blocks, size)  # type: ignore[arg-type]
-        peer.incoming[request.id] = call
-        peer.open_bytes += size
-        if blocks:
-            peer.blocked.append(call)
+        peer.begin(call, request.id, size, blocks=blocks)
         try:
             handles = peer.receive(request.handles) if request.handles else ()
         except OverLimitError as exc:
             self.fail(call, exc)
             return
         if handles:
-            call.rights = peer.rights_to_pass(handles, call)
+            call.keep_rights(peer.rights_to_pass(handles, call))
         message = Encoded(request.body, handles)
         if over:
             self.fail(call, OverLimitError(over))
@@ -138,7 +135,7 @@ class Router:
         else:
             assert isinstance(handle, Handle)  # there is no third sort
             forward = Forward(self, call, handle, method, message)
-            call.served_by = forward
+            call.serve_by(forward)
             if call.cause is not None:
                 call.goes_on(self._loop.time())
             self._send(forward)
@@ -158,7 +155,7 @@ class Router:
         return method >= len(members) or peer.authority.may_use_lent(handle.mounted[0], members[method].name)
 
     def _serve_host_object(self, call: IncomingCall, handle: HostObject, method: int, message: Encoded) -> None:
-        call.brought = call.rights
+        call.bring_rights()
         try:
             work = self._host_objects.answer(call, handle, method, message)
         except AttributeError as exc:
@@ -191,7 +188,7 @@ class Router:
             elif call.served_by is not None and call.served_by.id:
                 self.pass_credit(call.served_by, event.target)
             else:
-                call.early_credit += event.target
+                call.allow_early(event.target)
         elif event.kind == Kind.RELEASE:
             peer.on_release(event)
         elif event.kind == Kind.DISCARDED:
@@ -238,7 +235,7 @@ class Router:
 
     def serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         """Answer `call` with what `work` returns or raises, as a task."""
-        call.task = self.tasks.start(self._serve(call, work))
+        call.serve_by(self.tasks.start(self._serve(call, work)))
 
     async def _serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         current.set(call)
@@ -259,9 +256,8 @@ class Router:
 
     def respond_directly(self, call: IncomingCall, answer: Encoded) -> None:
         """End well a call that no task serves, when its worker has waited out what the host read for it."""
-        seconds = call.peer.answers.owe(self._loop.time(), call.values_read)
+        seconds = call.peer.answers.owe(self._loop.time(), call.take_values_read())
         if seconds:
-            call.values_read = 0
             self.serve(call, _later(seconds, answer))
         else:
             self.respond(call, answer)
@@ -277,13 +273,10 @@ class Router:
             call.goes_on(self._loop.time())
 
     def _finish(self, call: IncomingCall) -> bool:
-        if call.peer.incoming.pop(call.id, None) is None:
+        if not call.peer.end(call.id, call.size, blocks=call.blocks):
             return False
-        call.peer.open_bytes -= call.size
         if call.cause is not None and not call.is_idle:
             call.ends(self._loop.time())
-        if call.blocks:
-            call.peer.blocked.remove(call)
         return True
 
     def _on_cancel(self, peer: Peer, id: int) -> None:
@@ -314,16 +307,13 @@ class Router:
             if owner.takes_calls:
                 self.start_admitted(forward)
             else:
-                call.task = self.tasks.start(self._start_after_revival(forward))
+                call.serve_by(self.tasks.start(self._start_after_revival(forward)))
         except (LocalProtocolError, DeadlockError, AttributeError, OverLimitError) as exc:
             self.fail(call, exc)
 
     def start_admitted(self, routed: RoutedCall) -> None:
-        """Start a call if whoever keeps count of what its object is told admits it; what they raise is passed on."""
-        if routed.handle.admit is not None:
-            caller = routed.origin.peer if routed.origin is not None else None
-            routed.handle.admit(self.method_name(routed), routed.message, caller)
-        routed.is_admitted = True
+        """Start a call, unless the policy of its object refuses it; what that raises is passed on."""
+        routed.admit(self.method_name(routed) if routed.handle.policy is not None else "")
         try:
             self.start(routed)
         except BaseException:
@@ -331,9 +321,9 @@ class Router:
             raise
 
     def on_success(self, routed: RoutedCall) -> None:
-        """Tell whoever keeps count of what an object is told that a call of it ended well."""
-        if routed.handle.on_success is not None:
-            routed.handle.on_success(self.method_name(routed), routed.message)
+        """Have the policy of an object note that a call of it ended well."""
+        if routed.handle.policy is not None:
+            routed.handle.policy.on_success(self.method_name(routed), routed.message)
 
     def start(self, routed: RoutedCall) -> None:
         """Put a call on its owner's wire, or have it wait while its owner has enough to serve.
@@ -344,12 +334,13 @@ class Router:
             LocalProtocolError: the message is too large.
             OverLimitError: too many calls of the same caller wait already.
         """
-        owner = routed.owner = routed.handle.owner
+        routed.address_owner()
+        owner = routed.owner
         parent = own_request(routed.origin, owner)
         is_much = owner.waiting.size or owner.channel.connection.outgoing >= MAX_HANDED
         if (is_much or len(routed.message.body) > SMALL_CALL) and not parent and has_to_wait(routed):
             owner.waiting.add(routed)
-            owner.channel.wants_room = True
+            owner.channel.await_room(True)
         else:
             self._hand_over(routed, parent)
 
@@ -364,7 +355,7 @@ class Router:
                 except (LocalProtocolError, DeadlockError, AttributeError) as exc:
                     routed.let_go()
                     routed.on_unmade(exc)
-        peer.channel.wants_room = waiting.size > 0
+        peer.channel.await_room(waiting.size > 0)
 
     def give_up(self, routed: RoutedCall) -> None:
         """Wait no more for a call, which is not ended any more."""
@@ -384,7 +375,7 @@ class Router:
         if owner.blocked and flags != _IN_PLACE:
             refuse_deadlock(routed, owner, self.method_name)
         if owner.runtime_max != FOREVER:
-            routed.deadline = self._loop.time() + owner.runtime_max
+            routed.limit_time(self._loop.time(), owner.runtime_max)
         message = routed.message
         entries = owner.send(message.handles, routed.right_to) if message.handles else ()
         try:
@@ -392,8 +383,7 @@ class Router:
             if routed.origin is not None:
                 routed.let_time_run()
             if flags == _STREAM:
-                routed.is_stream = True
-                routed.wants_no_item(self._loop.time())  # until somebody does
+                routed.begin_stream(self._loop.time())
                 if routed.early_credit:
                     self.pass_credit(routed, routed.early_credit)
         except LocalProtocolError:
@@ -415,8 +405,9 @@ class Router:
         except RemoteProtocolError:
             self._begin_after_loss(call, forward)
             raise
-        if forward.handle.answer_max is not None:
-            instead = self._instead_of_too_much(forward, frame.body, forward.handle.answer_max())
+        most = forward.handle.policy.answer_max() if forward.handle.policy is not None else None
+        if most is not None:
+            instead = self._instead_of_too_much(forward, frame.body, most)
             if instead is not None:
                 self.respond(call, instead)
                 return
@@ -468,7 +459,7 @@ class Router:
             if instead is not None:
                 self.respond(call, instead)
                 return
-            call.task = None  # from here on a cancellation is the owner's to hear
+            call.serve_by(forward)  # from here on a cancellation is the owner's to hear
             self.start_admitted(forward)
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
@@ -479,8 +470,9 @@ class Router:
     def _begin_after_loss(self, call: IncomingCall, forward: Forward) -> None:
         call.goes_on(self._loop.time())
         work = self._answer_after_loss(forward)
-        call.task = self.tasks.start(work)
-        call.task.add_done_callback(lambda task: work.close())  # the session may end before it has begun
+        task = self.tasks.start(work)
+        call.serve_by(task)
+        task.add_done_callback(lambda task: work.close())  # the session may end before it has begun
 
     async def _answer_after_loss(self, forward: Forward) -> None:
         """Answer a call whose owner died over it: in its place, or by making the call again of its next life."""
@@ -500,7 +492,7 @@ class Router:
             self.fail(call, exc)
             return
         again = Forward(self, call, forward.handle, forward.method, forward.message, forward.tries + 1)
-        call.served_by, call.task = again, None
+        call.serve_by(again)
         self._send(again)
 
     # -- small decisions -------------------------------------------------------------------
@@ -532,9 +524,7 @@ class Router:
             frame = owner.channel.connection.send_credit(call.id, items)
             if frame is not None:
                 owner.channel.write(frame)
-                if call.credit == 0:
-                    call.wants_items(self._loop.time())
-                call.credit += items
+                call.allow(items, self._loop.time())
 
     def on_overdue(self, call: RoutedCall) -> None:
         """A call has run longer than it may."""

@@ -50,6 +50,10 @@ class ContextJournal:
         self._prompt_factory: Encoded | None = None
         self._came_back_empty = False
 
+    def bound(self, max_weight: int) -> None:
+        """Keep to what the conversation may take in the context that is told it."""
+        self.max_weight = max_weight
+
     def note(self, method: str, message: Encoded) -> None:
         """Remember a call of the context that ended well."""
         weight = self.release(message)

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -27,10 +26,11 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.units import size_text
 from paddock.policy.authority import Authority
 from paddock.policy.limits import ResourceLimits
+from paddock.rpc.admission import PeerLimits
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.channel import Channel
 from paddock.rpc.host_calls import HostCalls, StandInCaller
-from paddock.rpc.peer import Encoded, Handle, Peer
+from paddock.rpc.peer import CallPolicy, Encoded, Handle, Peer
+from paddock.session.load_error import load_error
 from paddock.session.mount_rules import NameTakenError, check_place
 from paddock.session.proxies.contributor import Contributor
 from paddock.session.proxies.function import RegisteredFunction
@@ -61,11 +61,22 @@ from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sources import Resolution
 
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
-
 _UNREAD_SECONDS: Final = 60.0  # in which a module that serves no call reads something of what there is to read
-_QUOTED: Final = re.compile(r"'([^']*)'")
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class InSession:
+    """What a module's session has to do with it.
+
+    `on_start` is called with each new life. `restore` brings a context that was started again to where it was.
+    `call_policies` are those of what is mounted, by mount point.
+    """
+
+    on_start: Callable[[HostedModule, Peer], None]
+    restore: Callable[[HostedModule], Awaitable[None]]
+    call_policies: Mapping[str, CallPolicy]
 
 
 @dataclass(slots=True)
@@ -90,27 +101,29 @@ class HostedModule:
         config: dict[str, Any],
         limits: ResourceLimits,
         audit: AuditLog,
+        *,
+        deadlines: ShutdownDeadlines,
+        explainer: Explainer | None,
+        in_session: InSession,
     ) -> None:
         self.entry = entry
         self.resolution = resolution
         self.supervisor = supervisor
         self.authority = Authority(entry)
         self.audit = audit
-        self.deadlines = ShutdownDeadlines()
+        self.deadlines = deadlines
         self.quota = RegistrationQuota()
         self.rate_limits = ModuleRateLimits(entry.kind)
         self.open_approvals = 0
         router = host_calls.router
         self._denials = DenialLog(self.kind, self.name, audit, router.now)
         self.attempts = AttemptReview(
-            self._denials.record, router.tasks.spawn, self.rate_limits.attempts, self._denials.leave_out
+            self._denials.record, router.tasks.spawn, self.rate_limits.attempts, self._denials.leave_out, explainer
         )
         self.limits = limits
         self.wants_session_ready = False
         self.conflict: PlanProblem | None = None  # with another entry of the plan, over a name
-        self.on_born: Callable[[HostedModule, Peer], None] = lambda module, peer: None
-        self.on_mounted: Callable[[str, Handle], None] = lambda point, handle: None
-        self.on_restarted: Callable[[HostedModule], Awaitable[None]] | None = None
+        self._in_session = in_session
         self._router = router
         self._host_calls = host_calls
         self._mirrors = mirrors
@@ -156,15 +169,6 @@ class HostedModule:
     def level(self) -> str:
         """How the module's process is shut in."""
         return self._level
-
-    @property
-    def explainer(self) -> Explainer | None:
-        """What explains to people which of the module's attempts were refused, and why; nothing does by default."""
-        return self.attempts.explainer
-
-    @explainer.setter
-    def explainer(self, explainer: Explainer | None) -> None:
-        self.attempts.explainer = explainer
 
     # -- lives -----------------------------------------------------------------------------
 
@@ -223,16 +227,18 @@ class HostedModule:
                 self._router,
                 partial(StandInCaller, self._host_calls),
                 self.authority,
-                self.limits.runtime_max,
-                self.limits.calls_max,
-                self.rate_limits.work,
-                self.rate_limits.answers,
+                Connection(Role.HOST, receive_limit=self.limits.frame_max),
+                PeerLimits(
+                    self.limits.runtime_max,
+                    self.limits.calls_max,
+                    self.rate_limits.work,
+                    self.rate_limits.answers,
+                    self.limits.open_bytes_max,
+                    _UNREAD_SECONDS,
+                ),
             )
-            connection = Connection(Role.HOST, receive_limit=self.limits.frame_max)
-            peer.channel = Channel(connection, peer, _UNREAD_SECONDS, batch=self._router.batch)
-            peer.open_bytes_max = self.limits.open_bytes_max
             self._life = _Life(process, peer, asyncio.get_running_loop().create_future())
-            self.on_born(self, peer)
+            self._in_session.on_start(self, peer)
             self._registrations.begin_life(peer)
             self.quota.begin_life()
             try:
@@ -255,24 +261,24 @@ class HostedModule:
 
     async def _bring_up(self, process: ModuleProcess, peer: Peer, is_restart: bool, time: anyio.CancelScope) -> None:
         # The context answers nobody before it knows what its predecessor knew.
-        peer.is_restoring = is_restart and self.on_restarted is not None
+        must_restore = is_restart and self.kind == "context"
+        peer.mark_restoring(must_restore)
         await peer.channel.open(process.rpc)
         if self.limits.output_max is not None:
-            process.output.on_data = OutputBudget(
-                self.limits.output_max, peer.channel.calls, self._on_output_spent
-            ).note
+            budget = OutputBudget(self.limits.output_max, peer.channel.calls, self._on_output_spent)
+            process.output.watch(budget.note)
         await self._greet(peer)
         self._mirrors.attach(peer)
         await self._mount(peer, time)
-        if is_restart and self.on_restarted is not None:
+        if must_restore:
             try:
-                await self.on_restarted(self)
+                await self._in_session.restore(self)
             except Exception as exc:  # whatever the module raised over it
                 said = f"what it knew could not be told to it again: {exc}"
                 raise ModuleLoadError(self.name, "mount", said) from exc
         if is_restart and self.wants_session_ready:
             await self._ask_ready(time)
-        peer.is_restoring = False
+        peer.mark_restoring(False)
 
     def _abandon(self, peer: Peer, reason: ExitReason, *, limit: LimitHit | None = None, detail: str = "") -> None:
         """End a life that did not get as far as being mounted.
@@ -326,29 +332,9 @@ class HostedModule:
             case {"mounted": True, "on_session_ready": bool() as wants}:
                 self.wants_session_ready = wants
             case {"mounted": False, "stage": "import" | "lookup" | "mount" as stage, "error": BaseException() as error}:
-                raise self._load_error(stage, error)
+                raise load_error(self.name, stage, error, self.resolution.package_dir)
             case _:
                 raise ModuleLoadError(self.name, "mount", "its runtime gave an answer that is none")
-
-    def _load_error(self, stage: str, error: BaseException) -> ModuleLoadError:
-        kind = getattr(error, "remote_type", type(error).__name__)
-        trace = str(getattr(error, "remote_traceback", ""))
-        if stage == "lookup":
-            return ModuleLoadError(
-                self.name,
-                "mount",
-                str(error),
-                hints=["a module's package defines `async def mount(coordinator, config)`"],
-            )
-        if stage == "import":
-            return ModuleLoadError(
-                self.name,
-                "import",
-                f"{kind}: {error}",
-                traceback=trace,
-                hints=[_import_hint(error, self.resolution.package_dir)],
-            )
-        return ModuleLoadError(self.name, "mount", f"{kind}: {error}", traceback=trace)
 
     async def session_ready(self) -> None:
         """Let the module know that everything is mounted.
@@ -413,7 +399,7 @@ class HostedModule:
 
     def on_overdue(self, method: str) -> None:
         """A call has run longer than it may; the module is ended for that."""
-        self.supervisor.call_in_flight = method
+        self.supervisor.note_call(method)
         limit = LimitHit("runtime_max", f"{self.limits.runtime_max:g} s", "", "host timer")
         self.supervisor.end(ExitReason.TIMEOUT, limit)
 
@@ -480,7 +466,7 @@ class HostedModule:
         if not isinstance(obj, Handle) or not self.owns(obj):
             raise TypeError("only an object of the module's own can be mounted")
         if obj.description(self._router.marshaller.codec).properties:
-            self.peer.computes = True
+            self.peer.note_properties()
         if name is None and point in ("tools", "providers"):
             name = obj.description(self._router.marshaller.codec).attributes.get("name")
         place = (point, name)
@@ -492,7 +478,9 @@ class HostedModule:
         check_place(self.authority, coordinator, marshaller, point, name, owns=self.owns, was_mounted=was_mounted)
         coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
         self._registrations.add(("mount", *place), obj, lambda: self._withdraw(coordinator, obj, place))
-        self.on_mounted(point, obj)
+        policy = self._in_session.call_policies.get(point)
+        if policy is not None:
+            obj.follow(policy)
 
     def _withdraw(self, coordinator: HostedCoordinator, handle: Handle, place: tuple[str, str | None]) -> None:
         """Unmount an object from where it was mounted, or is now: a provider may have been given another name."""
@@ -595,17 +583,15 @@ class HostedModule:
         if not self._was_mounted and self.conflict is None:
             self.conflict = error.conflict(self.authority)
 
+    @contextmanager
+    def waiting_for_approval(self) -> Iterator[None]:
+        """Count an approval that the module waits for."""
+        self.open_approvals += 1
+        try:
+            yield
+        finally:
+            self.open_approvals -= 1
+
     def deny(self, denial: Denial) -> None:
         """Note an act that was refused."""
         self._denials.record(denial)
-
-
-def _import_hint(error: BaseException, package_dir: Path) -> str:
-    if isinstance(error, ModuleNotFoundError):
-        wanted = _QUOTED.search(str(error))  # its attributes stayed in the worker
-        what = f"`{wanted[1]}`" if wanted else "what it imports"
-        return (
-            f"{what} is no part of the module; a module can import the standard library, its own code, "
-            "amplifier_core, msgpack, pydantic and what its pyproject.toml names as `dependencies`"
-        )
-    return f"its code is in {package_dir}"

@@ -8,6 +8,7 @@ table of failures; it decides, and asks the module and the journal to act.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -17,7 +18,7 @@ from paddock.rpc.calls import RoutedCall
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.session.journal import ContextJournal
-from paddock.session.module import HostedModule
+from paddock.session.module import HostedModule, InSession
 from paddock.workers.exit_report import ExitReport
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.contract.llm_errors import ProviderUnavailableError
@@ -47,16 +48,18 @@ class HostedModules:
         self._marshaller = marshaller
         self._journal = journal
         self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as somebody asks for one
+        self.in_session = InSession(
+            self._on_start,
+            self._restore_context,
+            {"context": _ContextCalls(journal, self._by_peer), "tools": _ToolCalls(journal)},
+        )
 
     def add(self, module: HostedModule) -> None:
         """Take a module into the session."""
         self.all.append(module)
         self._by_path[module.entry.path] = module
-        module.on_born = self._on_born
-        module.on_mounted = self._on_mounted
         if module.kind == "context":
-            self._journal.max_weight = module.limits.conversation_max
-            module.on_restarted = self._restore_context
+            self._journal.bound(module.limits.conversation_max)
 
     def at(self, path: str) -> HostedModule | None:
         """Return the module of the entry at a place in the plan, if it was taken on."""
@@ -66,7 +69,7 @@ class HostedModules:
         """Return the module whose worker `peer` is or was."""
         return self._by_peer[peer]
 
-    def _on_born(self, module: HostedModule, peer: Peer) -> None:
+    def _on_start(self, module: HostedModule, peer: Peer) -> None:
         self._by_peer[peer] = module
 
     # -- the router's side -----------------------------------------------------------------
@@ -155,18 +158,43 @@ class HostedModules:
         )
         return self._marshaller.encode(failed_result(OverLimitError(said)))
 
-    def _on_mounted(self, point: str, handle: Handle) -> None:
-        if point == "context":
-            handle.admit, handle.on_success = self._admit, self._journal.note
-            handle.release = self._journal.release
-        elif point == "tools":
-            handle.answer_max = self._journal.result_max
-
-    def _admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
-        module = self._by_peer.get(caller) if caller is not None else None  # none: the application, or another session
-        self._journal.admit(method, message, module is None or module.kind == "orchestrator")
-
     async def _restore_context(self, module: HostedModule) -> None:
         handle = module.handle_at("context")
         if handle is not None:
             await self._journal.restore(handle, module.ask_mounted)
+
+
+class _ContextCalls:
+    """Calls of the context: the journal has room for what they tell it, and notes those that end well."""
+
+    def __init__(self, journal: ContextJournal, by_peer: Mapping[Peer, HostedModule]) -> None:
+        self._by_peer = by_peer
+        self._journal = journal
+
+    def admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
+        module = self._by_peer.get(caller) if caller is not None else None  # none: the application, or another session
+        self._journal.admit(method, message, module is None or module.kind == "orchestrator")
+
+    def on_success(self, method: str, message: Encoded) -> None:
+        self._journal.note(method, message)
+
+    def release(self, message: Encoded) -> None:
+        self._journal.release(message)
+
+    def answer_max(self) -> None: ...
+
+
+class _ToolCalls:
+    """Calls of a tool: a result leaves room in the conversation for what others have to say."""
+
+    def __init__(self, journal: ContextJournal) -> None:
+        self._journal = journal
+
+    def admit(self, method: str, message: Encoded, caller: Peer | None) -> None: ...
+
+    def on_success(self, method: str, message: Encoded) -> None: ...
+
+    def release(self, message: Encoded) -> None: ...
+
+    def answer_max(self) -> int:
+        return self._journal.result_max()

@@ -27,6 +27,15 @@ class Registration:
     is_own: bool
     is_renewed: bool = True
 
+    def await_renewal(self) -> None:
+        """A new life has begun, which has yet to do it again."""
+        self.is_renewed = False
+
+    def renew(self, handle: Handle) -> None:
+        """The new life has done it again, with an object of its own."""
+        self.own_handle.rebind(handle)
+        self.is_renewed = True
+
     @property
     def own_handle(self) -> Handle:
         """The handle, where the act is about an object of the module's own."""
@@ -48,7 +57,7 @@ class Registrations:
         self._peer = peer
         self._is_renewing = bool(self._acts)
         for act in self._acts:
-            act.is_renewed = False
+            act.await_renewal()
 
     def end_beginning(self) -> None:
         """The new life is mounted: take back what it did not renew."""
@@ -75,8 +84,7 @@ class Registrations:
         if act.own_handle.description(self._codec).members != handle.description(self._codec).members:
             self.take_back(act)
             return None
-        act.own_handle.rebind(handle)
-        act.is_renewed = True
+        act.renew(handle)
         return act
 
     def _is_own(self, handle: AnyHandle) -> bool:

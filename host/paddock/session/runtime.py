@@ -201,9 +201,10 @@ class SessionRuntime:
             config,
             sandboxed.limits,
             self._audit,
+            deadlines=self.deadlines,
+            explainer=resources.sandbox_planner.explainer_of(entry),
+            in_session=self.modules.in_session,
         )
-        module.deadlines = self.deadlines
-        module.explainer = resources.sandbox_planner.explainer_of(entry)
         networks.tell_denials(entry, module.deny)
         self.modules.add(module)
         if sandboxed.home is not None:

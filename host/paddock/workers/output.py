@@ -95,8 +95,8 @@ class OutputLine:
 class OutputRing:
     """The last `limit_bytes` that two pipes carried, in order of arrival; takes over both descriptors.
 
-    `on_line`, if given, is called on the loop with each line as it is completed and must not raise; so is `on_data`,
-    which may be set later, with the number of bytes of each read. What is beyond the `rate` is kept as all else is, and
+    `on_line`, if given, is called on the loop with each line as it is completed and must not raise; so is what
+    `watch` is given, with the number of bytes of each read. What is beyond the `rate` is kept as all else is, and
     not handed to `on_line`; such a flood is read a pipe at a time, with a pause in between that slows down who prints.
     """
 
@@ -110,7 +110,7 @@ class OutputRing:
     ) -> None:
         self.dropped_bytes = 0
         self.total_bytes = 0
-        self.on_data: Callable[[int], None] | None = None
+        self._on_data: Callable[[int], None] | None = None
         self._limit_bytes = limit_bytes
         self._on_line = on_line
         self._rate = rate
@@ -123,6 +123,10 @@ class OutputRing:
         for stream, fd in self._open.items():
             os.set_blocking(fd, False)
             self._loop.add_reader(fd, self._pump, stream)
+
+    def watch(self, on_data: Callable[[int], None]) -> None:
+        """Have each read counted from here on."""
+        self._on_data = on_data
 
     @property
     def kept_bytes(self) -> int:
@@ -177,8 +181,8 @@ class OutputRing:
             self._end(stream)
             return data
         self._keep(stream, data)
-        if self.on_data:
-            self.on_data(len(data))
+        if self._on_data:
+            self._on_data(len(data))
         return data
 
     def _hand_on(self, stream: Stream, data: bytes) -> bool:

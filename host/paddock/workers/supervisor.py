@@ -73,6 +73,10 @@ class Supervisor:
         self._printed_bytes = 0
         self._kept_bytes = 0
 
+    def note_call(self, method: str) -> None:
+        """Note the call in which the process is about to be ended."""
+        self.call_in_flight = method
+
     @property
     def process(self) -> ModuleProcess | None:
         """The living process, if there is one."""

@@ -12,11 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
+from paddock.rpc.admission import PeerLimits
 from paddock.rpc.calls import IncomingCall, RoutedCall
-from paddock.rpc.channel import FOREVER, Channel
+from paddock.rpc.channel import FOREVER
 from paddock.rpc.host_calls import HostCalls, StandInCaller
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
+from paddock.rpc.rights import allow_any, allow_none
 from paddock.rpc.router import Router
 from paddock.rpc.tasks import SessionTasks
 from paddock.token_bucket import TokenBucket
@@ -107,6 +109,12 @@ class Allowed:
         return self.lent is None or member in self.lent
 
 
+def mirror(peer: Peer, change: Encoded, *, may_call: bool) -> None:
+    """Tell a worker of a change of shared state."""
+    entries = peer.send(change.handles, allow_any if may_call else allow_none)
+    peer.channel.mirror(99, change.body, entries)
+
+
 class Network:
     """One router and the workers connected to it."""
 
@@ -131,6 +139,7 @@ class Network:
         authority: Allowed | None = None,
         send_limit: int = MAX_FRAME_BYTES,
         work: TokenBucket | None = None,
+        **limits: Any,
     ) -> tuple[Peer, ScriptedWorker]:
         """Connect a worker and greet it."""
         ours, theirs = socket.socketpair()
@@ -141,8 +150,10 @@ class Network:
         answers = TokenBucket(per_second=1 << 18, at_once=1 << 21)
         rights = authority or Allowed()
         caller = partial(StandInCaller, self.host_calls)
-        peer = Peer(name, kind, self.router, caller, rights, runtime_max, calls_max=2048, work=work, answers=answers)
-        peer.channel = Channel(Connection(Role.HOST, send_limit=send_limit), peer, batch=self.router.batch)
+        connection = Connection(Role.HOST, send_limit=send_limit)
+        peer = Peer(
+            name, kind, self.router, caller, rights, connection, PeerLimits(runtime_max, 2048, work, answers, **limits)
+        )
         await peer.channel.open(ours)
         self._stack.callback(peer.channel.close)
         self.workers[peer] = worker
@@ -163,7 +174,7 @@ class Network:
         The other worker hears of it in a mirror change, which is taken.
         """
         handle = await self.handle_of(owner, lent)
-        to.mirror(99, Encoded(b"\xc0", (handle,)), may_call=may_call)
+        mirror(to, Encoded(b"\xc0", (handle,)), may_call=may_call)
         change = await self.workers[to].take(Kind.MIRROR)
         return change.handles[0].id
 

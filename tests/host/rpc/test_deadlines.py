@@ -12,7 +12,7 @@ from paddock.rpc.channel import FOREVER, OpenCall
 from paddock.rpc.peer import Encoded
 from paddock_sdk.protocol import Flag, Kind
 
-from .conftest import Network
+from .conftest import Network, mirror
 from .scripted_worker import ASYNC, STREAM, ScriptedWorker, until
 
 
@@ -214,7 +214,7 @@ async def test_a_readers_clock_runs_while_a_host_generator_lacks_credit(network:
     asking.call_object(await network.lend(reading, reading.own(5, {"work": ASYNC}), requester))
     parent = (await reading.request_from_host()).id
     (readers,) = reader.channel.calls.values()
-    reader.mirror(99, network.marshaller.encode(Source(), share=True), may_call=True)
+    mirror(reader, network.marshaller.encode(Source(), share=True), may_call=True)
     entry = (await reading.take(Kind.MIRROR)).handles[0]
     id = reading.call_object(entry.id, flags=Flag.STREAM, parent=parent)
     for number in range(2):

@@ -14,7 +14,7 @@ from paddock.rpc.peer import Encoded
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.protocol import Kind
 
-from .conftest import Network
+from .conftest import Network, mirror
 from .scripted_worker import ASYNC, ScriptedWorker
 
 _WORKERS = 3
@@ -70,7 +70,7 @@ async def _run(acts: list[Act], seconds: list[float]) -> None:
             for caller, (peer, worker) in enumerate(workers):
                 for callee, handle in enumerate(handles):
                     if caller != callee:
-                        peer.mirror(99, Encoded(b"\xc0", (handle,)), may_call=True)
+                        mirror(peer, Encoded(b"\xc0", (handle,)), may_call=True)
                         targets[caller, callee] = (await worker.take(Kind.MIRROR)).handles[0].id
             serving = [
                 asyncio.ensure_future(_serve(worker, pause))

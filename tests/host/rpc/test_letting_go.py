@@ -11,7 +11,7 @@ from paddock.rpc.peer import Encoded
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
 
-from .conftest import Network
+from .conftest import Network, mirror
 from .scripted_worker import ASYNC, STREAM, Lent, ScriptedWorker
 
 
@@ -43,11 +43,11 @@ async def test_a_released_object_is_described_anew_when_handed_out(network: Netw
     _, owner = await network.connect("owner")
     holder, holding = await network.connect("holder")
     held = await network.handle_of(owner, owner.own(5, colour="red"))
-    holder.mirror(99, Encoded(b"\xc0", (held,)), may_call=True)
+    mirror(holder, Encoded(b"\xc0", (held,)), may_call=True)
     first = (await holding.take(Kind.MIRROR)).handles[0]
     holding.write(holding.connection.send_release(first.id, 1))
     await holding.take(Kind.RELEASE)
-    holder.mirror(99, Encoded(b"\xc0", (held,)), may_call=True)
+    mirror(holder, Encoded(b"\xc0", (held,)), may_call=True)
     second = (await holding.take(Kind.MIRROR)).handles[0]
     assert second.id != first.id
     assert holding.description(second).attributes == {"colour": "red"}
@@ -58,7 +58,7 @@ async def test_a_release_that_crosses_its_object_leaves_it_known(network: Networ
     holder, holding = await network.connect("holder")
     held = await network.handle_of(owner, owner.own(5, {"work": ASYNC}))
     for _ in range(2):
-        holder.mirror(99, Encoded(b"\xc0", (held,)), may_call=True)
+        mirror(holder, Encoded(b"\xc0", (held,)), may_call=True)
     first = (await holding.take(Kind.MIRROR)).handles[0]
     holding.write(holding.connection.send_release(first.id, 1))  # before it looks at the second
     second = (await holding.take(Kind.MIRROR)).handles[0]
@@ -118,7 +118,7 @@ async def test_an_object_comes_home_to_the_host_as_the_very_same(network: Networ
 
     clock = Clock()
     message = network.marshaller.encode(["the clock", clock], share=True)
-    holder.mirror(99, message, may_call=True)
+    mirror(holder, message, may_call=True)
     entry = (await holding.take(Kind.MIRROR)).handles[0]
     assert await holding.answer(holding.call_object(entry.id)) == 12
     received = []

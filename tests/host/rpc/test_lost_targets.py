@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.peer import Encoded, Handle
+from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.protocol import Kind
 
-from .conftest import Network
+from .conftest import Network, mirror
 from .scripted_worker import ASYNC, ScriptedWorker, until
 
 
@@ -114,7 +114,7 @@ async def test_a_call_made_again_still_lends_what_its_caller_lent(network: Netwo
     target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     provider = await network.handle_of(providing, providing.own(9, {"get_info": ASYNC}))
     provider.mounted = ("providers", "mock")
-    requester.mirror(99, Encoded(b"\xc0", (provider,)), may_call=True)
+    mirror(requester, Encoded(b"\xc0", (provider,)), may_call=True)
     lent = (await asking.take(Kind.MIRROR)).handles[0]
     network.failure_policy.on_revive = next_life = _NextLife(network)
 
@@ -168,12 +168,32 @@ async def test_nothing_is_asked_of_the_afterlife_for_a_call_that_was_given_up(ne
     assert network.failure_policy.asked == []
 
 
+class CountedCalls:
+    """A policy that admits every call, and keeps which are open and which ended well."""
+
+    def __init__(self) -> None:
+        self.open: list[Encoded] = []
+        self.ended_well: list[tuple[str, Encoded]] = []
+
+    def admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
+        self.open.append(message)
+
+    def on_success(self, method: str, message: Encoded) -> None:
+        self.ended_well.append((method, message))
+
+    def release(self, message: Encoded) -> None:
+        self.open.remove(message)
+
+    def answer_max(self) -> int | None:
+        return None
+
+
 async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Network) -> None:
     asking, answering, target = await _lent(network)
     handle = await network.handle_of(answering, answering.again(5))
-    open_calls: list[Encoded] = []
-    handle.admit = lambda method, message, caller: open_calls.append(message)
-    handle.release = open_calls.remove
+    policy = CountedCalls()
+    open_calls = policy.open
+    handle.follow(policy)
     well, badly, given_up, _ = (asking.call_object(target, 0, number) for number in range(4))
     requests = [await answering.request_from_host() for _ in range(4)]
     assert len(open_calls) == 4
@@ -199,8 +219,8 @@ async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Net
 async def test_only_successful_calls_reach_the_journal(network: Network) -> None:
     asking, answering, target = await _lent(network)
     handle = await network.handle_of(answering, answering.again(5))
-    noted = []
-    handle.on_success = lambda method, message: noted.append((method, network.marshaller.decode(message)))
+    policy = CountedCalls()
+    handle.follow(policy)
     for number, end in enumerate(("well", "badly", "well")):
         id = asking.call_object(target, 0, number)
         request = await answering.request_from_host()
@@ -214,4 +234,5 @@ async def test_only_successful_calls_reach_the_journal(network: Network) -> None
     own = asyncio.ensure_future(network.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}])))
     answering.respond((await answering.request_from_host()).id)
     await own
+    noted = [(method, network.marshaller.decode(message)) for method, message in policy.ended_well]
     assert noted == [("work", [[0], {}]), ("work", [[2], {}]), ("work", [["the host's"], {}])]

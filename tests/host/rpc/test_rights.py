@@ -12,7 +12,7 @@ from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import Kind
 
-from .conftest import Allowed, Network
+from .conftest import Allowed, Network, mirror
 from .scripted_worker import ASYNC
 
 
@@ -27,7 +27,7 @@ async def test_an_object_that_is_only_shown_cannot_be_called(network: Network) -
 
 async def test_an_object_of_the_application_that_is_only_shown_cannot_be_called(network: Network) -> None:
     requester, asking = await network.connect("asker")
-    requester.mirror(99, network.marshaller.encode(lambda: "secret", share=True), may_call=False)
+    mirror(requester, network.marshaller.encode(lambda: "secret", share=True), may_call=False)
     entry = (await asking.take(Kind.MIRROR)).handles[0]
     with pytest.raises(RefusedError):
         await asking.answer(asking.call_object(entry.id))
@@ -40,7 +40,7 @@ async def test_an_argument_may_be_called_also_by_who_was_only_shown_it_before(ne
     target = await network.lend(borrowing, borrowing.own(8, {"use": ASYNC}), lender)
     handle = await network.handle_of(answering, answering.own(5, {"work": ASYNC}))
     for peer, may_call in ((lender, True), (borrower, False)):
-        peer.mirror(99, Encoded(b"\xc0", (handle,)), may_call=may_call)
+        mirror(peer, Encoded(b"\xc0", (handle,)), may_call=may_call)
     lenders = (await lending.take(Kind.MIRROR)).handles[0]
     borrowers = (await borrowing.take(Kind.MIRROR)).handles[0]
     lending.call_object(target, 0, lending.foreign(lenders.id))
@@ -58,7 +58,7 @@ async def _shown_to_both(network: Network) -> tuple[Handle, tuple, tuple]:
     first = await network.connect("first", authority=Allowed(set()))
     second = await network.connect("second", authority=Allowed(set()))
     for peer, worker in (first, second):
-        peer.mirror(99, Encoded(b"\xc0", (handle,)), may_call=False)
+        mirror(peer, Encoded(b"\xc0", (handle,)), may_call=False)
         await worker.take(Kind.MIRROR)
     return handle, first, second
 
@@ -123,7 +123,7 @@ async def _lent(network: Network) -> tuple[Handle, tuple, tuple, int]:
     lender, lending = await network.connect("lender", "orchestrator")
     borrower, borrowing = await network.connect("borrower", authority=Allowed(set()))
     for peer, worker, may_call in ((lender, lending, True), (borrower, borrowing, False)):
-        peer.mirror(99, Encoded(b"\xc0", (handle,)), may_call=may_call)
+        mirror(peer, Encoded(b"\xc0", (handle,)), may_call=may_call)
         await worker.take(Kind.MIRROR)
     target = await network.lend(borrowing, borrowing.own(8, {"use": ASYNC}), lender)
     id = lending.call_object(target, 0, lending.foreign(lender.granted(handle) or 0))
@@ -246,7 +246,7 @@ async def test_an_answer_carries_the_right_to_what_is_nobodys_mounted(network: N
     requester, asking = await network.connect("asker", authority=Allowed(set()))
     _, answering = await network.connect("answerer")
     handle = await network.handle_of(answering, answering.own(5, {"work": ASYNC}))
-    finder.mirror(99, Encoded(b"\xc0", (handle,)), may_call=True)
+    mirror(finder, Encoded(b"\xc0", (handle,)), may_call=True)
     known = (await finding.take(Kind.MIRROR)).handles[0].id
     target = await network.lend(finding, finding.own(3, {"find": ASYNC}), requester)
     id = asking.call_object(target)

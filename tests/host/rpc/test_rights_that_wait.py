@@ -14,7 +14,7 @@ from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import Frame, Kind
 
-from .conftest import Allowed, Network
+from .conftest import Allowed, Network, mirror
 from .scripted_worker import ASYNC, ScriptedWorker, until
 
 _NONE = Allowed(set())
@@ -167,7 +167,7 @@ async def test_a_loan_that_ended_while_its_call_waited_is_no_right(network: Netw
     _, lending = await network.connect("lender")
     lent = await network.lend(wash.giving, wash.giving.own(6, {"use": ASYNC}), network_peer(network, lending))
     handle = wash.giver.grant(wash.shown).handle
-    network_peer(network, lending).mirror(99, Encoded(b"\xc0", (handle,)), may_call=True)
+    mirror(network_peer(network, lending), Encoded(b"\xc0", (handle,)), may_call=True)
     lenders = (await lending.take(Kind.MIRROR)).handles[0].id
     outer = lending.call_object(lent, 0, lending.foreign(lenders))
     request = await wash.giving.request_from_host()
@@ -199,7 +199,7 @@ async def test_the_application_passes_on_no_more_than_it_was_brought(network: Ne
         await go_on.wait()
         await network.host_calls.call(target, 0, network.marshaller.encode([[brought], {}]))
 
-    wash.giver.mirror(99, network.marshaller.encode(relay, share=True), may_call=True)
+    mirror(wash.giver, network.marshaller.encode(relay, share=True), may_call=True)
     entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
     wash.giving.call_object(entry, 0, wash.giving.foreign(wash.shown))
     await wash.giving.round_trip()
@@ -223,7 +223,7 @@ async def test_the_application_calls_nothing_for_who_may_not(network: Network, m
         else:
             failed.append(None)
 
-    wash.giver.mirror(99, network.marshaller.encode(run, share=True), may_call=True)
+    mirror(wash.giver, network.marshaller.encode(run, share=True), may_call=True)
     entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
     asked = wash.giving.call_object(entry, 0, wash.giving.foreign(wash.shown))
     if may_call:
@@ -241,7 +241,7 @@ async def test_what_the_application_adds_itself_may_be_called(network: Network) 
     async def relay() -> None:
         await network.host_calls.call(target, 0, network.marshaller.encode([[lambda: "said"], {}], share=True))
 
-    wash.giver.mirror(99, network.marshaller.encode(relay, share=True), may_call=True)
+    mirror(wash.giver, network.marshaller.encode(relay, share=True), may_call=True)
     entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
     wash.giving.call_object(entry)
     request = await wash.taking.request_from_host()
@@ -263,7 +263,7 @@ async def test_the_answer_of_a_next_life_gives_what_that_life_may_give(network: 
     wash.life.may_come.set()
     request = await wash.life.request()
     handle = wash.giver.grant(wash.shown).handle
-    wash.life.peer.mirror(99, Encoded(b"\xc0", (handle,)), may_call=may_call)
+    mirror(wash.life.peer, Encoded(b"\xc0", (handle,)), may_call=may_call)
     known = (await wash.life.worker.take(Kind.MIRROR)).handles[0].id
     wash.life.worker.respond(request.id, wash.life.worker.foreign(known))
     answered = await wash.giving.answer(id)

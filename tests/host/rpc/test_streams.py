@@ -13,7 +13,7 @@ from paddock_sdk.contract.boundary_errors import ModuleGoneError, RefusedError
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
 from paddock_sdk.protocol.frames import encode_frame
 
-from .conftest import Network
+from .conftest import Network, mirror
 from .scripted_worker import ASYNC, STREAM, ScriptedWorker
 
 
@@ -153,7 +153,7 @@ class _Source:
 async def _held(network: Network, value: object) -> tuple[Peer, ScriptedWorker, HandleEntry, dict[str, int]]:
     """Hand an object of the application's to a worker."""
     peer, worker = await network.connect("reader")
-    peer.mirror(99, network.marshaller.encode(value, share=True), may_call=True)
+    mirror(peer, network.marshaller.encode(value, share=True), may_call=True)
     entry = (await worker.take(Kind.MIRROR)).handles[0]
     members = worker.description(entry).members
     return peer, worker, entry, {member.name: number for number, member in enumerate(members)}

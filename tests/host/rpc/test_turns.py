@@ -13,7 +13,7 @@ from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import Frame, Kind
 
-from .conftest import Network
+from .conftest import Network, mirror
 from .scripted_worker import ASYNC, ScriptedWorker, until
 
 
@@ -24,7 +24,7 @@ async def _callee(network: Network, **options: Any) -> tuple[Peer, ScriptedWorke
 
 async def _caller(network: Network, name: str, callee: Handle) -> tuple[Peer, ScriptedWorker, int]:
     peer, worker = await network.connect(name)
-    peer.mirror(99, Encoded(b"\xc0", (callee,)), may_call=True)
+    mirror(peer, Encoded(b"\xc0", (callee,)), may_call=True)
     return peer, worker, (await worker.take(Kind.MIRROR)).handles[0].id
 
 

@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from paddock.audit import AuditLog
+from paddock.isolation.denials.attempt import Explainer
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.limits import ResourceLimits
 from paddock.rpc.host_calls import HostCalls
@@ -24,6 +25,7 @@ from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
+from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
@@ -54,6 +56,9 @@ class ScriptedSupervisor:
     def worker(self) -> ScriptedWorker:
         """The worker of the current or latest life."""
         return self.workers[-1]
+
+    def note_call(self, method: str) -> None:
+        self.call_in_flight = method
 
     def on_exit(self, callback: Callable[[ExitReport], None]) -> None:
         self._exited = callback
@@ -125,6 +130,8 @@ class Hosted:
         )
         self.host_calls = HostCalls(self.router)
         self.audit = AuditLog.silent()
+        self.deadlines = ShutdownDeadlines()
+        self.explainer: Explainer | None = None  # of the modules that are added from here on
         self.problems: list[dict[str, Any]] = []
         self._stack = stack
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: self.problems.append(context))
@@ -150,7 +157,19 @@ class Hosted:
         )
         supervisor = ScriptedSupervisor(self._stack)
         limits = ResourceLimits.of(read)
-        hosted = HostedModule(read, resolution, supervisor, self.host_calls, self.mirrors, {}, limits, self.audit)  # type: ignore[arg-type]
+        hosted = HostedModule(
+            read,
+            resolution,  # type: ignore[arg-type]
+            supervisor,  # type: ignore[arg-type]
+            self.host_calls,
+            self.mirrors,
+            {},
+            limits,
+            self.audit,
+            deadlines=self.deadlines,
+            explainer=self.explainer,
+            in_session=self.modules.in_session,
+        )
         self.modules.add(hosted)
         return hosted
 

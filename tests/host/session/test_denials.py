@@ -129,8 +129,8 @@ async def test_no_name_that_a_module_makes_up_stands_for_another_grant(hosted: H
 
 
 async def test_a_worker_is_told_what_was_not_granted_and_people_what_exists(hosted: Hosted) -> None:
+    judging = hosted.explainer = Judging("/there")
     module, worker = await hosted.start("tool", "tool-x")
-    judging = module.explainer = Judging("/there")
     asked = [["read", "/there"], ["read", "/missing"]]
     told = await worker.ask(0, HostMethod.EXPLAIN, [asked, 1.0])
     assert [(denial["target"], denial["reason"]) for denial in told] == [
@@ -143,8 +143,8 @@ async def test_a_worker_is_told_what_was_not_granted_and_people_what_exists(host
 
 
 async def test_what_was_found_out_by_looking_is_never_told_to_the_worker(hosted: Hosted) -> None:
+    hosted.explainer = Judging("/there")
     module, worker = await hosted.start("tool", "tool-x")
-    module.explainer = Judging("/there")
     await worker.ask(0, HostMethod.EXPLAIN, [[["read", "/there"]], 1.0])
     await module.attempts.settled()
     assert await worker.ask(0, HostMethod.EXPLAIN, [[], 60.0]) == []
@@ -154,9 +154,9 @@ async def test_what_was_found_out_by_looking_is_never_told_to_the_worker(hosted:
 
 
 async def test_a_worker_is_answered_before_anybody_looks(hosted: Hosted) -> None:
-    module, worker = await hosted.start("tool", "tool-x")
     looking = threading.Event()
-    module.explainer = Judging("/there", wait=lambda: looking.wait(5))
+    hosted.explainer = Judging("/there", wait=lambda: looking.wait(5))
+    module, worker = await hosted.start("tool", "tool-x")
     try:
         assert len(await worker.ask(0, HostMethod.EXPLAIN, [[["read", "/there"]], 1.0])) == 1
         assert module.denials == ()
@@ -192,8 +192,8 @@ async def test_a_refusal_from_before_the_call_is_not_told_of_it(hosted: Hosted) 
 
 
 async def test_attempts_that_are_told_in_passing_are_for_people_alone(hosted: Hosted) -> None:
+    hosted.explainer = Judging("/there")
     module, worker = await hosted.start("provider", "provider-x")
-    module.explainer = Judging("/there")
     worker.notify(HostMethod.ATTEMPTED, [["read", "/there"], ["read", "/missing"], ["read", "/there"]])
     await worker.round_trip()
     await module.attempts.settled()
@@ -201,8 +201,8 @@ async def test_attempts_that_are_told_in_passing_are_for_people_alone(hosted: Ho
 
 
 async def test_an_attempt_that_cannot_be_explained_costs_the_others_nothing(hosted: Hosted) -> None:
+    hosted.explainer = Judging("/there")
     module, worker = await hosted.start("tool", "tool-x")
-    module.explainer = Judging("/there")
     worker.notify(HostMethod.ATTEMPTED, [["read", "/defect"], ["read", "/there"]])
     await worker.round_trip()
     await module.attempts.settled()
@@ -210,8 +210,8 @@ async def test_an_attempt_that_cannot_be_explained_costs_the_others_nothing(host
 
 
 async def test_only_so_many_attempts_are_looked_at(hosted: Hosted) -> None:
+    judging = hosted.explainer = Judging()
     module, worker = await hosted.start("tool", "tool-x")
-    judging = module.explainer = Judging()
     module.rate_limits.attempts.per_second = 0.0
     for number in range(40):
         worker.notify(HostMethod.ATTEMPTED, [["read", f"/{number}/{index}"] for index in range(64)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paddock.policy.limits import ResourceLimits
 from paddock.session.module import HostedModule
 from paddock.session.quota import _MAX_THINGS
 from paddock.session.requester import Requester, current_requester
@@ -159,13 +160,14 @@ async def test_only_the_orchestrator_withdraws_the_applications_cancel(kind: str
 
 
 @pytest.mark.parametrize("kind", ["hook", "orchestrator"])
-async def test_too_many_open_request_bytes_fail_or_end_by_kind(kind: str, hosted: Hosted) -> None:
+async def test_too_many_open_request_bytes_fail_or_end_by_kind(
+    kind: str, hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def waits(event: str, data: object) -> None:
         await asyncio.Event().wait()
 
+    monkeypatch.setattr(ResourceLimits, "open_bytes_max", 1 << 16)
     module, worker = await hosted.start(kind, "module-x")
-    assert module.peer is not None
-    module.peer.open_bytes_max = 1 << 16
     hosted.coordinator.hooks.register("free:event", waits)
     data = {"much": "x" * 40_000}
     worker.request(0, HostMethod.EMIT, ["free:event", data])

@@ -312,6 +312,7 @@ class AttemptReview:
         spawn: runs something beside everything else.
         budget: how many attempts are looked at.
         leave_out: called for each attempt beyond that, which is not looked at.
+        explainer: explains which were refused, and why; without one, nothing is looked at.
     """
 
     def __init__(
@@ -320,8 +321,9 @@ class AttemptReview:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         budget: TokenBucket,
         leave_out: Callable[[], None],
+        explainer: Explainer | None,
     ) -> None:
-        self.explainer: Explainer | None = None
+        self._explainer = explainer
         self._deny = deny
         self._spawn = spawn
         self._budget = budget
@@ -332,14 +334,14 @@ class AttemptReview:
 
     def not_granted(self, attempts: Iterable[AccessAttempt]) -> list[Denial]:
         """Return what the module may know: which of these it was not granted, as is seen from its grants alone."""
-        if self.explainer is None:
+        if self._explainer is None:
             return []
-        told = (self.explainer.tell(attempt) for attempt in attempts)
+        told = (self._explainer.tell(attempt) for attempt in attempts)
         return [denial for denial in told if denial is not None]
 
     def weigh(self, attempts: Iterable[AccessAttempt], *, has_failed: bool, now: float) -> None:
         """Have it found out, beside everything else, which of these were refused something that exists."""
-        if self.explainer is None:
+        if self._explainer is None:
             return
         for attempt in attempts:
             if len(self._waiting) < _MAX_WAITING and self._budget.admits(now):
@@ -348,7 +350,7 @@ class AttemptReview:
                 self._leave_out()
         if self._waiting and self._settled.is_set():
             self._settled.clear()
-            self._spawn(self._judge_waiting(self.explainer))
+            self._spawn(self._judge_waiting(self._explainer))
 
     async def settled(self) -> None:
         """Return when nothing waits to be looked at."""

@@ -50,12 +50,8 @@ def open_approval(
     if not budget.admits(now) or module.open_approvals >= _MAX_OPEN:
         reason = f"more than {budget.describe()}, or {_MAX_OPEN} that wait for an answer"
         raise CallRefusedError(Denial("ask for", "approvals", module.name, reason=reason))
-    module.open_approvals += 1
-    try:
-        with requesting(requester or Requester(module.kind, module.name, on_behalf_of)):
-            yield
-    finally:
-        module.open_approvals -= 1
+    with module.waiting_for_approval(), requesting(requester or Requester(module.kind, module.name, on_behalf_of)):
+        yield
 
 
 class _Ask(NamedTuple):

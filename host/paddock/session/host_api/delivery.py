@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from paddock.rpc.calls import DirectCall, HostCall, IncomingCall
+from paddock.rpc.calls import IncomingCall
+from paddock.rpc.host_calls import DirectCall, HostCall
 from paddock.rpc.peer import Encoded
 from paddock.rpc.router import Router
 from paddock.session.proxies.event_message import unchanged
@@ -83,7 +84,7 @@ class EventDelivery:
         if asked is None:
             self._hand_over(self._registrations[self._asked :])
         else:
-            self._call.served_by = asked
+            self._call.serve_by(asked)
 
     def _on_said(self, asked: DirectCall) -> None:
         try:
@@ -103,7 +104,7 @@ class EventDelivery:
             self._router.fail(self._call, exc)
 
     def _hand_over(self, registrations: tuple[HandlerRegistration, ...]) -> None:
-        self._call.served_by = None
+        self._call.serve_by(None)
         work = self._go_on(self._event, self._payload, registrations)
         try:
             self._router.serve(self._call, work)

@@ -62,7 +62,7 @@ class EmissionService:
             data = payload.data() if payload.is_mapping else {}
             self._router.respond(call, self._router.marshaller.encode(instead.model_copy(update={"data": data})))
             return
-        call.emitter = module.name
+        call.note_emitter(module.name)
         hooks = self._coordinator.hooks
         if event == events.PROVIDER_REQUEST:
             self._router.serve(call, self._emit_request(module, payload))
@@ -130,5 +130,5 @@ def _note_emitter(module: HostedModule) -> None:
     """Remember whose event it is for the handlers that are called from here on, which may ask."""
     call = current.get()
     assert call is not None  # the request to emit
-    call.emitter = module.name
+    call.note_emitter(module.name)
     answer_emitter_with(lambda: module.name)

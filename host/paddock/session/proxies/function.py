@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from paddock.rpc.admission import values_in
-from paddock.rpc.calls import DirectCall, HostCall, IncomingCall, current
-from paddock.rpc.host_calls import HostCalls
+from paddock.rpc.calls import IncomingCall, current
+from paddock.rpc.host_calls import DirectCall, HostCall, HostCalls
 from paddock.rpc.peer import AnyHandle, Encoded, Handle
 from paddock_sdk.kernel.settle import settled
 
@@ -103,5 +102,5 @@ class RegisteredFunction:
         args, kwargs = self._host_calls.marshaller.decode(message)
         answer = self._host_calls.marshaller.encode(await settled(function(*args, **kwargs)))
         if (call := current.get()) is not None:
-            call.values_read += values_in(answer.body)
+            call.count(answer.body)
         return answer

@@ -10,7 +10,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from paddock.rpc.calls import DirectCall, HostCall, IncomingCall, current
+from paddock.rpc.calls import IncomingCall, current
+from paddock.rpc.host_calls import DirectCall, HostCall
 from paddock.rpc.marshal import Marshaller
 from paddock.session.proxies.function import RegisteredFunction
 from paddock.session.proxies.hook import HookProxy, OnFailure

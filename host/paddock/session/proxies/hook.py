@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 
 from paddock.errors import CallRefusedError, ModuleError
 from paddock.rpc import fan_in as gathering
-from paddock.rpc.calls import DirectCall, HostCall, IncomingCall
+from paddock.rpc.calls import IncomingCall
+from paddock.rpc.host_calls import DirectCall, HostCall
 from paddock.rpc.marshal import Marshaller
 from paddock.session.proxies.event_message import event_message
 from paddock.session.proxies.function import RegisteredFunction

@@ -251,6 +251,11 @@ class HostedCoordinator(ModuleCoordinator):
             self._origin = None
         return partial(self._withdraw, channel, self._contributions, self.channels[channel][-1])
 
+    def number_contribution(self) -> int:
+        """Return the number of a contribution that is being made."""
+        self._contributions += 1
+        return self._contributions
+
     def _withdraw(self, channel: str, number: int, contributor: object) -> None:
         contributors = self.channels.get(channel, [])
         contributors[:] = [known for known in contributors if known is not contributor]
@@ -370,7 +375,7 @@ class _Broadcast:
             return  # it decides which code is trusted, and is the application's alone
         self._vacate((point, name))
         handle = self._places[(point, name)] = self._coordinator._marshaller.handle_of(obj)
-        handle.mounted = (point, name)
+        handle.mount_at((point, name))
         self._coordinator.put(
             ("mounted", point, name),
             MirrorSection.MOUNTED,
@@ -381,7 +386,7 @@ class _Broadcast:
     def _vacate(self, place: Place) -> None:
         handle = self._places.pop(place, None)
         if handle is not None and handle.mounted == place:
-            handle.mounted = next((other for other, held in self._places.items() if held is handle), None)
+            handle.mount_at(next((other for other, held in self._places.items() if held is handle), None))
 
     def unmounted(self, point: str, name: str | None) -> None:
         self._vacate((point, name))
@@ -395,7 +400,7 @@ class _Broadcast:
         self._coordinator.ownership.note_left(SharedItem("capability", name), None, is_live=bool(message.handles))
         if name in _SPAWNING:
             for handle in message.handles:
-                handle.mounted = _SPAWN
+                handle.mount_at(_SPAWN)
         self._coordinator._mirrors.put(
             ("capability", name),
             MirrorSection.CAPABILITY,
@@ -415,8 +420,7 @@ class _Broadcast:
         self._coordinator._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
 
     def contributor(self, channel: str, name: str, callback: Any) -> None:
-        self._coordinator._contributions += 1
-        number = self._coordinator._contributions
+        number = self._coordinator.number_contribution()
         self._coordinator.put(
             ("contributor", number), MirrorSection.CONTRIBUTOR, [channel, name, callback, number], may_call=allow_none
         )
@@ -465,7 +469,7 @@ def _kept(name: str, origin: Peer, value: Encoded, otherwise: MayCall) -> MayCal
     """Let only those workers call a capability that it is kept for, of those that could call it `otherwise`."""
     for handle in value.handles:
         if isinstance(handle, Handle) and handle.owner is origin and handle.mounted is None:
-            handle.mounted = (KEPT, name)  # what its owner hands on otherwise is the owner's to give
+            handle.mount_at((KEPT, name))  # what its owner hands on otherwise is the owner's to give
     return lambda peer: peer.authority.may_call(KEPT, name) and otherwise(peer)
 
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle, Peer
+from paddock.rpc.rights import allow_any, allow_none
 from paddock.session.state.session_state import HostedState
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import LocalProtocolError
@@ -40,6 +41,7 @@ _COMPUTED_FROM: Final = frozenset(
         MirrorSection.UNMOUNTED,
     }
 )
+_NO_CHANGES: Final = b"\x90"
 _CONFIRMED_EACH: Final = 64  # changes of state by one worker, which remembers them until then
 _MAX_LATE_CHANGES: Final = 64  # of one key, for one worker; more are told as all that is under the key
 
@@ -145,14 +147,13 @@ class Mirrors:
         for change in changes:
             latest = origin.channel.kept(("state", change[0][0]))
             if isinstance(latest, _LateState):
-                latest.is_known = True
-                latest.add(change)
+                latest.add_own(change)
 
     def take_own(self, origin: Peer) -> None:
         """Count a change of `session_state` by a worker; now and then it is told how many were taken in."""
-        origin.state_changes_taken += 1
-        if origin.state_changes_taken % _CONFIRMED_EACH == 0:
-            origin.confirm_state_changes()
+        if origin.take_state_change() % _CONFIRMED_EACH == 0:
+            taken = _taken_before(origin, MirrorSection.STATE)
+            origin.channel.mirror_along("state changes taken", MirrorSection.STATE, _NO_CHANGES, target=taken)
 
     def tell_state_again(self, peer: Peer, name: Hashable) -> None:
         """Tell a worker what is under a key of `session_state`."""
@@ -163,8 +164,7 @@ class Mirrors:
         if change is None:
             return
         if peer.channel.is_behind:
-            latest = _LateState(self.state, peer, name)
-            latest.is_whole = True
+            latest = _LateState(self.state, peer, name, is_whole=True)
             peer.channel.keep(("state", name), latest, is_new=is_new)
         else:
             self._tell_one(peer, (), _Entry(MirrorSection.STATE, change, allow_all))
@@ -185,7 +185,7 @@ class Mirrors:
             peer.channel.keep(key, partial(_late, peer, entry), is_new=is_new)
             return
         try:
-            peer.mirror(entry.section, entry.change, may_call=entry.may_call(peer))
+            _mirror(peer, entry)
         except LocalProtocolError as exc:
             # A module can make such a thing of parts that are small enough; no other has to fail over it.
             _log.warning("module `%s` is not told of a change of shared state: %s", peer.name, exc)
@@ -216,13 +216,18 @@ class _LateState:
     When these are many, it is told all that is under the key instead.
     """
 
-    def __init__(self, state: HostedState, peer: Peer, name: Hashable) -> None:
+    def __init__(self, state: HostedState, peer: Peer, name: Hashable, *, is_whole: bool = False) -> None:
         self._state = state
         self._peer = peer
         self._name = name
         self._changes: dict[tuple[Hashable, ...], Change] = {}
-        self.is_whole = False
+        self._is_whole = is_whole
         self.is_known = False  # the worker itself has written under the key since
+
+    def add_own(self, change: Change) -> None:
+        """Take a change that the worker itself has made."""
+        self.is_known = True
+        self.add(change)
 
     def add(self, change: Change) -> None:
         """Take a change in place of those at its path and below it."""
@@ -230,17 +235,46 @@ class _LateState:
         for old in [old for old in self._changes if old[: len(path)] == path]:
             del self._changes[old]
         self._changes[path] = change
-        if self.is_whole or len(self._changes) > _MAX_LATE_CHANGES:
+        if self._is_whole or len(self._changes) > _MAX_LATE_CHANGES:
             self._changes.clear()
-            self.is_whole = True
+            self._is_whole = True
 
     def __call__(self) -> bytes | FrameParts | None:
-        change = self._state.now(self._name) if self.is_whole else self._state.written([*self._changes.values()])
-        return None if change is None else self._peer.mirrored(MirrorSection.STATE, change, may_call=True)
+        change = self._state.now(self._name) if self._is_whole else self._state.written([*self._changes.values()])
+        return None if change is None else _late(self._peer, _Entry(MirrorSection.STATE, change, allow_all))
+
+
+def _mirror(peer: Peer, entry: _Entry) -> None:
+    """Tell a worker of a change.
+
+    Raises:
+        LocalProtocolError: it is too large to be told.
+    """
+    if not peer.is_open:
+        return
+    entries = peer.send(entry.change.handles, allow_any if entry.may_call(peer) else allow_none)
+    try:
+        peer.channel.mirror(entry.section, entry.change.body, entries, target=_taken_before(peer, entry.section))
+    except LocalProtocolError:
+        peer.take_back(entries)
+        raise
 
 
 def _late(peer: Peer, entry: _Entry) -> bytes | FrameParts | None:
-    return peer.mirrored(entry.section, entry.change, may_call=entry.may_call(peer))
+    """Return the frame that tells a worker of a change late, ahead of what was said meanwhile; None if too large."""
+    entries = peer.send_ahead(entry.change.handles, allow_any if entry.may_call(peer) else allow_none)
+    try:
+        target = _taken_before(peer, entry.section)
+        return peer.channel.connection.send_mirror(entry.section, entry.change.body, entries, target=target)
+    except LocalProtocolError as exc:
+        peer.take_back(entries)
+        _log.warning("module `%s` does not get a change of shared state: %s", peer.name, exc)
+        return None
+
+
+def _taken_before(peer: Peer, section: MirrorSection) -> int:
+    """Return how many of a worker's own changes of state this change of the host's comes after."""
+    return peer.state_changes_taken if section == MirrorSection.STATE else 0
 
 
 def _late_description(peer: Peer, known: int, handle: Handle) -> bytes | FrameParts | None:
