@@ -20,7 +20,7 @@ RUNNERS: Final = ("pytest", "pytest-asyncio")
 
 _FOR_DEVELOPERS: Final = frozenset({"dev", "test", "tests", "testing"})
 _MAX_REQUIREMENTS: Final = 1000
-_MAX_DEPTH: Final = 50  # of groups in groups; nobody has more than two or three
+_MAX_DEPTH: Final = 50  # of groups in groups; real projects have two or three
 
 
 def dev_requirements(root: Path) -> TrialNeeds:

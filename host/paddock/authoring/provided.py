@@ -1,7 +1,7 @@
 """What a trial of a module is run with: a copy of its folder as it is now, and all that it depends on.
 
 Chosen anew for each trial, but for one without a network, which has what was chosen the last time. The author's folder
-stays as it is. Nothing of the module is executed, and nobody is lent the user's keys: a repository that is tried is as
+stays as it is. Nothing of the module is executed, and the user's keys are not lent: a repository that is tried is as
 likely a stranger's, and a trial says yes to nothing that it names.
 """
 
@@ -49,7 +49,7 @@ class TrialNeeds:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """How what is needed may be come by; `progress` is told of what takes time, `audit` of each connection."""
+    """How what is needed may be come by; `progress` shows what takes time, `audit` has each connection."""
 
     environ: Mapping[str, str]
     offline: bool = False

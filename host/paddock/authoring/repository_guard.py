@@ -1,4 +1,4 @@
-"""Keep pytest out of the repository of the module that tests are about: whatever lies there is the module's code.
+"""Keep pytest out of the repository of the module that tests are about: all that lies there is the module's code.
 
 A `conftest.py` is run by whichever pytest collects beside it, and the options in a configuration name plugins. So
 neither the configuration, nor a test, nor the place that pytest was started in may lie in the repository, and where
@@ -25,8 +25,8 @@ def refuse_inside(config: pytest.Config) -> None:
     Raises:
         UsageError: it would.
     """
-    told = config.known_args_namespace
-    if told.pyargs:
+    options = config.known_args_namespace
+    if options.pyargs:
         raise pytest.UsageError("--pyargs: name tests by their paths, so that it is known whose code they are")
     for what, place in _places(config):
         repository = _repository(config, place)
@@ -60,10 +60,10 @@ def _places(config: pytest.Config) -> Iterator[tuple[str, Path]]:
     if config.inipath is not None:
         yield "the configuration", config.inipath
     yield "the root directory", config.rootpath
-    told = config.known_args_namespace
-    if told.confcutdir is not None:
-        yield "the folder for conftest files", started_in / told.confcutdir
-    for tests in (*_paths_of(told.file_or_dir), *_test_paths(config)):
+    options = config.known_args_namespace
+    if options.confcutdir is not None:
+        yield "the folder for conftest files", started_in / options.confcutdir
+    for tests in (*_paths_of(options.file_or_dir), *_test_paths(config)):
         yield "the test", started_in / tests
         yield from (("the folder of tests", one) for one in _searched(started_in / tests))
     yield from (("the folder of tests", one) for one in _searched(started_in))

@@ -26,7 +26,7 @@ from paddock_sources import Resolution, SourceError
 _ENTRY: Final = "paddock_sdk.worker.trial:run_tests"
 _LIMITS: Final[Mapping[str, object]] = {"runtime_max": "10min"}
 _PERMISSIONS: Final[Mapping[str, object]] = {"run": ["*"]}  # tests start programs, as what they test does
-_AS: Final[Kind] = "tool"  # whatever it is: there is no session in which that would make a difference
+_AS: Final[Kind] = "tool"  # of any module: there is no session in which its kind would matter
 _NOTHING_COLLECTED: Final = 5
 
 # The base classes of the tests of each kind: the contract's, and the stricter one.
@@ -83,8 +83,8 @@ async def _run(
     trial_context: TrialContext, folder: ModuleFolder, needs: TrialNeeds, args: Sequence[str], bases: Sequence[str]
 ) -> SuiteOutcome:
     def trial(resolution: Resolution) -> TrialSpec:
-        told = {**_place(folder, resolution), "args": list(args), "bases": list(bases), "columns": _columns()}
-        return TrialSpec(_ENTRY, told, "its tests", _PERMISSIONS, _LIMITS)
+        request = {**_place(folder, resolution), "args": list(args), "bases": list(bases), "columns": _columns()}
+        return TrialSpec(_ENTRY, request, "its tests", _PERMISSIONS, _LIMITS)
 
     return await run_trial(trial_context, folder, _AS, needs, trial, _outcome)
 

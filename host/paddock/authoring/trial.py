@@ -1,8 +1,8 @@
-"""One throw-away worker with one job over a module: started, told, heard once, and gone, whatever it does.
+"""One throw-away worker with one job over a module: it is started, gets a request, answers once, and is ended.
 
 It is shut in as the module would be in a session that grants it nothing, or what the job needs, by the same rules and
-at the same levels. Its answer is a stranger's word: bounded here, and to be checked by whoever asked. However it ends
-instead of answering is an error that tells how; nothing of it outlives `run`, and every wait in it is bounded.
+at the same levels. Its answer is a stranger's word: bounded here, and to be checked by the caller. Any end
+before the answer is an error that says how; nothing of it outlives `run`, and every wait in it is bounded.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class TrialSpec:
-    """What a worker is for: the function it enters, what it is told, and what that needs beyond nothing.
+    """What a worker is for: the function it enters, its request, and what that needs beyond nothing.
 
     `doing` says it in a few words, for the report on a worker that did not get to its end.
     """
 
     entry: str
-    told: Mapping[str, Any]
+    request: Mapping[str, Any]
     doing: str
     permissions: Mapping[str, object]
     limits: Mapping[str, object]
@@ -80,8 +80,8 @@ async def run_trial(
     Both are given where the copy of the module is that the worker has.
 
     Raises:
-        ModuleDiedError: it ended, or was ended, before it answered; whoever answers what `read` refuses, with a
-            `ValueError`, was.
+        ModuleDiedError: it ended, or was ended, before it answered, or gave an answer that `read` refuses with a
+            `ValueError`.
         PaddockError: what it needs cannot be had, or it could not be started, or not as the operator's policy wants it.
     """
     authorizer, fetch_options = trial_context.authorizer, trial_context.fetch_options
@@ -141,13 +141,13 @@ async def _nothing() -> None:
 async def _answer_of(
     supervisor: Supervisor, process: ModuleProcess, trial: TrialSpec, read: Callable[[Any], _Answer], seconds: float
 ) -> _Answer:
-    """Tell the worker what to do, and return its answer."""
+    """Send the worker its request, and return its answer."""
     supervisor.call_in_flight = trial.doing
     loop = asyncio.get_running_loop()
-    told: bytes = msgpack.packb(dict(trial.told))
+    request: bytes = msgpack.packb(dict(trial.request))
     try:
         with anyio.fail_after(seconds):
-            await loop.sock_sendall(process.rpc, LENGTH.pack(len(told)) + told)
+            await loop.sock_sendall(process.rpc, LENGTH.pack(len(request)) + request)
             (size,) = LENGTH.unpack(await _exactly(process.rpc, LENGTH.size))
             if size > MAX_ANSWER_BYTES:
                 raise ValueError("it is too long")

@@ -55,13 +55,13 @@ async def validate(trial_context: TrialContext, folder: ModuleFolder, kind: Kind
 
 
 def _trial(kind: Kind, resolution: Resolution) -> TrialSpec:
-    told = {
+    request = {
         "kind": kind,
         "package_dir": str(resolution.package_dir),
         "import_root": str(resolution.import_root),
         "libraries": [str(one) for one in resolution.libraries],
     }
-    return TrialSpec(_ENTRY, told, "its validation", {}, _LIMITS)
+    return TrialSpec(_ENTRY, request, "its validation", {}, _LIMITS)
 
 
 def _own(check: _Check, folder: ModuleFolder, resolution: Resolution) -> ValidationCheck:

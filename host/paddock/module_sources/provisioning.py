@@ -1,6 +1,6 @@
 """The means to come by modules' code: the user's settings, and a sandbox for the programs that fetch.
 
-Nothing is started before something has to be fetched. Leaving ends whatever still runs.
+Nothing is started before something has to be fetched. Leaving ends what still runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import NO_RUNNER, Provisioner
 from paddock_sources.uri import GitUri
 
-# Distributions of the runtime that modules may depend on as well, in whatever version it has.
+# Distributions of the runtime that modules may depend on as well, in the version that it has.
 _OF_RUNTIME: Final = (
     "pydantic",
     "pydantic-core",
@@ -57,7 +57,7 @@ async def provisioning(
 
     `offline`, nothing is fetched; `live`, modules in folders are run from there; without `lends_keys`, for what the
     user has not said yes to, nothing is fetched that takes the user's own keys or is at a private address. `progress`
-    is told of what takes time, `audit` of each connection.
+    shows what takes time, `audit` has each connection.
 
     Raises:
         PolicyFileError: the user's settings, or a policy, cannot be relied on.
@@ -83,7 +83,7 @@ async def provisioning(
 
 
 def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provisioner:
-    """Return a provisioner for whoever only looks at what there is: it fetches nothing, and starts nothing.
+    """Return a provisioner that only looks at what there is: it fetches nothing, and starts nothing.
 
     Raises:
         PolicyFileError: the user's settings cannot be relied on.
@@ -101,7 +101,7 @@ def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provi
 
 
 def _judge(policy: Policy, uri: GitUri) -> None:
-    """Refuse a repository that code depends on, by where it is: it is locked to a commit, whatever its address says.
+    """Refuse a repository that code depends on, by where it is: its lock names a commit, if not its address.
 
     Raises:
         SourceRefusedError: a policy does not list its host.

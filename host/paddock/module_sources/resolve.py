@@ -53,7 +53,7 @@ class SourceOptions:
     """How the code of modules may be come by.
 
     `use` says what the lock file is for; `offline`, that nothing is fetched; `live`, that modules in folders run from
-    there and not from a copy. `progress` is told of what is fetched. `application` is an application's own resolver,
+    there and not from a copy. `progress` shows what is fetched. `application` is an application's own resolver,
     an object as the contract describes it, which is asked before the plan is.
     """
 
@@ -65,10 +65,10 @@ class SourceOptions:
 
 
 class ModuleSources:
-    """Finds code for whoever has `environ`, with folders named from `base` on, by the lock file in the folder `locks`.
+    """Finds code for the user with `environ`, with folders named from `base` on, by the lock file in folder `locks`.
 
     Without such a folder nothing is locked beforehand, and nothing is written. What is found stays in the `cache` for
-    as long as that is open. `lends_keys` says that whoever names the sources may have the user's keys used for that.
+    as long as that is open. `lends_keys` says that the user's keys may be used for that.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class ModuleSources:
 
 
 def _not_found_errors() -> tuple[type[Exception], ...]:
-    """Return what an application's resolver raises for a module that it does not know: the contract's, whoever has it.
+    """Return what an application's resolver raises for a module that it does not know, ours or published.
 
     An application may have the published package beside Paddock, which then is what its code imports.
     """

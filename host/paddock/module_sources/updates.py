@@ -99,8 +99,8 @@ class SourceUpdates:
         age = self._now - pinned.committed_at
         if age >= self._min_age:
             return None
-        told = f"it is {_age_text(age)} old" if age > timedelta(0) else "its date is in the future"
-        return f"{told} ({wanted})"
+        shown = f"it is {_age_text(age)} old" if age > timedelta(0) else "its date is in the future"
+        return f"{shown} ({wanted})"
 
     def _asked(self, old: LockedModule, new: LockedModule) -> PermissionDifference:
         if old.permissions_digest == new.permissions_digest:

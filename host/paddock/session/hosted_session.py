@@ -141,7 +141,7 @@ class HostedSession(AmplifierSession):
         """
         if not self.initialized:
             self.runtime.launch_ahead(
-                (self._authorized[entry.path], self.plan.told.get(entry.path, {})) for entry in self.plan.entries()
+                (self._authorized[entry.path], self.plan.overrides.get(entry.path, {})) for entry in self.plan.entries()
             )
         await super().initialize()
 

@@ -29,6 +29,7 @@ _BESIDE: Final = 512  # bytes that a noted call takes besides
 _RESULT_SHARE: Final = 16  # of the room that is left, one goes to a single result
 _KEPT_SHARE: Final = 4  # of the conversation, one is kept for what the session needs to go on
 _CLOSING: Final = 4 * 1024  # bytes of memory that the answer to a tool call may take of what is kept
+_ANSWER: Final = "Error: the turn was interrupted before this tool call was answered"
 _SAID_BY_THE_SESSION: Final = ("user", "assistant", "system", "developer")
 
 _log = logging.getLogger(__name__)
@@ -217,3 +218,40 @@ def opening(messages: Sequence[object], marshaller: Marshaller) -> int:
         if weight > _OPENING:
             return max(count, 1)
     return len(messages)
+
+
+def tables(value: object) -> list[dict[str, Any]]:
+    """Return what is a table of what should be a list of them."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, (list, tuple)) else []
+
+
+def closing_messages(messages: object) -> list[dict[str, Any]]:
+    """Return the messages that answer the tool calls left open in a conversation, to be put behind it.
+
+    A turn that ended first leaves them, and providers refuse a conversation with such calls. What a context says it
+    holds may be anything: what is no table, nor a list of them, is passed over and never asked for anything.
+    """
+    return [
+        {"role": "tool", "tool_call_id": call_id, "name": name, "content": _ANSWER}
+        for call_id, name in _open_calls(messages).items()
+    ]
+
+
+def _open_calls(messages: object) -> dict[str, str]:
+    """Return the name of each tool called that no later message answers, by the id of the call."""
+    open_calls: dict[str, str] = {}
+    for message in tables(messages):
+        if _text(message, "role") in ("tool", "function"):
+            open_calls.pop(_text(message, "tool_call_id"), None)
+            continue
+        blocks = [block for block in tables(message.get("content")) if _text(block, "type") == "tool_call"]
+        for call in (*tables(message.get("tool_calls")), *blocks):
+            if isinstance(call.get("id"), str):
+                open_calls[call["id"]] = _text(call, "name") or _text(call, "tool") or "tool"
+    return open_calls
+
+
+def _text(table: dict[str, Any], key: str) -> str:
+    """Return the text that a table has under a key, empty if it has something else there or nothing."""
+    value = table.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""Where a module may mount its objects: at points of its kind, under names that are nobody else's.
+"""Where a module may mount its objects: at points of its kind, under names that no other has.
 
 A name is one for people and models, who must not take it for another. What an entry of the plan cannot mount because
 another one has the name is a conflict of the plan, which stops the start of the session.

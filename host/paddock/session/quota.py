@@ -1,7 +1,7 @@
 """How much one module may have of the host: things that it leaves there, how often it acts, how much it prints.
 
-What a module registers or shares is kept for the session and told to every other worker, now and when it starts again,
-so it is bounded for each module, by what it takes there rather than by its bytes on the wire. The numbers are far above
+What a module registers or shares is kept for the session and mirrored to every worker, now and when it starts again, so
+it is bounded for each module, by what it takes there rather than by its bytes on the wire. The numbers are far above
 what any known module leaves, and such that the smallest worker has room for what several modules leave at once. What
 would be more is refused and not counted; no module is ended for it.
 """
@@ -102,7 +102,7 @@ class SharedStateQuota:
     def written(self, by: RegistrationQuota | None, key: Hashable, before: int, after: int) -> None:
         """Take note that what is under `key` weighed `before` and weighs `after`, 0 if it is gone.
 
-        What is by none of them is the application's, and charged to nobody.
+        What is by none of them is the application's, and not charged.
         """
         counted = (self._sort, key)
         if not after:

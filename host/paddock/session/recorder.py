@@ -148,8 +148,8 @@ class Unrecorded:
 
 
 def _code(resolution: Resolution) -> Mapping[str, object]:
-    told = {"source": resolution.source, "commit": resolution.commit, "tree": resolution.tree}
-    return {**{name: value for name, value in told.items() if value}, **({"live": True} if resolution.is_live else {})}
+    known = {"source": resolution.source, "commit": resolution.commit, "tree": resolution.tree}
+    return {**{name: value for name, value in known.items() if value}, **({"live": True} if resolution.is_live else {})}
 
 
 def _grants(module: ModuleRecord) -> Mapping[str, object]:

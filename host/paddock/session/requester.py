@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
-_KEPT: Final = 100  # questions that nobody asked the person yet; most never are, as something else was decided
+_KEPT: Final = 100  # questions that the person was not asked yet; most never are, as something else was decided
 
 _current: ContextVar[Requester | None] = ContextVar("asker", default=None)
 _answering: ContextVar[list[tuple[Requester, int]] | None] = ContextVar("answering", default=None)
@@ -65,7 +65,7 @@ def note_prompt(requester: Requester, prompt: object) -> None:
 
 
 class PendingPrompts:
-    """What events were answered with, until whoever emitted them has it asked: so it is known whose question that is.
+    """What events were answered with, until their emitters have it asked: so it is known whose question that is.
 
     Only a question that a module really answered with is asked in its name, once for each time.
     """

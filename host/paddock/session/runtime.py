@@ -120,8 +120,8 @@ class SessionRuntime:
     ) -> AsyncIterator[SessionRuntime]:
         """Have what a session's modules run on; leaving ends them.
 
-        `name` is what a further session is called where what its modules print is told apart from others'; the first
-        has none, and its sandboxes are those that were decided on.
+        `name` is what a further session is called beside what its modules print; the first has none, and its
+        sandboxes are those that were decided on.
         """
         audit = audit or resources.options.audit
         async with AsyncExitStack() as steps:
@@ -152,7 +152,7 @@ class SessionRuntime:
                     await module.attempts.settled()  # what they last reached for is in their logs once they ended
 
     async def kill(self) -> None:
-        """End every process at once, and start none again: what waits for one is told that it is gone."""
+        """End every process at once, and start none again; calls that wait for one fail."""
         for module in self.modules.all:
             module.supervisor.end(ExitReason.KILLED_BY_HOST)
         async with anyio.create_task_group() as stopping:
@@ -160,13 +160,13 @@ class SessionRuntime:
                 stopping.start_soon(module.supervisor.stop)
 
     def launch_ahead(self, modules: Iterable[tuple[AuthorizedModule, dict[str, Any]]]) -> None:
-        """Have the processes of modules, each with what is told it besides, made ready side by side for their start."""
+        """Have the processes of modules, with overrides of their configurations, made ready side by side."""
         turn = anyio.CapacityLimiter(_LAUNCHES_AT_ONCE)
-        for authorized, told in modules:
-            self._take_on(authorized, told).launch_ahead(turn)
+        for authorized, overrides in modules:
+            self._take_on(authorized, overrides).launch_ahead(turn)
 
     async def start(self, authorized: AuthorizedModule) -> HostedModule:
-        """Start a module that has a shelter and have it mounted.
+        """Start a module in its sandbox and have it mounted.
 
         Raises:
             ModuleError: it cannot be; its process, if there was one, is ended.
@@ -179,8 +179,8 @@ class SessionRuntime:
         """Run `work`, which must not raise, as a task that ends before this does."""
         return self._tasks.beside(work, context)
 
-    def _take_on(self, authorized: AuthorizedModule, told: dict[str, Any]) -> HostedModule:
-        """Return a module that can be started; `told` is data that goes over its configuration."""
+    def _take_on(self, authorized: AuthorizedModule, overrides: dict[str, Any]) -> HostedModule:
+        """Return a module that can be started; `overrides` go over its configuration."""
         entry, resources, networks = authorized.entry, self._resources, self._sandboxes.networks
         sandboxed = self._sandboxes.of(entry)
         supervisor = resources.supervisor(
@@ -190,8 +190,8 @@ class SessionRuntime:
             on_line=self._pump(entry.instance_id or entry.module),
             output_per_second=OUTPUT_PER_SECOND,
         )
-        # Over what secrets were filled into: a reference in what is told stays the text that it is.
-        config = merged(resources.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
+        # Over what secrets were filled into: a reference in an override stays the text that it is.
+        config = merged(resources.secrets.expanded(entry.config, grants_of(entry.permissions)), overrides)
         module = HostedModule(
             entry,
             authorized.resolution,

@@ -29,8 +29,8 @@ from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
-from paddock.session.dangling_calls import closing_messages
 from paddock.session.hosted_session import HostedSession, ModuleStatus
+from paddock.session.journal import closing_messages
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
 from paddock.session.runtime import SessionRuntime
@@ -64,14 +64,14 @@ class Session:
         session_id: the id of the session; made up by default.
         parent_id: the id of the session that this one was forked from.
         is_resumed: whether it goes on with an earlier session of that id, which is what its start is announced as.
-        on_output: told of each line that a module prints.
+        on_output: called with each line that a module prints.
         isolation: the isolation level of modules whose entries name none, thereby accepted however weak it is; the
             strongest that can be had by default.
         trust_plan: accept all that the plan asks for, for this session.
         grants: what modules are given beyond the plan: the name of a preset, by module.
         consent: who is asked about a plan that was not accepted yet, and about a lock file that somebody else than
             Paddock changed since; without one, such a plan is taken as it is, and such a lock file refused.
-        on_confined: told how each module will be shut in, before the first of them is started.
+        on_confined: called with how each module will be shut in, before the first of them is started.
         sources: how the code of modules may be come by; by default what the lock file beside the plan pins is used, and
             what it lacks is fetched and put into it.
 
@@ -146,7 +146,7 @@ class Session:
         return self._id
 
     def mask(self, text: str) -> str:
-        """Return `text` with the values of the session's secrets hidden, for whatever people or files get to see."""
+        """Return `text` with the values of the session's secrets hidden, for text that people or files get."""
         return self._request.secrets.mask(text)
 
     def masked_stream(self) -> SecretStream:
@@ -270,7 +270,7 @@ class Session:
         try:
             try:
                 messages = await context.get_messages()
-            except Exception:  # it may be more than it can say at once; what it was told is known here as well
+            except Exception:  # it may be more than it can say at once; the journal knows the messages as well
                 messages = self._kernel.runtime.journal.messages()
             for message in closing_messages(messages):
                 await context.add_message(message)

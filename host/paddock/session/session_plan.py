@@ -1,7 +1,7 @@
 """What one session mounts: its entries, section by section, and the configuration that its modules get to see.
 
-The first session has what its plan lists; one that is started from it has what was made of that for an agent. Whatever
-they mount was cleared with the plan.
+The first session has what its plan lists; one that is started from it has what was made of that for an agent. All that
+they mount was authorised with the plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paddock.plan.model import ModuleEntry, MountPlan
 class SessionPlan:
     """`raw` is the configuration; its lists match those of entries index by index.
 
-    `told` is data that goes over what the entry at a place is configured with; no references are followed in it.
+    `overrides` go over what the entry at a place is configured with; no references are followed in them.
     `passed_on` is about how many bytes of it and of `raw` modules have put there, those of the sessions above included.
     """
 
@@ -27,7 +27,7 @@ class SessionPlan:
     providers: tuple[ModuleEntry, ...]
     tools: tuple[ModuleEntry, ...]
     hooks: tuple[ModuleEntry, ...]
-    told: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    overrides: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     passed_on: int = 0
 
     @classmethod

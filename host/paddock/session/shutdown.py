@@ -22,7 +22,7 @@ ShutdownPhase = Literal["session:end", "cleanup functions", "what others emit"]
 # and being killed, and half as long again if it does so twice.
 _SECONDS: Final[dict[ShutdownPhase, float]] = {"session:end": 10.0, "cleanup functions": 5.0, "what others emit": 3.0}
 _OF_THE_APPLICATION: Final = 15.0
-_HURRIED: Final = 1.0  # of whatever is ended ahead of time
+_HURRIED: Final = 1.0  # of a session that is ended ahead of time
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class ShutdownDeadlines:
         return self._application is not None
 
     async def run(self, end: Callable[[], Awaitable[None]], *, is_hurried: bool = False) -> None:
-        """Have everything done that is to be done at the end, also when whoever waits for it is cancelled."""
+        """Have everything done that is to be done at the end, also when the task that waits for it is cancelled."""
         self._is_hurried = is_hurried
         with anyio.CancelScope(shield=True), anyio.move_on_after(_OF_THE_APPLICATION) as own:
             self._application = own

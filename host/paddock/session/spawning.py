@@ -1,8 +1,8 @@
 """The sessions that one session starts for its modules, each with workers of its own.
 
-`spawn` and `resume` are what modules call. A sub-session lives for one turn and is gone when it returns, however it
-does: when it failed, when whoever asked for it is cancelled or dies, when the session that it belongs to ends. What it
-said is kept, so that it can be resumed. Nothing that a module passes widens what the accepted plan allows.
+`spawn` and `resume` are what modules call. A sub-session lives for one turn and is gone when it returns: also when it
+fails, when the call that asked for it is cancelled or its module dies, and when the session that it belongs to ends.
+What it said is kept, so that it can be resumed. Nothing that a module passes widens what the accepted plan allows.
 
 Ending one ahead of time ends all below it at the same time, each with its own announcement and its modules' cleanup
 functions, and in one span of time for all of them, however deep they are nested: what is left then is killed.
@@ -23,9 +23,8 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.rpc.calls import current
-from paddock.session.dangling_calls import closing_messages, tables
 from paddock.session.hosted_session import HostedSession
-from paddock.session.journal import opening
+from paddock.session.journal import closing_messages, opening, tables
 from paddock.session.proxies.hook import HookProxy
 from paddock.session.runtime import SessionRuntime
 from paddock.session.shutdown import ShutdownDeadlines
@@ -105,7 +104,7 @@ class SubSessions:
             RuntimeError: no more sub-sessions may be started.
             Exception: what the turn failed with.
         """
-        payload = await anyio.to_thread.run_sync(  # which may be much, and nobody else is to wait for it
+        payload = await anyio.to_thread.run_sync(  # which may be much, and must not hold up the loop
             partial(
                 SpawnPayload.read,
                 orchestrator_config=orchestrator_config,
@@ -194,7 +193,7 @@ class SubSessions:
         if self._is_over:
             raise RuntimeError("the session is over")
         with self._session_tree.alive(conversation.id):
-            # Made for the application: what its modules do is in nobody's service, so that no right is borrowed.
+            # Made for the application: what its modules do serves no call, so that no right is borrowed.
             context = contextvars.copy_context()
             context.run(current.set, None)
             task = self._session_runtime.beside(self._turn(conversation, instruction), context)
@@ -217,7 +216,7 @@ class SubSessions:
         audit.record("sub_session.started", parent=conversation.parent_id, agent=conversation.agent)
         try:
             return await self._live(conversation, instruction, audit)
-        except Exception as error:  # whoever asked is told
+        except Exception as error:  # raised where the turn was asked for
             _log.info("sub-session `%s` failed: %s", conversation.id, error)
             return error
         finally:
@@ -340,11 +339,11 @@ async def _tell(context: Any, session_runtime: SessionRuntime, messages: list[An
 
 
 async def _messages(session: HostedSession, session_runtime: SessionRuntime) -> object:
-    """Return what a session's context holds; if it does not say, what it was told."""
+    """Return what a session's context holds; if it does not say, what the journal has."""
     try:
         with anyio.fail_after(_LAST_WORDS_SECONDS):
             messages = await session.coordinator.get("context").get_messages()
-    except Exception as error:  # whatever the module raised over it
+    except Exception as error:  # the module's
         _log.info("the context of `%s` did not say what it holds: %s", session.session_id, error)
         return session_runtime.journal.messages()
     return messages if isinstance(messages, list) else session_runtime.journal.messages()

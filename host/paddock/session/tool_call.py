@@ -94,8 +94,8 @@ class ToolCallSession:
         environ: the environment that overrides of sources are looked up in; the process's own by default.
         approval: who is asked when the module wants approval.
         display: where the module's messages are shown; without one, they are logged.
-        on_output: told of each line that the module prints.
-        on_confined: told how the module will be shut in, before it is started.
+        on_output: called with each line that the module prints.
+        on_confined: called with how the module will be shut in, before it is started.
         sources: how its code may be come by; by default as a lock file in the working directory pins it, if one does.
     """
 
@@ -141,7 +141,7 @@ class ToolCallSession:
         return f"waiting for {self._tool}" if self._is_called else f"starting {self._source}"
 
     def mask(self, text: str) -> str:
-        """Return `text` with the values of the call's secrets hidden, for whatever people or files get to see."""
+        """Return `text` with the values of the call's secrets hidden, for text that people or files get."""
         return self._request.secrets.mask(text)
 
     @property
@@ -268,7 +268,7 @@ def _failed(kind: str, message: str) -> ToolResult:
 
 
 def _tool_of(module_ids: Sequence[str]) -> str:
-    """Return which of the modules in one place is meant by whoever wants a tool."""
+    """Return which of the modules in one place is called for a tool."""
     return next((one for one in module_ids if kind_of_id(one) == "tool"), module_ids[0])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from paddock.plan.load import load_plan
 from paddock.plan.model import EntryPlace, ModuleEntry, MountPlan
-from paddock.session.dangling_calls import closing_messages
+from paddock.session.journal import closing_messages
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.agent_plan import plan_of
 from paddock.session.sub_sessions.provider_preference import ProviderWish
@@ -63,7 +63,7 @@ def test_without_wishes_a_session_is_mounted_once_more_as_it_is() -> None:
     plan = _plan()
     made = _made(plan)
     assert list(made.entries()) == list(plan.own_entries())
-    assert made.told == {}
+    assert made.overrides == {}
 
 
 def test_an_agents_entries_are_in_the_places_of_the_plans_and_behind_them() -> None:
@@ -162,7 +162,7 @@ def test_what_a_session_was_started_without_those_below_it_do_not_have() -> None
     middle = _made(plan, "a", tool_inheritance=["tool-c"], orchestrator_config={"z": 3})
     below = plan_of(middle, None, _request())
     assert [entry.module for entry in below.tools] == ["tool-c", "tool-own"]
-    assert below.told == {"session.orchestrator": {"z": 3}}
+    assert below.overrides == {"session.orchestrator": {"z": 3}}
     assert below.raw["session"]["orchestrator"]["config"] == {"x": 1, "z": 3}
 
 
@@ -191,7 +191,7 @@ def test_what_a_session_was_started_without_those_below_it_do_not_have() -> None
     ],
 )
 def test_the_provider_that_is_wanted_most_goes_first(preferences: list[Any], told: dict[str, Any]) -> None:
-    assert _made(_plan(), provider_preferences=preferences).told == told
+    assert _made(_plan(), provider_preferences=preferences).overrides == told
 
 
 def test_an_instance_of_a_provider_is_preferred_by_its_name() -> None:
@@ -259,7 +259,7 @@ def test_what_is_passed_on_is_bounded_in_memory(wishes: dict[str, Any]) -> None:
 def test_what_sessions_up_the_line_were_given_counts_too() -> None:
     plan = SessionPlan.of(_plan())
     first = plan_of(plan, None, _request(orchestrator_config={"a": _HALF}, parent_messages=[{"content": "a" * 1000}]))
-    assert first.told["session.orchestrator"] == {"a": _HALF}
+    assert first.overrides["session.orchestrator"] == {"a": _HALF}
     assert len(_HALF) < first.passed_on < len(_HALF) + 1000  # the conversation is the one session's alone
     with pytest.raises(ValueError, match="with what the sessions above it were given"):
         _request(orchestrator_config={"b": _HALF}, above=first.passed_on)

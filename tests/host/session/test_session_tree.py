@@ -27,7 +27,7 @@ def _family(**bounds: int) -> SessionTree:
 
 
 def _conversation(id: str, parent: str = "first", *, bytes: int = 10, told: int = 0) -> SubSessionState:
-    plan = replace(SessionPlan.of(_PLAN), told={"session.orchestrator": {"x": "y" * told}})
+    plan = replace(SessionPlan.of(_PLAN), overrides={"session.orchestrator": {"x": "y" * told}})
     return SubSessionState(id, parent, "researcher", plan, 0, "", (), b"x" * bytes)
 
 

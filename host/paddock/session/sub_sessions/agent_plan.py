@@ -40,19 +40,19 @@ def plan_of(parent: SessionPlan, agent: Agent | None, request: SpawnRequest) -> 
         own = frozenset(entry.path for entry in agent.entries())
     tools = tuple(entry for entry in tools if entry.path in own or may_guard(entry) or request.tools.admits(entry))
     hooks = tuple(entry for entry in hooks if entry.path in own or may_guard(entry) or request.hooks.admits(entry))
-    told = {path: dict(config) for path, config in parent.told.items()}
+    overrides = {path: dict(config) for path, config in parent.overrides.items()}
     payload = request.payload
     if payload.orchestrator_config:
-        told[orchestrator.path] = merged(told.get(orchestrator.path, {}), payload.orchestrator_config)
+        overrides[orchestrator.path] = merged(overrides.get(orchestrator.path, {}), payload.orchestrator_config)
     choice = preferred(providers, request.preferences)
     if choice is not None:
-        told[choice[0].path] = merged(told.get(choice[0].path, {}), choice[1])
+        overrides[choice[0].path] = merged(overrides.get(choice[0].path, {}), choice[1])
     raw = _configuration(parent.raw, {} if agent is None else agent.raw, payload.metadata)
-    raw["session"] |= {"orchestrator": _shown(orchestrator, told), "context": _shown(context, told)}
+    raw["session"] |= {"orchestrator": _shown(orchestrator, overrides), "context": _shown(context, overrides)}
     for section, entries in (("providers", providers), ("tools", tools), ("hooks", hooks)):
-        raw[section] = [_shown(entry, told) for entry in entries]
+        raw[section] = [_shown(entry, overrides) for entry in entries]
     lasting = parent.passed_on + payload.lasting
-    return SessionPlan(raw, orchestrator, context, providers, tools, hooks, told, lasting)
+    return SessionPlan(raw, orchestrator, context, providers, tools, hooks, overrides, lasting)
 
 
 def may_guard(entry: ModuleEntry) -> bool:
@@ -77,11 +77,11 @@ def _configuration(parent: Mapping[str, Any], agent: Mapping[str, Any], metadata
     return raw
 
 
-def _shown(entry: ModuleEntry, told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _shown(entry: ModuleEntry, overrides: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return an entry as a table of the configuration."""
     shown: dict[str, Any] = {"module": entry.module}
     if entry.source is not None:
         shown["source"] = entry.source
     if entry.instance_id is not None:
         shown["instance_id"] = entry.instance_id
-    return {**shown, "config": merged(entry.config, told.get(entry.path, {}))}
+    return {**shown, "config": merged(entry.config, overrides.get(entry.path, {}))}

@@ -1,4 +1,4 @@
-"""Which provider whoever starts a sub-session would have it use, and with which model.
+"""Which provider a module would have a sub-session use that it starts, and with which model.
 
 A module chooses among the providers that the session has. Of how one is configured it sets the model and what requests
 say of the answer; where requests go and with which key is the plan's to say.
@@ -55,7 +55,7 @@ class ProviderWish:
         match values:
             case [str() as provider, (None | str()) as model, (None | Mapping()) as config]:
                 preference = cls(provider, model or "", config or {})
-                if any(isinstance(text, str) and len(text) > _MAX_TEXT for text in preference.told.values()):
+                if any(isinstance(text, str) and len(text) > _MAX_TEXT for text in preference.overrides.values()):
                     raise ValueError(f"a provider preference has texts of {_MAX_TEXT} characters at most")
                 return preference
         raise ValueError("a provider preference names a `provider` and a `model`, and may have a table `config`")
@@ -65,7 +65,7 @@ class ProviderWish:
         return self.provider in (entry.instance_id, entry.module, entry.module.removeprefix("provider-"))
 
     @property
-    def told(self) -> dict[str, Any]:
+    def overrides(self) -> dict[str, Any]:
         """What goes over the configuration of the provider that is meant."""
         tuning = {
             key: value
@@ -79,12 +79,12 @@ class ProviderWish:
 def preferred(
     providers: Sequence[ModuleEntry], preferences: Iterable[ProviderWish]
 ) -> tuple[ModuleEntry, dict[str, Any]] | None:
-    """Return the provider that is wanted most of those there are, with what it is told; None if none of them is."""
+    """Return the most wanted provider of those there are, with what overrides its configuration, if any is wanted."""
     wanted = list(preferences)
     for preference in wanted:
         for entry in providers:
             if preference.is_of(entry):
-                return entry, preference.told
+                return entry, preference.overrides
     if wanted:
         _log.warning("none of the wanted providers is in the plan: %s", ", ".join(one.provider for one in wanted))
     return None

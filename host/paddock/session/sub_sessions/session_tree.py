@@ -36,7 +36,7 @@ class SubSessionState:
     """One sub-session over all its turns; `transcript` are its messages after the last one, None before the first.
 
     The transcript is encoded, and holds on to nothing of the session that it was said in. `instruction` is what its
-    model is told before anything else, `history` what its parent had it know from the start, and let go with that.
+    model gets before anything else, `history` what its parent had it know from the start, and let go with that.
     """
 
     id: str
@@ -55,7 +55,7 @@ class SubSessionState:
 
     def size(self) -> int:
         """Return about how many bytes of memory it takes once it has ended: rather more."""
-        return len(self.transcript or b"") + weight(self.plan.raw, self.plan.told, self.history) + _BESIDE
+        return len(self.transcript or b"") + weight(self.plan.raw, self.plan.overrides, self.history) + _BESIDE
 
 
 class SessionTree:

@@ -1,6 +1,6 @@
 """What a module asks for when it starts a sub-session: untrusted, and read into values before anything is done.
 
-Text and plain data, and nothing else: what is neither is a mistake of whoever asks, and told as one. It chooses among
+Text and plain data, and nothing else: anything else is an error for the caller. It chooses among
 what the plan has, and takes away; there is nothing in it by which anything could be added.
 """
 
@@ -27,8 +27,8 @@ class InheritedModules:
 
     Written as delegating tools of the community do: `{"exclude_tools": […]}` or `{"inherit_tools": […]}`, or a bare
     list of what is inherited, `"all"` or `"none"`. It takes modules away and adds none; what stays all the same is not
-    known here. `only` are the names of what is inherited, None for all; `without` those of what is not, whatever `only`
-    says.
+    known here. `only` are the names of what is inherited, None for all; `without` those of what is not, also if `only`
+    has them.
     """
 
     section: Literal["tools", "hooks"]
