@@ -23,6 +23,7 @@ from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import FAMILIES, grants_of
 from paddock_sources.builtin import BuiltinSource
 from sources.index_server import IndexServer
+from support.plain_pytest import PLAIN
 from twins.published import OURS, Python
 
 _ACTS = Path(__file__).parent / "acts"
@@ -111,7 +112,7 @@ def test_all_of_them_pass_their_tests_under_both_contract_packages(kernel: Pytho
     report = tmp_path / "report.xml"
     done = kernel.run(
         *("-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={tmp_path}"),
-        *("-p", "no:cacheprovider", "-p", "no:warnings", "--import-mode=importlib", "--tb=short"),
+        *("-p", "no:cacheprovider", "-p", "no:warnings", "--import-mode=importlib", "--tb=short", *PLAIN),
         *(f"--junitxml={report}", str(tmp_path)),
         cwd=tmp_path,
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.plain_pytest import PLAIN
 from twins.modules import MODULES
 from twins.published import Python
 
@@ -25,7 +26,7 @@ _OBSERVED: dict[str, Any] = json.loads((Path(__file__).parent / "observed/valida
 def outcomes(kernel: Python, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("modules")
     (folder / "modules.json").write_text(json.dumps(MODULES))
-    return dict(kernel.outcomes("validation.py", str(folder)))
+    return dict(kernel.outcomes("validation.py", str(folder), *PLAIN))
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -37,6 +37,7 @@ def module_under_test():
 """
 _PATHS = os.pathsep.join(str(_ROOT / name) for name in ("host", "sdk", "sources"))
 _PLUGIN = ("-p", "paddock.authoring.sandboxed_plugin", "-p", "no:asyncio", "-p", "no:cacheprovider")
+_NOT_NEEDED = tuple(f"-pno:{name}" for name in ("hypothesispytest", "timeout", "xdist", "xdist.looponfail"))
 
 
 def _run(folder: Path, *args: str, **suites: str) -> tuple[int, str]:
@@ -48,7 +49,7 @@ def _run(folder: Path, *args: str, **suites: str) -> tuple[int, str]:
     (suite / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
     level = f"--module-isolation={reachable_level()}"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rpfE", *_PLUGIN, level, *args, str(suite)],
+        [sys.executable, "-m", "pytest", "-q", "-rpfE", *_PLUGIN, *_NOT_NEEDED, level, *args, str(suite)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": _PATHS},
         capture_output=True,

@@ -12,8 +12,11 @@ from xml.etree import ElementTree  # of a report that this very run has written
 
 import amplifier_core
 
+from support.plain_pytest import PLAIN
+
 __all__ = ["Outcome", "Run", "STAND_IN", "run_pytest"]
 
+_SECONDS = 250  # for one run; hit only by a hang
 STAND_IN = Path(amplifier_core.__file__).parents[1]
 
 
@@ -47,10 +50,10 @@ def run_pytest(folder: Path, *arguments: str, path: str | None = None, autoload:
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, f"--rootdir={folder}", f"--junitxml={report}"]
     # Test files share their names; and what pytest-asyncio says of a setting nobody made is not about the module.
-    command += ["--import-mode=importlib", "--strict-markers", "-p", "no:cacheprovider"]
+    command += ["--import-mode=importlib", "--strict-markers", "-p", "no:cacheprovider", *PLAIN]
     command += ["-W", "error", "-W", "ignore:The configuration option"]
     ended = subprocess.run(
-        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=100
+        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=_SECONDS
     )
     output = ended.stdout + ended.stderr
     assert report.exists(), output

@@ -1,6 +1,7 @@
 """Validate modules with whichever contract package is found, and run its inherited tests over them; print outcomes.
 
-The first argument is a folder to work in, with `modules.json`: the kind and the source of each module, by its name.
+The first argument is a folder to work in, with `modules.json`: the kind and the source of each module, by its name. All
+others are for pytest.
 """
 
 import asyncio
@@ -59,6 +60,7 @@ def failed_tests():
             *(sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"),
             # Hundreds are to fail, and only their names are read: what they would show takes most of the time.
             *("--tb=no", "--assert=plain"),
+            *sys.argv[2:],
             *("--import-mode=importlib", f"--rootdir={FOLDER}", f"--junitxml={report}", str(FOLDER)),
         ],
         cwd=FOLDER,
