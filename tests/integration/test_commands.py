@@ -33,7 +33,6 @@ import pytest
 from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock.isolation.machine import Machine
-from paddock.isolation.sandbox_host import SandboxHost
 from paddock.workers.exit_report import ExitStatus
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel
@@ -586,10 +585,9 @@ async def test_workers_come_from_one_template_without_the_contract() -> None:
             session.run(["true"])
 
     before = set(psutil.Process().children())
-    async with SandboxHost.started(for_commands=True) as host:
+    async with SourceCommands.started(os.environ) as runner:
         for _ in range(2):
-            async with SourceCommands.started(os.environ, host=host) as runner:
-                await anyio.to_thread.run_sync(run, runner)
+            await anyio.to_thread.run_sync(run, runner)
         (template,) = set(psutil.Process().children()) - before
         loaded = [mapped.path for mapped in template.memory_maps()]
         assert any("msgpack" in path for path in loaded) and not any("pydantic" in path for path in loaded)

@@ -39,14 +39,8 @@ ENDED_SILENTLY = "start"  # the step named when nobody lived to name one
 class ModuleProcess:
     """A process tree between its launch and its end, as the host sees it.
 
-    `pid` is the worker's and `init_pid` its init's, for people: signals go through the methods, which cannot hit a
-    stranger. `ready` is what the worker did to itself before its entry. All three are there once a launcher handed the
-    process out.
+    Signals go through the methods, which cannot hit a stranger.
     """
-
-    pid: int
-    init_pid: int
-    ready: ReadyReport
 
     def __init__(
         self,
@@ -79,6 +73,22 @@ class ModuleProcess:
         """The control group that the whole tree is in, if there is one."""
         return self._init_socket.cgroup
 
+    @property
+    def ready(self) -> ReadyReport:
+        """What the worker did to itself before its entry; it is there once a launcher handed the process out."""
+        assert self._init_socket.ready is not None
+        return self._init_socket.ready
+
+    @property
+    def pid(self) -> int:
+        """The worker's number, for people."""
+        return self.ready.worker_pid
+
+    @property
+    def init_pid(self) -> int:
+        """The number of the worker's init, for people."""
+        return self.ready.init_pid
+
     async def entered(self) -> None:
         """Return once the worker is locked down and enters its entry.
 
@@ -89,15 +99,14 @@ class ModuleProcess:
             # Of both, the failure counts: it may be the host that did not get what the worker sent.
             if (failed := self._init_socket.failed) is not None:
                 raise LaunchError(self.name, failed.step, failed.reason, errno=failed.errno)
-            if (ready := self._init_socket.ready) is not None:
-                break
+            if self._init_socket.ready is not None:
+                return
             if not self._init_socket.is_open:
                 await self.wait()
                 last_words = self.output.tail(1, "stderr")
                 raise LaunchError(self.name, ENDED_SILENTLY, "; ".join(["it ended before it was ready", *last_words]))
             self._said.clear()
             await self._said.wait()
-        self.pid, self.init_pid, self.ready = ready.worker_pid, ready.init_pid, ready
 
     def take_network(self) -> WorkerSockets | None:
         """Give away the sockets of the network that the worker made for itself, once; None where there are none.

@@ -50,7 +50,7 @@ def main() -> NoReturn:
 
         serve(settings["control"], settings["preload"], settings["host"], settings["shared"], settings["cgroups"])
     else:
-        from paddock_sdk.worker.birth import start_single_worker
+        from paddock_sdk.worker.prefork import start_single_worker
 
         start_single_worker(
             settings["lifeline"], settings["rpc"], settings["stdout"], settings["stderr"], settings["cgroups"]

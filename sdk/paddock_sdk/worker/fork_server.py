@@ -24,7 +24,7 @@ from paddock_sandbox import namespaces, prctl
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.mounts import SHARED_FOLDERS
 from paddock_sandbox.profile import Mount, SandboxProfile
-from paddock_sdk.worker import birth, init
+from paddock_sdk.worker import init, prefork
 from paddock_sdk.worker.init_socket import report, report_failure, unpack
 
 _FDS = 4  # rpc, stdout, stderr, init socket
@@ -83,29 +83,29 @@ class SparePool:
         self.groups = groups
         # What lies in the private folder has to be made after it.
         self._shared = tuple(mount for mount in shared if not _is_below_any(mount.target, SHARED_FOLDERS))
-        self._next: birth.PreforkedWorker | None = None
+        self._next: prefork.PreforkedWorker | None = None
         self._is_wanted = False
 
-    def take(self, profile: SandboxProfile) -> birth.PreforkedWorker:
-        """Return an unborn whose root has some of these mounts already, and none that anything else is to lie over.
+    def take(self, profile: SandboxProfile) -> prefork.PreforkedWorker:
+        """Return a preforked worker whose root has some of these mounts, and none that anything else is to lie over.
 
         Raises:
             OSError: None could be made.
         """
         if not _can_be_first(self._shared, profile):
-            return birth.PreforkedWorker((), self.groups)
+            return prefork.PreforkedWorker((), self.groups)
         self._is_wanted = True
         ready, self._next = self._next, None
         if ready is not None and ready.has_ended:
             ready.abandon()
             ready = None
-        return ready or birth.PreforkedWorker(self._shared, self.groups)
+        return ready or prefork.PreforkedWorker(self._shared, self.groups)
 
     def refill(self) -> None:
         """Have one ready, if any was ever asked for."""
         if self._is_wanted and self._next is None:
             try:
-                self._next = birth.PreforkedWorker(self._shared, self.groups)
+                self._next = prefork.PreforkedWorker(self._shared, self.groups)
             except OSError:
                 self._is_wanted = False  # whoever asks is told why
 
@@ -138,7 +138,7 @@ def _fork_init(spare_pool: SparePool, control: socket.socket, request: dict[str,
         if profile.level == "ns":
             spare_pool.take(profile).assign(request, profile, fds)
         else:
-            request = birth.with_group(request, spare_pool.groups, init_socket)
+            request = prefork.with_group(request, spare_pool.groups, init_socket)
             if namespaces.fork_plainly() == 0:
                 control.detach()
                 init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, init_socket=init_socket)
@@ -148,7 +148,7 @@ def _fork_init(spare_pool: SparePool, control: socket.socket, request: dict[str,
 
 def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """Return the next request with its descriptors, or None once the host is gone."""
-    data, fds = birth.receive(control, _FDS)
+    data, fds = prefork.receive(control, _FDS)
     return (unpack(data), fds) if data else None
 
 

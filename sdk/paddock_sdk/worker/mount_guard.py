@@ -29,7 +29,7 @@ from paddock_sandbox import prctl
 from paddock_sandbox.profile import Mount
 from paddock_sandbox.remounting import attached, is_elsewhere, is_gone, put_back
 from paddock_sandbox.syscalls import call
-from paddock_sdk.worker import birth, init
+from paddock_sdk.worker import init, prefork
 from paddock_sdk.worker.init_socket import report, unpack
 
 _FDS: Final = 3  # the worker's mount namespace, its list of mounts, itself
@@ -207,7 +207,7 @@ class _Guard:
 
     def _take(self) -> bool:
         """Take one worker more; return False once the host is done."""
-        data, fds = birth.receive(self._control, _FDS)
+        data, fds = prefork.receive(self._control, _FDS)
         if not data:
             return False
         asked = unpack(data)["watch"]

@@ -36,14 +36,13 @@ class SourceCommands:
         self,
         environ: Mapping[str, str],
         levels: Sequence[IsolationLevel],
-        lent: SandboxHost | None,
         audit: AuditLog,
         steps: AsyncExitStack,
     ) -> None:
-        """`levels` will do, the strongest first. A host is `lent`, or made when needed, for `steps` to give up."""
+        """`levels` will do, the strongest first; the host that is made when it is needed is given up by `steps`."""
         self._environ = environ
         self._levels = levels
-        self._host = lent
+        self._host: SandboxHost | None = None
         self._audit = audit
         self._steps = steps
         self._level: IsolationLevel | None = None
@@ -63,7 +62,6 @@ class SourceCommands:
         *,
         minimum: IsolationLevel = "landlock",
         isolation: IsolationLevel | None = None,
-        host: SandboxHost | None = None,
         audit: AuditLog | None = None,
     ) -> AsyncIterator[Self]:
         """Have commands run until this is left; nothing is started before the first.
@@ -72,12 +70,11 @@ class SourceCommands:
             environ: the host's own environment.
             minimum: the weakest level that will do; `none` only if the operator said so.
             isolation: the one level that will do, where the operator named it.
-            host: what to make workers with, as modules' are; by default it makes one of its own.
             audit: is told of each connection.
         """
         levels = (isolation,) if isolation else ISOLATION_LEVELS[: ISOLATION_LEVELS.index(minimum) + 1]
         steps = AsyncExitStack()
-        commands = cls(environ, levels, host, audit or AuditLog.silent(), steps)
+        commands = cls(environ, levels, audit or AuditLog.silent(), steps)
         try:
             yield commands
         finally:

@@ -28,7 +28,7 @@ _ENDED: Final = (b"Z", b"X")  # as /proc/<pid>/stat says it
 _DELETED: Final = b" (deleted)"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Unlinked:
     """What was found: bytes of files that could be looked at, and whether there may be others."""
 
@@ -52,7 +52,7 @@ class UnlinkedFiles:
             for pid in threads:
                 if not count.is_done:
                     look(pid, threads[pid])
-        return count.found
+        return Unlinked(count.held, count.hidden)
 
 
 @dataclass(slots=True)
@@ -62,7 +62,8 @@ class _Count:
     paths: tuple[bytes, ...]
     written: tuple[bytes, ...]
     most: int
-    found: Unlinked = field(default_factory=Unlinked)
+    held: int = 0
+    hidden: bool = False
     _files: set[tuple[int, int]] = field(default_factory=set)
     _sockets: set[int] = field(default_factory=set)
     _descriptors: int = 0
@@ -70,7 +71,7 @@ class _Count:
 
     @property
     def is_done(self) -> bool:
-        return self.found.held > self.most
+        return self.held > self.most
 
     def look_at_descriptors(self, pid: int, threads: Iterable[int]) -> None:
         """Look at what a process has open, in each of the tables that its threads have."""
@@ -93,7 +94,7 @@ class _Count:
         for name in os.listdir(f"{process}/fd"):
             self._descriptors += 1
             if self._descriptors > _MAX_DESCRIPTORS:
-                self.found.hidden = True
+                self.hidden = True
             if self._descriptors > _MAX_DESCRIPTORS or self.is_done:
                 return
             with unless_gone():
@@ -111,12 +112,12 @@ class _Count:
         self._sockets.add(inode)
         sent = next((line for line in read_whole(path).split(b"\n") if line.startswith(b"scm_fds:")), b":0")
         if int(sent.partition(b":")[2]):
-            self.found.hidden = True
+            self.hidden = True
 
     def _look_at_maps(self, pid: int, maps: bytes) -> None:
         self._maps_bytes += len(maps)
         if self._maps_bytes > _MAX_MAPS_BYTES:
-            self.found.hidden = True
+            self.hidden = True
         if self._maps_bytes > _MAX_MAPS_BYTES or not any(path in maps for path in self.written):
             return
         for line in filter(None, maps.split(b"\n")):
@@ -130,7 +131,7 @@ class _Count:
             told = os.stat(path)
         except PermissionError:
             if all(inode != known for _, known in self._files):
-                self.found.hidden = True
+                self.hidden = True
             return
         if not told.st_nlink:
             self._add(told)
@@ -148,7 +149,7 @@ class _Count:
     def _add(self, told: os.stat_result) -> None:
         if (told.st_dev, told.st_ino) not in self._files:
             self._files.add((told.st_dev, told.st_ino))
-            self.found.held += told.st_blocks * _BLOCK_BYTES
+            self.held += told.st_blocks * _BLOCK_BYTES
 
     @contextmanager
     def _or_hidden(self, pid: int, thread: int) -> Iterator[None]:
@@ -160,7 +161,7 @@ class _Count:
                 raise
             except OSError:
                 if not _has_ended(pid, thread):
-                    self.found.hidden = True
+                    self.hidden = True
 
 
 def _threads(pid: int) -> list[int]:

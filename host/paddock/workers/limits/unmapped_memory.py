@@ -82,14 +82,14 @@ class UnmappedMemory:
             count.look_at_folder(pids, self._folder)
         sockets = self._all_sockets()
         if sockets is not None:
-            count.held += sum(sockets.values())
+            count.add(sum(sockets.values()))
         for pid in pids:
             if count.is_beyond:
                 break
             with unless_gone():
                 count.look_at(speaker_of(pid))
         if sockets is None:
-            count.held += self._bytes_of(count.sockets)
+            count.add(self._bytes_of(count.sockets))
             is_hidden = bool(count.sent)
         else:
             is_hidden = any(inode > 0 and inode not in count.sockets for inode in sockets)
@@ -165,6 +165,10 @@ class _Count:
     @property
     def is_beyond(self) -> bool:
         return self.held > self.most
+
+    def add(self, size: int) -> None:
+        """Count what was found elsewhere."""
+        self.held += size
 
     def look_at_folder(self, pids: Iterable[int], folder: str) -> None:
         """Look at the one private folder that all these processes have."""

@@ -1,10 +1,8 @@
-"""Bring a worker and its init into the world, in namespaces of their own.
+"""Fork a worker and its init ahead of the request for them, in namespaces of their own.
 
-Used by whoever has the powers of the host's user: a template, or an interpreter started for one module. The two are
-made before it is known what for: the worker makes a root of what all workers see, and both wait until they are told.
-They end when the sockets they are to be told over close. What goes wrong is reported over the init socket of the
-request
-that it happened to, and leaves no process behind.
+Used by processes with the powers of the host's user: a template, or an interpreter started for one module. The worker
+makes a root of what all workers see, and both wait for what they are to be. They end when the sockets close over which
+they wait. A failure is reported over the init socket of the request that it happened to, and leaves no process behind.
 """
 
 from __future__ import annotations
@@ -161,7 +159,7 @@ def _run_init(
 ) -> NoReturn:
     """Be process 1: take on who it is, fork the worker, and do nothing but wait, so as to stay small."""
     try:
-        # First of all: a copy of another unborn's line, or of the host's socket, would keep it from ever closing.
+        # First of all: a copy of another worker's line, or of the host's socket, would keep it from ever closing.
         close_all_but(0, 1, 2, line.fileno(), worker_line.fileno(), *doors)
         enter(doors)  # before it forks; it takes a while, and nobody waits for it
         ids, _ = _told(line)
