@@ -133,7 +133,7 @@ async def test_a_module_that_has_the_host_do_ever_more_waits_for_it(
         (module,) = (module for module in session._kernel.runtime.modules.all if module.name == "tool-flooder")
         admission = module.peer.admission
         flood = asyncio.ensure_future(session.execute(_order(act=act, times=times, size=size, stays=True)))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             while not admission.is_behind:
                 await asyncio.sleep(0.01)
         neighbour = session.coordinator.get("tools")["honest"]

@@ -50,7 +50,7 @@ _WRITER = """
 def _git(folder: Path, *arguments: str) -> str:
     options = ("-c", "user.name=me", "-c", "user.email=me@here", "-c", "commit.gpgsign=false")
     command = ["git", "-C", str(folder), *options, *arguments]
-    return subprocess.run(command, check=True, timeout=20, capture_output=True, text=True).stdout
+    return subprocess.run(command, check=True, timeout=100, capture_output=True, text=True).stdout
 
 
 def _repository(folder: Path) -> None:

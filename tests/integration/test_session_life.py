@@ -435,7 +435,7 @@ async def test_an_end_cancelled_with_the_orchestrators_ends_all_modules(
 def _check_ended(workers: list[psutil.Process]) -> None:
     """Check that processes have ended, those too whose parent has, so that they are no children of this one."""
     assert workers
-    _, left = psutil.wait_procs(workers, timeout=5)
+    _, left = psutil.wait_procs(workers, timeout=60)
     left = [process for process in left if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
     for process in left:
         process.kill()

@@ -194,8 +194,8 @@ def test_a_folder_that_did_not_change_is_only_read(tmp_path: Path, cache: Source
     changed_at = cache.folder.joinpath("tmp").stat().st_mtime_ns
     seconds = []
     for _ in range(20):
-        before = time.perf_counter()
+        before = time.thread_time()
         snapshot(folder, cache)
-        seconds.append(time.perf_counter() - before)
+        seconds.append(time.thread_time() - before)
     assert min(seconds) < _SECONDS
     assert cache.folder.joinpath("tmp").stat().st_mtime_ns == changed_at

@@ -187,7 +187,7 @@ async def test_a_cancelled_event_ends_git(tmp_path: Path, fake_git: FakeGit) -> 
     pid = tmp_path / "pid"
     fake_git(f"echo $$ > {pid}; exec sleep 1000")
     task = asyncio.ensure_future(git.git_status(tmp_path, 25.0))
-    assert await wait_for(lambda: runs(pid), timeout=20)
+    assert await wait_for(lambda: runs(pid), timeout=60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -18,7 +18,7 @@ from amplifier_module_tool_bash.process import KeptOutput
 
 pytestmark = pytest.mark.anyio
 
-_SECONDS = 30  # for a process to end; hit only by a hang
+_SECONDS = 100  # for a process to end; hit only by a hang
 
 
 class Desk:

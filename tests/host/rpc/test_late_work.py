@@ -18,7 +18,7 @@ async def test_work_that_comes_after_the_session_is_left_undone() -> None:
 
     async with SessionTasks() as tasks:
         tasks.spawn(work("in time"))
-        await asyncio.wait_for(has_run.wait(), 10)
+        await asyncio.wait_for(has_run.wait(), 60)
     late = work("late")
     tasks.spawn(late)
     assert inspect.getcoroutinestate(late) == inspect.CORO_CLOSED

@@ -149,7 +149,7 @@ async def test_what_mount_returns_can_be_awaited_in_every_way(coordinator: Modul
     assert await asyncio.create_task(coordinator.mount("context", "it")) == ()  # type: ignore[arg-type]
     gathered = await asyncio.gather(coordinator.mount("context", "it"), coordinator.unmount("context"))
     assert list(gathered) == [(), ()]
-    assert await asyncio.wait_for(coordinator.mount("context", "it"), 5) == ()
+    assert await asyncio.wait_for(coordinator.mount("context", "it"), 60) == ()
 
 
 @pytest.mark.parametrize("name", ["tools", "providers", "emit"])

@@ -184,7 +184,7 @@ async def test_waiting_ends_when_the_condition_holds() -> None:
     flags: list[bool] = []
     asyncio.get_running_loop().call_later(0.02, flags.append, True)
     with anyio.fail_after(60):
-        assert await wait_for(lambda: bool(flags), timeout=4) is True
+        assert await wait_for(lambda: bool(flags), timeout=50) is True
 
 
 async def test_waiting_ends_without_the_condition_when_time_is_up() -> None:

@@ -172,9 +172,9 @@ def test_an_entry_is_found_quickly(folder: Path) -> None:
     for _ in range(20):
         cache = SourceCache(folder)
         cache.trees.get("b" * 64)  # what is done once for a cache is not what is measured
-        before = time.perf_counter()
+        before = time.thread_time()
         assert cache.trees.get(digest) is not None
-        seconds.append(time.perf_counter() - before)
+        seconds.append(time.thread_time() - before)
         cache.close()
     assert min(seconds) < _GET_SECONDS
 

@@ -18,7 +18,7 @@ from sources.git_repositories import below, library_files, module_files, reposit
 from sources.git_server import GitServer, Stalls
 from sources.index_server import IndexServer
 
-SECONDS = 60
+SECONDS = 200  # for one host; hit only by a hang
 
 # As they come, from nothing at all to a module that is ready.
 STAGES = (
