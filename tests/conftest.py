@@ -12,12 +12,18 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from integration import command_line
+from integration.warm_commands import WarmCommands
+from paddock.workers.runtime import WorkerRuntime
+from support.warm_templates import WarmTemplates, warm_templates
+
 # How long an example takes says how busy the machine is.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 
 _LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and theirs may have a hundred in all
 _numbers = itertools.count()
+_COLD = WorkerRuntime.spawn
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As of a job that a script started in the background; every program under test would be deaf to Ctrl-C as well.
@@ -76,3 +82,29 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.getbasetemp() / f"{name}{next(_numbers)}"
     folder.mkdir(mode=0o700)
     return folder
+
+
+@pytest.fixture(scope="session")
+def _warm_templates() -> Iterator[WarmTemplates]:
+    with warm_templates() as templates:
+        yield templates
+
+
+@pytest.fixture(scope="session")
+def _warm_commands(_warm_templates: WarmTemplates) -> Iterator[WarmCommands]:
+    with WarmCommands(_warm_templates) as commands:
+        yield commands
+
+
+@pytest.fixture
+def warm_starts(_warm_templates: WarmTemplates, _warm_commands: WarmCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have hosts and commands begin in processes that have loaded what they need."""
+    monkeypatch.setattr(WorkerRuntime, "spawn", _warm_templates.spawner())
+    monkeypatch.setattr(command_line, "_warm", _warm_commands)
+
+
+@pytest.fixture
+def cold(warm_starts: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each host and each command of a test begin as a program, which loads what it needs."""
+    monkeypatch.setattr(WorkerRuntime, "spawn", _COLD)
+    monkeypatch.setattr(command_line, "_warm", None)

@@ -15,21 +15,16 @@ import psutil
 import pytest
 
 from host.workers.conftest import descendants_of_this_process
-from integration import command_line
 from integration.command_line import require_level
 from integration.policed_machine import PolicedMachine, why_not
 from integration.policy_ground import Ground
-from integration.warm_commands import WarmCommands
 from paddock import Session
-from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.profile import IsolationLevel
-from support.warm_templates import WarmTemplates, warm_templates
 
 WriteModule = Callable[[str, str], str]
 OpenSession = Callable[..., AbstractAsyncContextManager[Session]]
 
 _SECONDS = 200  # for one whole session in a test; hit only by a hang
-_COLD = WorkerRuntime.spawn
 _DIRECT = """
     import json
 
@@ -122,31 +117,9 @@ def granted(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
     return {"permissions": {"read": [str(folder)], "write": [str(folder)]}, **entry}
 
 
-@pytest.fixture(scope="session")
-def _warm_templates() -> Iterator[WarmTemplates]:
-    with warm_templates() as templates:
-        yield templates
-
-
-@pytest.fixture(scope="session")
-def _warm_commands(_warm_templates: WarmTemplates) -> Iterator[WarmCommands]:
-    with WarmCommands(_warm_templates) as commands:
-        yield commands
-
-
 @pytest.fixture(autouse=True)
-def _starts_are_warm(
-    _warm_templates: WarmTemplates, _warm_commands: WarmCommands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(WorkerRuntime, "spawn", _warm_templates.spawner())
-    monkeypatch.setattr(command_line, "_warm", _warm_commands)
-
-
-@pytest.fixture
-def cold(_starts_are_warm: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have each command and template of a test begin as a program, which loads what it needs."""
-    monkeypatch.setattr(command_line, "_warm", None)
-    monkeypatch.setattr(WorkerRuntime, "spawn", _COLD)
+def _starts_are_warm(warm_starts: None) -> None:
+    """Have all tests here begin warm, but for those that ask for `cold`."""
 
 
 @pytest.fixture

@@ -89,6 +89,11 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.fixture(autouse=True)
+def _starts_are_warm(warm_starts: None) -> None:
+    """Have all trials here begin warm."""
+
+
 @pytest.fixture
 def trials(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Trials:
     """What runs trials of modules in a folder of the test's own."""
