@@ -54,15 +54,34 @@ def test_an_application_and_a_call_load_only_what_they_use() -> None:
     assert models > 10 and not built and not unbuildable
 
 
-def test_help_loads_nothing_that_a_command_works_with() -> None:
+def test_list_of_commands_loads_nothing_a_command_works_with() -> None:
     *_, loaded = _printed(
         "import json, sys",
         "from paddock.cli.commands import paddock",
-        "help = paddock.commands['call'].get_help(paddock.make_context('paddock', ['call']))",
-        "print(json.dumps(help))",
+        "print(json.dumps(paddock.get_help(paddock.make_context('paddock', ['call']))))",
         _LOADED,
     )
     assert "paddock.cli.commands" in loaded and not set(_NOT_FOR_HELP).intersection(loaded)
+
+
+def test_options_of_a_chat_load_nothing_it_works_with() -> None:
+    *_, loaded = _printed("import paddock.cli.chat.chat_command", _LOADED)
+    assert "paddock.cli.options" in loaded and not {*_NOT_FOR_HELP}.difference(["asyncio"]).intersection(loaded)
+
+
+def test_lists_show_the_first_sentence_of_each_help() -> None:
+    *_, briefs = _printed(
+        "import json",
+        "from paddock.cli.command_group import LazyCommand",
+        "from paddock.cli.commands import paddock",
+        "from paddock.cli.modules import module",
+        "lazy = [one for group in (paddock, module) for one in group.commands.values()]",
+        "lists = [(one.get_short_help_str(1000), one.load().get_short_help_str(1000)) for one in lazy]",
+        "print(json.dumps([[(one.name, one.load().name) for one in lazy], lists]))",
+    )
+    names, lists = briefs
+    assert len(names) == 20
+    assert [pair for pair in [*names, *lists] if pair[0] != pair[1]] == []
 
 
 def _printed(*statements: str) -> list[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from integration.command_line import nothing_outlives_its_command, paddock
-from paddock.cli.demo_command import run_demo
+from paddock.cli.demo_command import demo
 from paddock.demo import demonstration
 
 
@@ -77,7 +77,7 @@ def test_a_wrong_sum_is_noticed(
         encoding="utf-8",
     )
     monkeypatch.setattr(demonstration, "_PLAN", plan)
-    assert run_demo(as_json=True) == 3
+    assert demo.main(["--json"], standalone_mode=False) == 3
     told = json.loads(capsys.readouterr().out)
     assert not told["ok"]
     assert [problem for problem in told["problems"] if "1009.69" in problem] == told["problems"]

@@ -20,7 +20,7 @@ import pytest
 
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
-from paddock.cli.run_command import run_turn
+from paddock.cli.run_command import run
 from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
 from paddock.session import shutdown as ending
 from paddock.session.module import HostedModule
@@ -245,7 +245,7 @@ def test_a_run_names_modules_that_hang_at_its_end(
             }
         )
     )
-    code = run_turn(plan, "hello", tmp_path, trust_plan=True, as_json=False, verbose=False)
+    code = run.main([str(plan), "hello", "-C", str(tmp_path), "--trust-plan"], standalone_mode=False)
     answered, told = capsys.readouterr()
     assert (code, answered.strip()) == (0, "the answer")
     late = [line for line in told.splitlines() if "did not finish" in line]

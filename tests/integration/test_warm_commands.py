@@ -20,6 +20,7 @@ import pytest
 
 from integration.command_line import Terminal, paddock
 from integration.conftest import WriteModule
+from paddock.cli.command_group import LazyCommand
 from paddock.cli.commands import paddock as every_command
 from paddock.workers.runtime import WorkerRuntime
 
@@ -85,7 +86,8 @@ _COMMANDS = {
 
 
 def _names(group: click.Group, before: str = "") -> Iterator[str]:
-    for name, command in group.commands.items():
+    for name, listed in group.commands.items():
+        command = listed.load() if isinstance(listed, LazyCommand) else listed
         if isinstance(command, click.Group):
             yield from _names(command, f"{before}{name} ")
         else:

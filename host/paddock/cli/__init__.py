@@ -1,8 +1,8 @@
 """The command line: its entry, and what every command's end has in common.
 
 `main` ends the process with one of the documented exit codes: a command's own, 2 for a call that is not understood, 130
-for an interruption, 3 for a defect of ours, which is told in a form that can be pasted into a report. Commands load
-what they need when they run, so that help and the version come at once.
+for an interruption, 3 for a defect of ours, which is reported in a form that can be pasted into a report. A command is
+loaded when it runs, so that the version and the list of commands come at once.
 """
 
 from __future__ import annotations

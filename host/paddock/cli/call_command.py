@@ -1,7 +1,7 @@
 """Call one tool of one module from the command line.
 
 stdout has what the tool returned or, for scripts, exactly the dump of a tool result, also when there is none of the
-tool's own. The module's process is gone when `call_tool` returns, whatever happens.
+tool's own. The module's process is gone when the command ends, whatever happens.
 """
 
 from __future__ import annotations
@@ -11,27 +11,26 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-import anyio
 import click
 
 from paddock.authorization.grant_lines import what_writing_opens
-from paddock.cli import failure, plan_options
+from paddock.cli import failure, options, plan_options
 from paddock.cli.command_group import INTERRUPTED
-from paddock.cli.source_options import SourceFlags
+from paddock.cli.options import SourceFlags
 from paddock.cli.terminal.answer import print_answer
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, tell_confinements
 from paddock.cli.terminal.denial_notes import tell_denials
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
-from paddock.cli.terminal.interruption import Interruption
+from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.json_output import Mask, plain, print_json
 from paddock.cli.terminal.log_lines import LogLines
-from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.stdin_text import read_stdin
 from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
@@ -43,32 +42,69 @@ from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import ToolResult
 
-_NO_FLAGS: Final = SourceFlags()
+# What each family of grants takes, as a plan has it.
+_FAMILIES: Final = {
+    "read": ("PATH", "A folder or file it may read."),
+    "write": ("PATH", "A folder or file it may read and change."),
+    "run": ("PROGRAM", "A program it may execute; `*`: any of the system's."),
+    "env": ("NAME[=VALUE]", "An environment variable, passed on or set."),
+    "secrets": ("NAME", "A secret of yours that --config may refer to as ${NAME}."),
+    "net": ("HOST[:PORT]", "A host it may connect to, at port 443 unless one is written."),
+    "call": (
+        "WHAT",
+        "What it may call without having been handed it: tools, tools:<name>, providers, context, spawn, `*`.",
+    ),
+    "emit": ("EVENT", "Events it may emit beyond those of its kind."),
+    "hooks": ("EVENT", "Events it may handle."),
+    "mount": ("POINT", "Where it may mount what is of another kind: providers, orchestrator, context."),
+}
+_ALLOW: Final = tuple(
+    click.option(f"--allow-{family}", metavar=takes, multiple=True, help=what)
+    for family, (takes, what) in _FAMILIES.items()
+)
 
 
-def call_tool(
+@click.command()
+@click.argument("source")
+@click.argument("tool")
+@click.argument("arguments", metavar="[JSON|-]", default="{}")
+@click.option("--config", metavar="JSON", default="{}", help="The module's configuration.")
+@options.LIMITS
+@partial(options.added, _ALLOW)
+@options.ISOLATION
+@options.WORKING_DIR
+@options.source_options
+@options.JSON
+def call(
     source: str,
     tool: str,
     arguments: str,
     config: str,
-    limits: Sequence[str] = (),
-    grants: Mapping[str, Sequence[str]] | None = None,
-    isolation: IsolationLevel | None = None,
-    working_dir: Path | None = None,
-    *,
-    sources: SourceFlags = _NO_FLAGS,
+    limits: tuple[str, ...],
+    isolation: IsolationLevel | None,
+    working_dir: Path | None,
+    sources: SourceFlags,
     as_json: bool,
+    **grants: tuple[str, ...],
 ) -> int:
-    """Start the module, call the tool, print the result and return the exit code."""
+    """Call one tool of one module and print what it returns.
+
+    SOURCE is what a plan accepts: a folder (./module), git+https://…@ref, a package (name==version), builtin:<id>, or
+    the id of a module that is shipped. The tool's input is a JSON object; `-` reads it from stdin. A paddock.lock in
+    the working directory applies.
+
+    The module is granted what the `--allow-` options say and nothing else. They can be repeated, and take several
+    values with commas between them; a comma of a value's own is written twice.
+    """
     screen = Screen(sys.stderr)
     written = plan_options.read_limits(limits)
-    granted = plan_options.read_grants(grants or {})
+    granted = plan_options.read_grants({name.removeprefix("allow_"): values for name, values in grants.items()})
     settings = _object(config, "--config")
     given = _object(read_stdin(screen, "the tool's input") if arguments == "-" else arguments, "the tool's input")
     approval = TerminalApproval.at(screen, sys.stdin)
     fetching = FetchProgress(screen)
     folder = (working_dir or Path.cwd()).resolve()
-    call = ToolCallSession(
+    session = ToolCallSession(
         source,
         tool,
         given,
@@ -83,10 +119,12 @@ def call_tool(
         on_confined=lambda confined: _tell_confined(screen, confined, folder),
         sources=sources.read(fetching),
     )
-    screen.mask = call.mask
+    screen.hide_with(session.mask)
     with LogLines(screen), fetching:
         try:
-            outcome = asyncio.run(_run(call, screen, approval))
+            outcome = asyncio.run(
+                interruptible(session.run, screen, lambda: session.activity, on_stop=approval.withdraw)
+            )
         except KeyboardInterrupt:
             outcome = None
         except SystemExit:
@@ -94,7 +132,7 @@ def call_tool(
         except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
             defect = failure.as_exception(error)
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
-    for change in call.changes:
+    for change in session.changes:
         screen.warning(change)
     code = _report(outcome, tool, screen, as_json=as_json)
     if outcome is not None and isinstance(outcome.error, ModuleMissingError):
@@ -124,22 +162,6 @@ def _hints_of_the_plan(name: str, plan: Path) -> Iterator[str]:
                 f"{plan.name} has `{name}` from another place, and a call reads no plan: "
                 f"`paddock call {shlex.quote(entry.source)} …`, with what it grants as --allow-… options"
             )
-
-
-async def _run(call: ToolCallSession, screen: Screen, approval: TerminalApproval) -> ToolCallOutcome | None:
-    """Return what came of the call, None when it was interrupted."""
-
-    def stop() -> None:
-        approval.withdraw()
-        scope.cancel()
-
-    with (
-        anyio.CancelScope() as scope,
-        Interruption(screen.note, lambda: False, stop),
-        ActivityLine(screen, lambda: call.activity),
-    ):
-        return await call.run()
-    return None
 
 
 def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_json: bool) -> int:

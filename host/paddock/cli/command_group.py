@@ -1,6 +1,8 @@
-"""What all commands have before any is loaded: their groups, and the exit code of an interruption."""
+"""Groups of commands, each loaded when it runs or shows its own help, and not for the version or a list of commands."""
 
 from __future__ import annotations
+
+from importlib import import_module
 
 import click
 
@@ -8,10 +10,33 @@ INTERRUPTED = 130
 _WHOLE = 1000  # characters, more than any command's first sentence has
 
 
+class LazyCommand(click.Command):
+    """Stands for a command in lists; `brief` is the first sentence of its help, `place` is `package.module:name`."""
+
+    def __init__(self, name: str, place: str, brief: str) -> None:
+        super().__init__(name, short_help=brief)
+        self._place = place
+
+    def load(self) -> click.Command:
+        """Return the command itself."""
+        module, _, name = self._place.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
 class CommandGroup(click.Group):
     """A group whose help shows the first sentence of each of its commands as a whole, on several lines if need be."""
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the name of the command that is meant, the command, loaded, and its arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, LazyCommand) else command, rest
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
         rows = [(name, command.get_short_help_str(_WHOLE)) for name, command in sorted(self.commands.items())]
         with formatter.section("Commands"):
             formatter.write_dl(rows)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 
+import click
+
+from paddock.cli import options
 from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.progress import activity_of
@@ -14,8 +17,10 @@ from paddock.demo import Demonstration, DemoOutcome
 _FAILED = 3  # the demonstration is ours: whatever it did not show is a defect
 
 
-def run_demo(*, as_json: bool) -> int:
-    """Run the demonstration and return the exit code: 0 when everything was as it should be."""
+@click.command()
+@options.JSON
+def demo(as_json: bool) -> int:
+    """Run a small job with five kinds of modules, six misbehaving ones beside them, and show what became of each."""
     screen = Screen(sys.stderr)
     demonstration = Demonstration()
 

@@ -6,6 +6,9 @@ import os
 import sys
 from collections.abc import Iterator
 
+import click
+
+from paddock.cli import options
 from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
@@ -18,8 +21,13 @@ from paddock.policy.rule import FLOOR
 _Rows = Iterator[tuple[str, str]]
 
 
-def run_doctor(*, as_json: bool) -> int:
-    """Examine the machine and return the exit code: 0 if a session runs here at one of the usual levels."""
+@click.command()
+@options.JSON
+def doctor(as_json: bool) -> int:
+    """Find out what isolation this machine gives modules, and how to get more.
+
+    Tries every isolation level for real. Exits with 0 when sessions run without further ado, else with 1.
+    """
     screen = Screen(sys.stderr)
     diagnosis = find(lambda: examine(os.environ), screen, lambda: "trying every isolation level", as_json=as_json)
     if isinstance(diagnosis, int):

@@ -10,14 +10,11 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-import anyio
-
 from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED
-from paddock.cli.terminal.interruption import Interruption
+from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.log_lines import LogLines
-from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 
 _Finding = TypeVar("_Finding")
@@ -37,7 +34,7 @@ def find(
     """
     with LogLines(screen, level=level):
         try:
-            found = asyncio.run(_interruptible(search, screen, activity))
+            found = asyncio.run(interruptible(search, screen, activity))
         except KeyboardInterrupt:
             found = None
         except SystemExit:
@@ -52,15 +49,3 @@ def find(
             print_json({"ok": False, "error": failure.INTERRUPTION})
         return INTERRUPTED
     return found
-
-
-async def _interruptible(
-    search: Callable[[], Coroutine[Any, Any, _Finding]], screen: Screen, activity: Callable[[], str]
-) -> _Finding | None:
-    with (
-        anyio.CancelScope() as scope,
-        Interruption(screen.note, lambda: False, lambda: scope.cancel()),
-        ActivityLine(screen, activity),
-    ):
-        return await search()
-    return None

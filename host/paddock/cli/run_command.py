@@ -1,6 +1,6 @@
 """Run one turn of a session from the command line.
 
-Whatever happens, every process of the session is gone when `run_turn` returns, stdout has the answer or, for scripts,
+Whatever happens, every process of the session is gone when the command ends, stdout has the answer or, for scripts,
 exactly one object, and stderr tells what was started, contained and refused. At a terminal that is both, the answer is
 drawn as it comes, with what the tools did on the way to it.
 """
@@ -11,26 +11,24 @@ import asyncio
 import os
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 import click
 
-from paddock.cli import failure, plan_options
+from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED
 from paddock.cli.module_rows import row_of
-from paddock.cli.source_options import SourceFlags
+from paddock.cli.options import JSON, SessionOptions, session_options
+from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.answer import print_answer
 from paddock.cli.terminal.approval import TerminalApproval
-from paddock.cli.terminal.confinement_notes import tell_confinements
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.denial_notes import tell_denials
 from paddock.cli.terminal.dialogue import Dialogue
-from paddock.cli.terminal.display import ScreenDisplay
-from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.log_lines import LogLines
@@ -38,54 +36,42 @@ from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.stdin_text import read_stdin
 from paddock.errors import PaddockError, render
-from paddock.module_sources.resolve import SourceOptions
 from paddock.session.session import ModuleStatus, Session
-from paddock_sandbox.profile import IsolationLevel
 
 if TYPE_CHECKING:
     from paddock.cli.chat.conversation import Follower
 
-_NO_FLAGS: Final = SourceFlags()
+
+def _one_prompt(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> str | None:
+    if len(words) > 1:
+        raise click.UsageError("the prompt is one argument: put it in quotes, as in 'What changed?'", context)
+    return words[0] if words else None
 
 
-def run_turn(
-    plan: Path,
-    prompt: str | None,
-    working_dir: Path | None,
-    *,
-    isolation: IsolationLevel | None = None,
-    trust_plan: bool = False,
-    grants: Sequence[str] = (),
-    sources: SourceFlags = _NO_FLAGS,
-    as_json: bool,
-    verbose: bool,
-) -> int:
-    """Run the plan's modules for one prompt and return the exit code; `grants` are written as MODULE=PRESET.
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("prompt", nargs=-1, metavar="[PROMPT]", callback=_one_prompt)
+@session_options
+@JSON
+@click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and tell more of what happens.")
+def run(plan: Path, prompt: str | None, options: SessionOptions, as_json: bool, verbose: bool) -> int:
+    """Run one turn of a session: start the modules of PLAN, hand them PROMPT, print the answer.
 
-    Raises:
-        click.UsageError: an option is not understood, or there is no prompt.
+    Without PROMPT it is read from stdin.
     """
     screen = Screen(sys.stderr)
-    presets = plan_options.read_presets(grants)
+    opener = SessionOpener(plan, options, screen, is_verbose=verbose)
     if prompt is None:
         prompt = read_stdin(screen, "the prompt")
     if not prompt.strip():
         raise click.UsageError("the prompt is empty")
-    fetching = FetchProgress(screen)
-    turn = _Turn(
-        screen,
-        isolation,
-        presets,
-        sources.read(fetching),
-        trust_plan=trust_plan,
-        verbose=verbose,
-        is_followed=not as_json and _is_one_terminal(),
-    )
-    with LogLines(screen, verbose=verbose), fetching:
+    follows = (options.working_dir or Path.cwd()).resolve() if not as_json and _is_one_terminal() else None
+    turn = _Turn(screen, opener, follows, verbose=verbose)
+    with LogLines(screen, verbose=verbose), opener.fetching:
         try:
-            asyncio.run(turn.run(plan, prompt, working_dir))
+            asyncio.run(turn.run(prompt))
         except KeyboardInterrupt:
-            turn.is_interrupted = True
+            turn.interrupt()
         except SystemExit:
             raise
         except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
@@ -98,31 +84,18 @@ def run_turn(
 
 
 class _Turn:
-    """One turn, and what came of it."""
+    """One turn, and what came of it; it is shown while it runs if `followed_in` is a folder, that of its files."""
 
-    def __init__(
-        self,
-        screen: Screen,
-        isolation: IsolationLevel | None,
-        presets: Mapping[str, str],
-        sources: SourceOptions,
-        *,
-        trust_plan: bool,
-        verbose: bool,
-        is_followed: bool,
-    ) -> None:
+    def __init__(self, screen: Screen, opener: SessionOpener, followed_in: Path | None, *, verbose: bool) -> None:
         self.response: str | None = None
         self.is_shown = False  # whether a person has seen the response as it came
         self.is_interrupted = False
         self._screen = screen
-        self._isolation = isolation
-        self._presets = presets
-        self._sources = sources
-        self._trust_plan = trust_plan
+        self._opener = opener
         self._verbose = verbose
         self._dialogue = Dialogue.at(screen, sys.stdin)
         self._approval = TerminalApproval(self._dialogue, preview=self._preview)
-        self._is_followed = is_followed
+        self._followed_in = followed_in
         self._follower: Follower | None = None
         self._session_id: str | None = None
         self._modules: tuple[ModuleStatus, ...] = ()
@@ -147,37 +120,26 @@ class _Turn:
             "error": error,
         }
 
+    def interrupt(self) -> None:
+        """Take that the person interrupted the turn where nothing of it could be stopped any more."""
+        self.is_interrupted = True
+
     def fail(self, error: Exception) -> None:
         """Take the failure of the turn and tell the person."""
         self._error = error
         self._screen.text(failure.text(error))
 
-    async def run(self, plan: Path, prompt: str, working_dir: Path | None) -> None:
+    async def run(self, prompt: str) -> None:
         """Run the turn. Raises only what nobody foresaw."""
         session_id = str(uuid.uuid4())
         try:
-            session = Session(
-                plan,
-                working_dir=working_dir,
-                approval=self._approval,
-                display=ScreenDisplay(self._screen),
-                session_id=session_id,
-                on_output=lambda name, line: self._screen.module_line(name, line.text),
-                isolation=self._isolation,
-                trust_plan=self._trust_plan,
-                grants=self._presets,
-                consent=TerminalConsent(self._dialogue),
-                on_confined=lambda confined: tell_confinements(self._screen, confined, verbose=self._verbose),
-                sources=self._sources,
-            )
+            session = self._opener.session(self._approval, TerminalConsent(self._dialogue), session_id)
         except PaddockError as error:
             self.fail(error)
             return
         self._session_id = session_id
-        self._screen.mask = session.mask
-        if self._is_followed:
-            self._follower = _follower(session, self._screen, working_dir, is_verbose=self._verbose)
-        self._say_what_the_plan_says(session)
+        if self._followed_in is not None:
+            self._follower = _follower(session, self._screen, self._followed_in, is_verbose=self._verbose)
         failed: Exception | None = None
         with (
             anyio.CancelScope() as scope,
@@ -240,10 +202,6 @@ class _Turn:
         if self._follower is not None:
             self._follower.preview(prompt)
 
-    def _say_what_the_plan_says(self, session: Session) -> None:
-        for note in session.plan.notes:
-            self._screen.note(f"note: {note}")
-
     def _say_what_started(self, modules: tuple[ModuleStatus, ...]) -> None:
         started = [module for module in modules if module.is_mounted]
         levels = ", ".join(sorted({module.level for module in started}))
@@ -278,10 +236,10 @@ def _is_one_terminal() -> bool:
         return False
 
 
-def _follower(session: Session, screen: Screen, working_dir: Path | None, *, is_verbose: bool) -> Follower:
+def _follower(session: Session, screen: Screen, folder: Path, *, is_verbose: bool) -> Follower:
     from paddock.cli.chat.conversation import Follower  # for a terminal alone: drawing markdown takes a while to load
 
-    return Follower(session, screen, (working_dir or Path.cwd()).resolve(), is_verbose=is_verbose)
+    return Follower(session, screen, folder, is_verbose=is_verbose)
 
 
 def _with_last_denials(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:

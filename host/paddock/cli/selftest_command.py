@@ -1,4 +1,8 @@
-"""Attack the isolation of this machine for real, and show what became of each attack, for people or for scripts."""
+"""Attack the isolation of this machine for real, and show what became of each attack, for people or for scripts.
+
+Exit codes: 0 all that could be attacked held; 3 something did not; otherwise that of the error because of which a level
+that was asked for, or any at all, is not available.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Final
 
 import click
 
-from paddock.cli import failure
+from paddock.cli import failure, options
 from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
@@ -27,19 +31,26 @@ _LEAKS: Final = f"{Verdict.LEAKS} (known limits of the level, as said above)"
 _NOWHERE: Final = "not possible here"
 
 
-def run_selftest(names: Sequence[str], levels: Sequence[IsolationLevel], *, as_json: bool) -> int:
-    """Run the attacks `names` at `levels`, by default all at every level to be had here, and return the exit code.
+@click.command()
+@click.argument("attacks", nargs=-1, metavar="[ATTACK]...")
+@click.option(
+    "--isolation",
+    "levels",
+    type=click.Choice(options.ISOLATING),
+    multiple=True,
+    help="A level to attack; can be repeated. By default all that can be had.",
+)
+@options.JSON
+def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_json: bool) -> int:
+    """Attack the isolation of this machine for real, and show what became of each attack; by default of all.
 
-    0: whatever could be attacked held. 3: something did not. Otherwise that of the error because of which a level that
-    was asked for, or any at all, was not to be had.
-
-    Raises:
-        UsageError: there is no such attack.
+    The name of an attack is what the table begins each of its entries with. A name that is none is answered with the
+    list of all.
     """
-    attacks = _chosen(names)
+    chosen = _chosen(attacks)
     screen = Screen(sys.stderr)
     doing = ["preparing"]
-    runner = AttackRunner(tuple(dict.fromkeys(levels)) or LEVELS, attacks, told=lambda what: doing.__setitem__(0, what))
+    runner = AttackRunner(tuple(dict.fromkeys(levels)) or LEVELS, chosen, told=lambda what: doing.__setitem__(0, what))
     # Warnings are left out: that modules misbehave is the subject, and what is shown says how it ended.
     result = find(runner.run, screen, lambda: doing[0], as_json=as_json, level=logging.ERROR)
     if isinstance(result, int):

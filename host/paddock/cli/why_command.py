@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import click
 
-from paddock.cli import failure
+from paddock.cli import failure, options
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError, Refusal
@@ -102,6 +102,32 @@ class _Case:
             else None,
             "error": None,
         }
+
+
+@click.command()
+@click.argument("module")
+@click.argument("kind", type=click.Choice(get_args(Family)), metavar="KIND")
+@click.argument("target")
+@click.option("--session", metavar="ID", help="The session; by default the newest in this folder that ran the module.")
+@click.option("--plan", type=click.Path(path_type=Path), help="Explain what this plan would grant; nothing is run.")
+@options.WORKING_DIR
+@options.JSON
+def why(
+    module: str,
+    kind: Family,
+    target: str,
+    session: str | None,
+    plan: Path | None,
+    working_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Explain whether MODULE may do a thing, by which rules, and which line would let it.
+
+    KIND is a family of permissions (read, write, run, env, secrets, net, call, emit, hooks, mount), TARGET what it is
+    about: a path, a program, a host[:port], the name of a variable or secret, `tools:<name>`, an event, a mount point.
+    Exits with 0 for what it may, with 4 for what it may not.
+    """
+    return run_why(module, kind, target, session=session, plan=plan, working_dir=working_dir, as_json=as_json)
 
 
 def run_why(

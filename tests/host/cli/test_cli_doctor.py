@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from paddock.cli import doctor_command
-from paddock.cli.doctor_command import run_doctor
 from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding
 from paddock.errors import LevelFailure
 from paddock.isolation.machine import Machine
@@ -54,7 +53,7 @@ def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
             return found
 
         monkeypatch.setattr(doctor_command, "examine", examine)
-        code = run_doctor(as_json=as_json)
+        code = doctor_command.doctor.main(["--json"] if as_json else [], standalone_mode=False)
         shown = capsys.readouterr()
         assert shown.err == ""
         return code, shown.out

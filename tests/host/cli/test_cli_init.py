@@ -11,7 +11,7 @@ import click
 import pytest
 import yaml
 
-from paddock.cli.init.init_command import run_init
+from paddock.cli.init.init_command import init
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule, plan_text, write_plan
@@ -30,13 +30,17 @@ class Told:
     def __call__(self, plan: str = "plan.yaml", **options: Any) -> tuple[int, str, str]:
         given = {
             "provider": None,
+            "model": None,
+            "key_variable": None,
+            "base_url": None,
+            "approvals": None,
             "tools": (),
             "logs": None,
             "asks_nothing": False,
             "replaces": False,
             "as_json": False,
         }
-        code = run_init(Path(plan), **{**given, **options})
+        code = init.callback(Path(plan), **{**given, **options})
         shown = self._capsys.readouterr()
         return code, shown.out, shown.err
 

@@ -6,37 +6,26 @@ import asyncio
 import gc
 import json
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from paddock.cli import main
-from paddock.cli.call_command import call_tool
-from paddock.cli.demo_command import run_demo
-from paddock.cli.doctor_command import run_doctor
-from paddock.cli.run_command import run_turn
+from paddock.cli.commands import paddock
 
 
 class Beyond(BaseException):
     pass
 
 
-def _call() -> int:
-    return call_tool("tool-x", "x", "{}", "{}", as_json=True)
+def _command(line: str) -> Callable[[], int]:
+    return lambda: paddock.main(line.split(), standalone_mode=False)
 
 
-def _run() -> int:
-    return run_turn(Path("plan.yaml"), "hello", None, as_json=True, verbose=False)
-
-
-def _demo() -> int:
-    return run_demo(as_json=True)
-
-
-def _doctor() -> int:
-    return run_doctor(as_json=True)
+_call, _run, _demo, _doctor = map(
+    _command, ("call tool-x x --json", "run plan.yaml hello --json", "demo --json", "doctor --json")
+)
 
 
 @pytest.fixture(autouse=True)
@@ -105,10 +94,10 @@ def test_an_exit_passes(command: Callable[[], int], ended_by: Callable[[BaseExce
 def test_the_entry_lets_no_traceback_of_the_interpreters_out(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run_demo(*, as_json: bool) -> int:
+    def demo(as_json: bool) -> int:
         raise error
 
-    monkeypatch.setattr("paddock.cli.demo_command.run_demo", run_demo)
+    monkeypatch.setattr("paddock.cli.demo_command.demo.callback", demo)
     with pytest.raises(SystemExit) as caught:
         main(["demo"])
     assert caught.value.code == 3

@@ -7,7 +7,9 @@ from typing import Any
 import click
 import pytest
 
-from paddock.cli.commands import _FAMILIES, _ISOLATING, _LEVELS
+from paddock.cli.call_command import _FAMILIES
+from paddock.cli.options import ISOLATING
+from paddock.cli.options import LEVELS as LEVEL_CHOICE
 from paddock.cli.plan_options import read_grants, read_limits, read_presets, retell
 from paddock.errors import GrantError, PlanError, PlanProblem, render
 from paddock.plan.permissions import FAMILIES
@@ -20,8 +22,8 @@ def test_there_is_an_option_for_every_family_of_grants() -> None:
 
 
 def test_every_level_can_be_named_and_every_isolating_one_attacked() -> None:
-    assert tuple(_LEVELS.choices) == ISOLATION_LEVELS
-    assert tuple(_ISOLATING) == LEVELS
+    assert tuple(LEVEL_CHOICE.choices) == ISOLATION_LEVELS
+    assert ISOLATING == LEVELS
 
 
 @pytest.mark.parametrize(

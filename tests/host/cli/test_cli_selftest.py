@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from paddock.cli import selftest_command
-from paddock.cli.selftest_command import run_selftest
 from paddock.selftest import CATALOGUE, AttackRunner, AttackTrial, Result
 from paddock.selftest.control import OutsideResult
 from paddock.selftest.outcome import AttackOutcome, Verdict
@@ -25,7 +24,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(selftest_command.AttackRunner, "run", run)
-    assert run_selftest((), (), as_json=False) == 0
+    assert selftest_command.selftest.main([], standalone_mode=False) == 0
     return capsys.readouterr().out
 
 

@@ -1,6 +1,6 @@
 """The command `chat`: a conversation with a plan's modules, on a terminal or line by line.
 
-Every process of the session has ended when `run_chat` returns. The exit code is 0 when the person leaves, and without a
+Every process of the session has ended when `chat` returns. The exit code is 0 when the person leaves, and without a
 terminal that of the last turn that failed. A session that cannot start gives the exit code that `paddock run` gives.
 """
 
@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
-from paddock.cli.chat.chat_options import ChatOptions
+import click
 
-DEFAULT_PLAN = "plan.yaml"
+from paddock.cli.options import SessionOptions, session_options
 
 
-def run_chat(options: ChatOptions) -> int:
-    """Hold the conversation, and return the exit code.
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path), default="plan.yaml")
+@session_options
+@click.option("-v", "--verbose", is_flag=True, help="Show what is for developers too, such as the model's thinking.")
+def chat(plan: Path, options: SessionOptions, verbose: bool) -> int:
+    """Talk with the modules of PLAN, by default plan.yaml: on a terminal, or a line in and an answer out.
 
-    Raises:
-        click.UsageError: an option is not understood.
+    On a terminal, /help lists the commands and keys.
     """
-    if not options.plan.exists():
+    if not plan.exists():
         # Imported here, so that a chat with a plan does not wait for it.
         from paddock.cli import failure
         from paddock.cli.terminal.render import Screen
@@ -28,7 +32,7 @@ def run_chat(options: ChatOptions) -> int:
         from paddock.plan.load import load_plan
 
         try:
-            load_plan(options.plan, environ={})
+            load_plan(plan, environ={})
         except PlanError as error:  # as `paddock run` reports it, instead of below a line to type in
             Screen(sys.stderr).text(failure.text(error))
             return failure.exit_code(error)
@@ -36,7 +40,7 @@ def run_chat(options: ChatOptions) -> int:
     if sys.stdin.isatty() and sys.stdout.isatty():
         from paddock.cli.chat.terminal_chat import TerminalChat
 
-        return asyncio.run(TerminalChat(options).run())
+        return asyncio.run(TerminalChat(plan, options, is_verbose=verbose).run())
     from paddock.cli.chat.line_chat import LineChat
 
-    return LineChat(options).run()
+    return LineChat(plan, options, is_verbose=verbose).run()

@@ -15,8 +15,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from paddock.cli import failure, plan_options
-from paddock.cli.chat.chat_options import ChatOptions
+from paddock.cli import failure
 from paddock.cli.chat.conversation import ChatConversation, Follower
 from paddock.cli.chat.grant_consent import GrantConsent
 from paddock.cli.chat.interrupts import on_interrupt
@@ -24,12 +23,10 @@ from paddock.cli.chat.prompt_input import PromptInput
 from paddock.cli.chat.prompted_screen import PromptedDialogue, PromptedScreen
 from paddock.cli.chat.slash_commands import Next, SlashCommands
 from paddock.cli.chat.spending import Spending
-from paddock.cli.source_options import SourceFlags
+from paddock.cli.options import SessionOptions
+from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.approval import TerminalApproval
-from paddock.cli.terminal.confinement_notes import tell_confinements
 from paddock.cli.terminal.consent import TerminalConsent
-from paddock.cli.terminal.display import ScreenDisplay
-from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.question import Option, Question
@@ -52,17 +49,19 @@ Use = Callable[[SlashCommands, Callable[[str], str]], None]
 class ChatSession:
     """The sessions of one chat, beside the line of `prompt`."""
 
-    def __init__(self, options: ChatOptions, prompt: PromptInput, folder: Path) -> None:
-        self._options = options
+    def __init__(
+        self, plan: Path, options: SessionOptions, prompt: PromptInput, folder: Path, *, is_verbose: bool
+    ) -> None:
+        self._plan = plan
+        self._working_dir = options.working_dir
+        self._is_verbose = is_verbose
         self._prompt = prompt
         self._folder = folder
-        self._presets = plan_options.read_presets(options.grants)
         self._screen = PromptedScreen(sys.stdout, prompt, asyncio.get_running_loop())
         self._dialogue = PromptedDialogue(self._screen, sys.stdin)
-        self._fetching = FetchProgress(self._screen)
-        self._sources = SourceFlags(**options.sources).read(self._fetching)
+        self._opener = SessionOpener(plan, options, self._screen, is_verbose=is_verbose)
         self._spending = Spending()
-        self._consent = GrantConsent(TerminalConsent(self._dialogue), folder, is_trusted=options.is_trusted)
+        self._consent = GrantConsent(TerminalConsent(self._dialogue), folder, is_trusted=options.trust_plan)
         self._said: list[Any] = []  # messages of the session before, which the next one takes over
         self._agreed: PlanEdit | None = None  # to be written when the session has ended
         self._written: PlanEdit | None = None  # to be undone if no session starts with it
@@ -71,7 +70,7 @@ class ChatSession:
     async def converse(self, first: Line, ready: asyncio.Event, use: Use) -> int:
         """Hold the conversation, and return the exit code; `first` ends with the first line that is typed."""
         line: Line | None = first
-        with LogLines(self._screen, verbose=self._options.is_verbose), self._fetching:
+        with LogLines(self._screen, verbose=self._is_verbose), self._opener.fetching:
             while True:
                 try:
                     following = await self._one_session(line, ready, use)
@@ -119,8 +118,7 @@ class ChatSession:
     async def _one_session(self, line: Line | None, ready: asyncio.Event, use: Use) -> Next:
         screen = self._screen
         approval = TerminalApproval(self._dialogue, preview=self._preview)
-        session = self._session(approval)
-        screen.mask = session.mask
+        session = self._opener.session(approval, self._consent)
         with anyio.CancelScope() as scope, self._interruptible_start(line, scope):
             with ActivityLine(screen, lambda: activity_of(session)):
                 await session.initialize()
@@ -128,12 +126,12 @@ class ChatSession:
             await session.cleanup()
             return Next.LEAVE if self._written is None else Next.RESTART
         try:
-            is_verbose = self._options.is_verbose
+            is_verbose = self._is_verbose
             follower = Follower(session, screen, self._folder, is_verbose=is_verbose)
             conversation = self._conversation = ChatConversation(
                 session, screen, approval, self._spending, follower, is_verbose=is_verbose
             )
-            commands = SlashCommands(conversation, screen, self._options.working_dir, self._grant)
+            commands = SlashCommands(conversation, screen, self._working_dir, self._grant)
             use(commands, session.mask)
             self._say_what_started(session)
             if self._said:
@@ -168,25 +166,6 @@ class ChatSession:
         with on_interrupt(interrupt):
             yield
 
-    def _session(self, approval: TerminalApproval) -> Session:
-        options, screen = self._options, self._screen
-        session = Session(
-            options.plan,
-            working_dir=options.working_dir,
-            approval=approval,
-            display=ScreenDisplay(screen),
-            on_output=lambda name, line: screen.module_line(name, line.text),
-            isolation=options.isolation,
-            trust_plan=options.is_trusted,
-            grants=self._presets,
-            consent=self._consent,
-            on_confined=lambda confined: tell_confinements(screen, confined, verbose=options.is_verbose),
-            sources=self._sources,
-        )
-        for note in session.plan.notes:
-            screen.note(f"note: {note}")
-        return session
-
     def _preview(self, prompt: str) -> None:
         if self._conversation is not None:
             self._conversation.preview(prompt)
@@ -219,7 +198,7 @@ class ChatSession:
         """Show what the entry would say, ask, and write it; return whether it was written."""
         conversation = self._conversation
         assert conversation is not None
-        path = self._options.plan
+        path = self._plan
         line = escape(grant_line(path, permissions))
         written = await anyio.to_thread.run_sync(lambda: read_document(path).written)
         # The question shows one entry, and answers for the whole plan.
@@ -249,7 +228,7 @@ class ChatSession:
         return True
 
     async def _agrees(self, entry: ModuleEntry, line: str) -> bool:
-        path = escape(str(self._options.plan))
+        path = escape(str(self._plan))
         question = Question(
             title="Paddock asks, not a module",
             text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) becomes\n{line}\n"

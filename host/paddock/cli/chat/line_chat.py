@@ -11,32 +11,29 @@ import os
 import signal
 import sys
 from collections import deque
+from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
 import click
 
-from paddock.cli import failure, plan_options
-from paddock.cli.chat.chat_options import ChatOptions
+from paddock.cli import failure
 from paddock.cli.chat.conversation import ChatConversation
 from paddock.cli.chat.slash_commands import Next, SlashCommands
 from paddock.cli.chat.spending import Spending
 from paddock.cli.command_group import INTERRUPTED
-from paddock.cli.source_options import SourceFlags
+from paddock.cli.options import SessionOptions
+from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.answer import print_answer
 from paddock.cli.terminal.approval import TerminalApproval
-from paddock.cli.terminal.confinement_notes import tell_confinements
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
-from paddock.cli.terminal.display import ScreenDisplay
-from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
 from paddock.errors import render
 from paddock.plan.edit import grant_line
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
-from paddock.session.session import Session
 
 _CHUNK: Final = 65536
 
@@ -44,12 +41,12 @@ _CHUNK: Final = 65536
 class LineChat:
     """One chat."""
 
-    def __init__(self, options: ChatOptions) -> None:
-        self._options = options
+    def __init__(self, plan: Path, options: SessionOptions, *, is_verbose: bool) -> None:
+        self._plan = plan
+        self._working_dir = options.working_dir
+        self._is_verbose = is_verbose
         self._screen = Screen(sys.stderr)
-        self._presets = plan_options.read_presets(options.grants)
-        self._fetching = FetchProgress(self._screen)
-        self._sources = SourceFlags(**options.sources).read(self._fetching)
+        self._opener = SessionOpener(plan, options, self._screen, is_verbose=is_verbose)
         self._lines = _Lines(sys.stdin.fileno())
         self._code = 0
         self._is_terminated = False
@@ -60,7 +57,7 @@ class LineChat:
         Raises:
             click.UsageError: the input is not UTF-8.
         """
-        with LogLines(self._screen, verbose=self._options.is_verbose), self._fetching:
+        with LogLines(self._screen, verbose=self._is_verbose), self._opener.fetching:
             try:
                 asyncio.run(self._run())
             except KeyboardInterrupt:
@@ -82,16 +79,15 @@ class LineChat:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminate, task)
         dialogue = Dialogue.at(self._screen, sys.stdin)
         approval = TerminalApproval(dialogue)
-        session = self._session(approval, dialogue)
-        self._screen.mask = session.mask
+        session = self._opener.session(approval, TerminalConsent(dialogue))
         async with session:
             for module in session.modules:
                 if module.problem is not None:
                     self._screen.text(render(module.problem))
             conversation = ChatConversation(
-                session, self._screen, approval, Spending(), None, is_verbose=self._options.is_verbose
+                session, self._screen, approval, Spending(), None, is_verbose=self._is_verbose
             )
-            commands = SlashCommands(conversation, self._screen, self._options.working_dir, self._grant)
+            commands = SlashCommands(conversation, self._screen, self._working_dir, self._grant)
             await self._talk(conversation, commands)
         for change in session.changes:
             self._screen.warning(change)
@@ -114,27 +110,8 @@ class LineChat:
             if outcome.error is not None:
                 self._code = failure.exit_code(outcome.error)
 
-    def _session(self, approval: TerminalApproval, dialogue: Dialogue) -> Session:
-        options, screen = self._options, self._screen
-        session = Session(
-            options.plan,
-            working_dir=options.working_dir,
-            approval=approval,
-            display=ScreenDisplay(screen),
-            on_output=lambda name, line: screen.module_line(name, line.text),
-            isolation=options.isolation,
-            trust_plan=options.is_trusted,
-            grants=self._presets,
-            consent=TerminalConsent(dialogue),
-            on_confined=lambda confined: tell_confinements(screen, confined, verbose=options.is_verbose),
-            sources=self._sources,
-        )
-        for note in session.plan.notes:
-            screen.note(f"note: {note}")
-        return session
-
     async def _grant(self, entry: ModuleEntry, permissions: Permissions) -> bool:
-        line = grant_line(self._options.plan, permissions)
+        line = grant_line(self._plan, permissions)
         self._screen.note(
             f"the plan is not changed: no terminal to ask at; to grant this, write at {entry.path}: {line}"
         )

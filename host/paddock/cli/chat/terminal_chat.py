@@ -23,15 +23,17 @@ from paddock.cli.chat.prompt_input import PromptInput, open_history
 from paddock.cli.command_group import INTERRUPTED
 
 if TYPE_CHECKING:
-    from paddock.cli.chat.chat_options import ChatOptions
     from paddock.cli.chat.slash_commands import SlashCommands
+    from paddock.cli.options import SessionOptions
 
 
 class TerminalChat:
     """One chat."""
 
-    def __init__(self, options: ChatOptions) -> None:
+    def __init__(self, plan: Path, options: SessionOptions, *, is_verbose: bool) -> None:
+        self._plan = plan
         self._options = options
+        self._is_verbose = is_verbose
         self._folder = (options.working_dir or Path.cwd()).resolve()
         self._commands: SlashCommands | None = None
         self._mask = str
@@ -55,7 +57,9 @@ class TerminalChat:
         try:
             # In a thread, so that the prompt takes keys meanwhile.
             started = await loop.run_in_executor(None, import_module, "paddock.cli.chat.chat_session")
-            chat = started.ChatSession(self._options, self._prompt, self._folder)
+            chat = started.ChatSession(
+                self._plan, self._options, self._prompt, self._folder, is_verbose=self._is_verbose
+            )
             return int(await chat.converse(first, self._is_ready, self.use))
         except asyncio.CancelledError:
             if not self._is_terminated:

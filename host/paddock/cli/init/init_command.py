@@ -17,7 +17,7 @@ from typing import Final
 
 import click
 
-from paddock.cli import failure
+from paddock.cli import failure, options
 from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, ModuleCatalogue
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.terminal.json_output import print_json
@@ -34,7 +34,6 @@ _TOOLS: Final = ("tool-filesystem",)
 _NO_TOOL: Final = "none"
 _LOG: Final = "logs/session.jsonl"
 _PROMPT: Final = "What is in this folder?"
-_NO_OPTIONS: Final = ServiceOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +57,47 @@ class _Wishes:
         ]
 
 
-def run_init(
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path), default="plan.yaml")
+@click.option(
+    "--provider",
+    metavar="NAME",
+    help="Who answers: openai, anthropic; ollama, vllm, lmstudio, llama.cpp or `local`, asked for its models on this "
+    "machine; `server`, named by --base-url; the id of a shipped provider, or a folder with its code.",
+)
+@click.option("--model", metavar="NAME", help="The model that answers.")
+@click.option("--key-variable", metavar="VARIABLE", help="The variable that holds the key. `none`: no key is needed.")
+@click.option("--base-url", metavar="URL", help="Where the service is, if not at its usual address.")
+@click.option(
+    "--tool", "tools", metavar="MODULE", multiple=True, help="A tool, likewise; can be repeated. `none`: no tool."
+)
+@click.option(
+    "--approval/--no-approval",
+    "approvals",
+    default=None,
+    help="Whether you are asked before a tool writes or runs a program; by default on a terminal.",
+)
+@click.option("--log/--no-log", "logs", default=None, help="Whether to keep a log of the session's events in ./logs.")
+@click.option("--yes", "asks_nothing", is_flag=True, help="Ask nothing; what no option says is as it is by default.")
+@click.option("--force", "replaces", is_flag=True, help="Replace the plan if it is there already.")
+@options.JSON
+def init(
     plan: Path,
     provider: str | None,
-    tools: Sequence[str],
+    model: str | None,
+    key_variable: str | None,
+    base_url: str | None,
+    tools: tuple[str, ...],
+    approvals: bool | None,
     logs: bool | None,
-    *,
-    approvals: bool | None = None,
     asks_nothing: bool,
     replaces: bool,
     as_json: bool,
-    service: ServiceOptions = _NO_OPTIONS,
 ) -> int:
-    """Write the plan and return the exit code; `service` says more of the provider.
+    """Write a plan that runs, PLAN or plan.yaml: ask on a terminal, or take options, who answers with which tools.
 
-    Without a terminal the plan has no approvals unless they are wanted, since they refuse where no person can be asked.
+    A folder is a module's repository, or its package; what a module is granted there fits what it is, and the plan says
+    what each grant is for.
     """
     if plan.suffix.lower() not in _EXTENSIONS:
         raise click.UsageError(
@@ -82,11 +107,12 @@ def run_init(
     catalogue = ModuleCatalogue(plan.absolute().parent, os.environ)
     has_terminal = not as_json and sys.stdin.isatty() and screen.is_terminal
     person = screen if has_terminal and not asks_nothing else None
-    if approvals is None and not has_terminal:
+    if approvals is None and not has_terminal:  # they refuse where no person can be asked
         approvals = False
     try:
         if not replaces and os.path.lexists(plan):
             raise PlanExistsError(plan)  # before anybody is asked
+        service = ServiceOptions(model, key_variable, base_url)
         choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
         wishes = _wishes(catalogue, choice.choose(provider), tools, approvals, logs, person)
         modules = wishes.modules()

@@ -1,1 +1,33 @@
 """The commands for authors of modules: new, validate, test."""
+
+from __future__ import annotations
+
+import click
+
+from paddock.cli.command_group import CommandGroup, LazyCommand
+
+_COMMANDS = (
+    LazyCommand(
+        "new",
+        "paddock.cli.modules.module_new_command:new",
+        "Write the project of a new module, with a small example in it, to a folder of its own.",
+    ),
+    LazyCommand(
+        "validate",
+        "paddock.cli.modules.module_validate_command:validate",
+        "Find out whether the module at PATH, its repository or its package, is what hosts expect of its kind.",
+    ),
+    LazyCommand(
+        "test",
+        "paddock.cli.modules.module_test_command:test",
+        "Run the tests of the module at PATH with pytest, over a copy of it, in a worker that is gone afterwards.",
+    ),
+)
+
+
+@click.group(cls=CommandGroup, commands=_COMMANDS)
+def module() -> None:
+    """Write modules: start one, see whether it is what hosts expect, run its tests.
+
+    Whatever is run of a module runs in a sandbox, which is gone afterwards.
+    """

@@ -8,17 +8,33 @@ from pathlib import Path
 
 import click
 
-from paddock.authoring.module_name import Kind, ModuleName
+from paddock.authoring.module_name import KINDS, Kind, ModuleName
 from paddock.authoring.project import write_project
-from paddock.cli import failure
+from paddock.cli import failure, options
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.text import escape
 
 
-def run_new(kind: Kind, name: str, parent: Path, *, as_json: bool) -> int:
-    """Write the project and return the exit code."""
+@click.command()
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@click.option(
+    "--path",
+    "parent",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    help="The folder to put its folder into; by default the current one.",
+)
+@options.JSON
+def new(kind: Kind, name: str, parent: Path, as_json: bool) -> int:
+    """Write the project of a new module, with a small example in it, to a folder of its own.
+
+    `paddock module new tool word-count` writes amplifier-module-tool-word-count. It passes `paddock module validate`
+    and its own tests as it is. Nothing that is there already is changed.
+    """
     screen = Screen(sys.stderr)
     try:
         project = write_project(ModuleName.of(kind, name), parent)

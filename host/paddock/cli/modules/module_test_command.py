@@ -6,7 +6,6 @@ Exit codes: 0 all passed; 1 one failed, there was none, or they could not be run
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -15,26 +14,47 @@ from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.suite import SuiteOutcome, run_own_tests
 from paddock.authoring.trial import TrialContext
 from paddock.cli.command_group import INTERRUPTED
-from paddock.cli.modules.module_trial import Interrupted, TrialOptions, run_trials, tell_failure
+from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure, trial_options
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.text import escape
 from paddock.workers.output import OutputLine
 
 
-def run_test(path: Path, args: Sequence[str], options: TrialOptions) -> int:
-    """Run the tests of the module at a path and return the exit code."""
+class _PassingOn(click.Command):
+    """A command that says where options for pytest go."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse them; an option that is not the command's own may have been meant for pytest."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            hint = f"one for pytest comes behind `--`, as in `-- {error.option_name}`"
+            raise click.UsageError(f"{error.format_message()} ({hint})", ctx) from error
+
+
+@click.command(cls=_PassingOn)
+@PATH
+@click.argument("pytest_args", nargs=-1, metavar="[-- PYTEST_ARGS]...")
+@trial_options
+def test(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions) -> int:
+    """Run the tests of the module at PATH with pytest, over a copy of it, in a worker that is gone afterwards.
+
+    Tests have what the module depends on, what its developers install (its extras or dependency groups `dev` and
+    `test`), pytest and pytest-asyncio. They reach no network, and write nowhere but to a folder of the worker's own.
+    Exits with 0 if all pass, with 1 if one fails or there is none, with 5 if they died or did not come to an end.
+    """
     screen = Screen(sys.stderr)
 
     async def work(trial_context: TrialContext) -> SuiteOutcome:
-        return await run_own_tests(trial_context, ModuleFolder.at(path), args)
+        return await run_own_tests(trial_context, ModuleFolder.at(path), pytest_args)
 
     def on_line(line: OutputLine) -> None:
         screen.hide_status()
         click.echo(escape(line.text, multiline=True), err=line.stream == "stderr")
 
     try:
-        outcome = run_trials(work, options, screen, f"running the tests of {path}", on_line)
+        outcome = run_trials(work, trial, screen, f"running the tests of {path}", on_line)
     except Interrupted:
         return INTERRUPTED
     except PaddockError as error:

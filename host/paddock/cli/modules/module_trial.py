@@ -8,28 +8,37 @@ import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Final, TypeVar
 
-import anyio
+import click
 
 from paddock.audit import AuditLog
 from paddock.authoring.provided import FetchOptions
 from paddock.authoring.trial import TrialContext
 from paddock.authorization.authorizer import Authorizer
-from paddock.cli import failure, plan_options
+from paddock.cli import failure, options, plan_options
 from paddock.cli.terminal.confinement_notes import tell_confinements
 from paddock.cli.terminal.fetch_progress import FetchProgress
-from paddock.cli.terminal.interruption import Interruption
+from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.log_lines import LogLines
-from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError, PlanError, PolicyRefusedError
 from paddock.workers.output import OutputLine
 from paddock_sandbox.profile import IsolationLevel
 
 _Found = TypeVar("_Found")
+
+_OPTIONS: Final = (
+    options.LIMITS,
+    options.ISOLATION,
+    click.option(
+        "--offline", is_flag=True, help="Fetch nothing: use what was chosen the last time, or say what is lacking."
+    ),
+)
+
+PATH: Final = click.argument("path", type=click.Path(path_type=Path))
 
 
 class Interrupted(Exception):
@@ -44,19 +53,20 @@ class TrialOptions:
     isolation: IsolationLevel | None = None
     offline: bool = False
 
-    @classmethod
-    def of(cls, limits: Sequence[str], isolation: IsolationLevel | None, *, offline: bool) -> Self:
-        """Return the options as they were written.
 
-        Raises:
-            UsageError: one is not understood.
-        """
-        return cls(plan_options.read_limits(limits), isolation, offline)
+def trial_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add these options, which `command` gets as `trial`; one that is not understood is a usage error."""
+
+    @wraps(command)
+    def with_options(*, limits: Sequence[str], isolation: IsolationLevel | None, offline: bool, **others: Any) -> int:
+        return command(trial=TrialOptions(plan_options.read_limits(limits), isolation, offline), **others)
+
+    return options.added(_OPTIONS, with_options)
 
 
 def run_trials(
     work: Callable[[TrialContext], Coroutine[Any, Any, _Found]],
-    options: TrialOptions,
+    trial: TrialOptions,
     screen: Screen,
     activity: str,
     on_line: Callable[[OutputLine], None] | None,
@@ -69,28 +79,20 @@ def run_trials(
     """
     fetching = FetchProgress(screen)
 
-    async def in_trial_context() -> _Found | None:
-        with (
-            anyio.CancelScope() as scope,
-            Interruption(screen.note, lambda: False, scope.cancel),
-            ActivityLine(screen, lambda: activity),
-        ):
-            environ = dict(os.environ)
-            audit = AuditLog(str(uuid.uuid4()), environ=environ)
-            fetch_options = FetchOptions(environ, options.offline, fetching, audit)
-            # Relative paths mean nothing here: nothing in a folder of the user's is granted.
-            authorizer = await Authorizer.at_work(Path("/"), environ, None)
-            on_confined = partial(tell_confinements, screen)
-            return await work(
-                TrialContext(authorizer, fetch_options, options.limits, options.isolation, on_line, on_confined)
-            )
-        return None
+    async def in_trial_context() -> _Found:
+        environ = dict(os.environ)
+        audit = AuditLog(str(uuid.uuid4()), environ=environ)
+        fetch_options = FetchOptions(environ, trial.offline, fetching, audit)
+        # Relative paths mean nothing here: nothing in a folder of the user's is granted.
+        authorizer = await Authorizer.at_work(Path("/"), environ, None)
+        on_confined = partial(tell_confinements, screen)
+        return await work(TrialContext(authorizer, fetch_options, trial.limits, trial.isolation, on_line, on_confined))
 
     with ExitStack() as stack:
         stack.enter_context(LogLines(screen))
         stack.enter_context(fetching)
         try:
-            found = asyncio.run(in_trial_context())
+            found = asyncio.run(interruptible(in_trial_context, screen, lambda: activity))
         except KeyboardInterrupt:
             found = None
         except (PlanError, PolicyRefusedError) as error:

@@ -11,14 +11,16 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
+import click
+
+from paddock.authoring import validation
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.module_name import Kind
+from paddock.authoring.module_name import KINDS, Kind
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
 from paddock.authoring.trial import TrialContext
-from paddock.authoring.validation import validate
 from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED
-from paddock.cli.modules.module_trial import Interrupted, TrialOptions, run_trials, tell_failure
+from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure, trial_options
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
@@ -29,10 +31,38 @@ _BEHAVIOR: Final = "behavior_tests"
 _MAX_LINES: Final = 500  # of what pytest prints over tests that fail
 
 
-def run_validate(
-    path: Path, kind: Kind | None, options: TrialOptions, *, as_json: bool, behavioral: bool, verbose: bool
+@click.command()
+@PATH
+@click.option(
+    "-t", "--type", "kind", type=click.Choice(KINDS), help="What kind of module it is; by default what it says."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["human", "json"]),
+    default="human",
+    show_default=True,
+    help="How what was found out is written to stdout.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as `-o json`.")
+@click.option("-b", "--behavioral", is_flag=True, help="Run the tests that every module of its kind has to pass, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what the module prints meanwhile.")
+@trial_options
+def validate(
+    path: Path,
+    kind: Kind | None,
+    output: str,
+    as_json: bool,
+    behavioral: bool,
+    verbose: bool,
+    trial: TrialOptions,
 ) -> int:
-    """Validate the module at a path, print the result and return the exit code."""
+    """Find out whether the module at PATH, its repository or its package, is what hosts expect of its kind.
+
+    It is imported and mounted in a worker that is granted nothing, and gone afterwards. Exits with 0 if it is, with 1
+    if it is not, with 5 if the module died over it or did not come to an end.
+    """
+    as_json = as_json or output == "json"
     screen = Screen(sys.stderr)
     try:
         folder = ModuleFolder.at(path)
@@ -42,7 +72,7 @@ def run_validate(
     printed: deque[str] = deque(maxlen=_MAX_LINES)
 
     async def work(trial_context: TrialContext) -> ValidationResult:
-        result = await validate(trial_context, folder, chosen)
+        result = await validation.validate(trial_context, folder, chosen)
         printed.clear()
         if behavioral and result.passed:  # what cannot be mounted is not worth a page of failures
             result.add(_as_check(await run_behavior_tests(trial_context, folder, chosen)))
@@ -55,7 +85,7 @@ def run_validate(
             printed.append(line.text)
 
     try:
-        result = run_trials(work, options, screen, f"validating {path}", on_line if verbose or behavioral else None)
+        result = run_trials(work, trial, screen, f"validating {path}", on_line if verbose or behavioral else None)
     except Interrupted:
         if as_json:
             _print_nothing((chosen, folder), failure.INTERRUPTION)

@@ -22,8 +22,11 @@ from urllib.parse import urlsplit
 import click
 
 from paddock.authorization.suggestions.advice import permissions_asked
+from paddock.cli import options
 from paddock.cli.sources.source_command import (
+    OFFLINE,
     REFUSED,
+    WORKING_DIR,
     CommandContext,
     CommandOutcome,
     date_text,
@@ -63,18 +66,6 @@ class NothingToAddError(PaddockError):
     """Raised for a source that cannot be added as it was named."""
 
     exit_code = 1
-
-
-@dataclass(frozen=True, slots=True)
-class AddOptions:
-    """What is to be added where, and what is accepted without being asked."""
-
-    source: str
-    plan: Path | None
-    module_id: str | None
-    asks_nothing: bool
-    offline: bool
-    allow_impostor: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +120,51 @@ class _Added:
         }
 
 
-def run_add(wishes: AddOptions, working_dir: Path | None, *, as_json: bool) -> int:
-    """Add, and return the exit code."""
-    if wishes.module_id is not None:
-        _check_id(wishes.module_id)
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What is to be added where, and which commits are taken."""
+
+    source: str
+    plan: Path | None
+    module_id: str | None
+    allow_impostor: bool
+
+
+@click.command()
+@click.argument("source")
+@click.option("--to", "plan", metavar="PLAN", type=click.Path(path_type=Path), help="Name the module in this plan.")
+@click.option("--as", "module_id", metavar="ID", help="Its id: which of several it is, or what the plan calls it.")
+@click.option("--yes", is_flag=True, help="Ask nothing before it is written.")
+@OFFLINE
+@click.option(
+    "--allow-impostor",
+    is_flag=True,
+    help="Take a commit that no branch or tag of the repository leads to, as one of a stranger's fork.",
+)
+@WORKING_DIR
+@options.JSON
+def add(
+    source: str,
+    plan: Path | None,
+    module_id: str | None,
+    yes: bool,
+    offline: bool,
+    allow_impostor: bool,
+    working_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Fetch SOURCE, lock it in paddock.lock and, with --to, name it in a plan.
+
+    SOURCE is a repository (git+https://host/path@ref#subdirectory=folder), a folder (./module), or a package
+    (name==version). What the module asks for is shown, with the line that would grant it; nothing is granted.
+    """
+    if module_id is not None:
+        _check_id(module_id)
+    wishes = _Wishes(source, plan, module_id, allow_impostor)
 
     async def work(context: CommandContext) -> CommandOutcome:
         added = await _found(context, wishes, working_dir or Path.cwd())
-        if not wishes.asks_nothing:
+        if not yes:
             wanted = await context.agrees(_question(added), _described(added), "write it", "write nothing")
             if wanted is False:
                 context.screen.note("nothing was written")
@@ -154,11 +182,10 @@ def run_add(wishes: AddOptions, working_dir: Path | None, *, as_json: bool) -> i
             await context.call(added.edit.write)
         return CommandOutcome(0, added.as_dict(), partial(_show, added=added))
 
-    asks = not wishes.asks_nothing
-    return run_source_command(work, offline=wishes.offline, asks=asks, as_json=as_json)
+    return run_source_command(work, offline=offline, asks=not yes, as_json=as_json)
 
 
-async def _found(context: CommandContext, wishes: AddOptions, start: Path) -> _Added:
+async def _found(context: CommandContext, wishes: _Wishes, start: Path) -> _Added:
     uri = await context.call(partial(_uri, wishes.source, start))
     folder = await context.call(partial(_folder, wishes.plan, start))
     refuse_sources({"SOURCE": pinned_text(uri)}, context.policy)
@@ -245,7 +272,7 @@ def _folders(parent: Path) -> list[str]:
 
 
 def _pinned(
-    context: CommandContext, uri: SourceUri, key: str, known: LockedModule | None, wishes: AddOptions
+    context: CommandContext, uri: SourceUri, key: str, known: LockedModule | None, wishes: _Wishes
 ) -> tuple[PinnedSource, LockedModule | None]:
     """Return what a source is, and what of it is to be locked: what is locked already, unless it is a folder."""
     if known is not None and not isinstance(uri, FolderUri):

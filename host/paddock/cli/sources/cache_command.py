@@ -16,8 +16,8 @@ from typing import Final, Self
 
 import click
 
-from paddock.cli import failure
-from paddock.cli.command_group import INTERRUPTED
+from paddock.cli import failure, options
+from paddock.cli.command_group import INTERRUPTED, CommandGroup
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
@@ -85,8 +85,18 @@ class _CommandReport:
     notes: tuple[str, ...] = field(default=())
 
 
-def show_dir(*, as_json: bool) -> int:
-    """Print the folder and return the exit code."""
+@click.group(cls=CommandGroup)
+def cache() -> None:
+    """Look after the cache, which keeps the code of modules and what they depend on.
+
+    Many sessions may use it meanwhile: what one of them runs is never taken away.
+    """
+
+
+@cache.command("dir")
+@options.JSON
+def show_dir(as_json: bool) -> int:
+    """Print where it is. PADDOCK_CACHE_DIR puts it elsewhere."""
 
     def work(cache: SourceCache) -> _CommandReport:
         return _CommandReport({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))
@@ -94,8 +104,10 @@ def show_dir(*, as_json: bool) -> int:
     return _run(work, as_json=as_json)
 
 
-def show_size(*, as_json: bool) -> int:
-    """Print how many bytes there are and return the exit code."""
+@cache.command("size")
+@options.JSON
+def show_size(as_json: bool) -> int:
+    """Print how much room it takes."""
 
     def work(cache: SourceCache) -> _CommandReport:
         sizes = cache.size()
@@ -109,8 +121,10 @@ def show_size(*, as_json: bool) -> int:
     return _run(work, as_json=as_json)
 
 
-def show_list(*, as_json: bool) -> int:
-    """Print what there is and return the exit code."""
+@cache.command("list")
+@options.JSON
+def show_list(as_json: bool) -> int:
+    """Print all there is in it, with when it was last used."""
 
     def work(cache: SourceCache) -> _CommandReport:
         items = cache.list()
@@ -123,8 +137,13 @@ def show_list(*, as_json: bool) -> int:
     return _run(work, as_json=as_json)
 
 
-def verify(*, as_json: bool) -> int:
-    """Verify what there is and return the exit code: 1 if something of it is damaged."""
+@cache.command()
+@options.JSON
+def verify(as_json: bool) -> int:
+    """Read all there is in it, and find what is not as it was put there.
+
+    That is handed out no more. Exits with 0 if there is nothing of that kind, with 1 if there is.
+    """
 
     def work(cache: SourceCache) -> _CommandReport:
         count = len(cache.list())
@@ -137,14 +156,25 @@ def verify(*, as_json: bool) -> int:
     return _run(work, as_json=as_json)
 
 
-def prune(older_than: str, *, as_json: bool) -> int:
-    """Take away what was not used for so long and return the exit code."""
+@cache.command()
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    default="30d",
+    show_default=True,
+    help="Take away what was not used for so long, as in 12h, 30d or 8w.",
+)
+@options.JSON
+def prune(older_than: str, as_json: bool) -> int:
+    """Take away what was not used for long, what is damaged, and what was left by processes that died."""
     age = _read_age(older_than)
     return _run(lambda cache: _freed(cache.prune(age)), as_json=as_json)
 
 
-def clean(*, as_json: bool) -> int:
-    """Take away what is not in use and return the exit code."""
+@cache.command()
+@options.JSON
+def clean(as_json: bool) -> int:
+    """Take away everything that no session uses right now. What is needed again is fetched again."""
     return _run(lambda cache: _freed(cache.clean()), as_json=as_json)
 
 

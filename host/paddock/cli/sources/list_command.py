@@ -16,9 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import click
+
 from paddock.authorization.open_web import reaches_the_web
-from paddock.cli import failure
+from paddock.cli import failure, options
 from paddock.cli.sources.source_command import (
+    PLAN,
+    WORKING_DIR,
     SourceFailedError,
     date_text,
     locked_facts,
@@ -62,14 +66,21 @@ class _Row:
         }
 
 
-def run_list(plan: Path | None, working_dir: Path | None, *, live: bool, as_json: bool) -> int:
-    """List, and return the exit code; `live`: as for sessions in which folders run live."""
+@click.command("list")
+@PLAN
+@click.option("--dev", "live", is_flag=True, help="Mark what runs live with `run --dev`: modules in folders.")
+@WORKING_DIR
+@options.JSON
+def list_(plan: Path | None, live: bool, working_dir: Path | None, as_json: bool) -> int:
+    """List modules: where each comes from, and what it is pinned to.
+
+    Those of PLAN, by default of plan.yaml, or without a plan those that are locked.
+    """
     try:
         sources = read_modules(plan, working_dir)
         rows = list(_rows(sources, live=live))
     except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
-        screen = Screen(sys.stderr)
-        screen.mask = masked
+        screen = Screen(sys.stderr, masked)
         shown = SourceFailedError.of(error) if isinstance(error, SourceError) else error
         screen.text(failure.text(shown))
         if as_json:
@@ -132,8 +143,7 @@ def _pin(uri: SourceUri, locked: LockedModule | None) -> str:
 
 
 def _show(sources: SourcedModules, rows: list[_Row]) -> None:
-    screen = Screen(sys.stdout)
-    screen.mask = masked
+    screen = Screen(sys.stdout, masked)
     marks = [_marks(row) for row in rows]
     screen.listing(
         [

@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.cli import options
 from paddock.cli.sources.source_command import (
+    OFFLINE,
+    PLAN,
+    WORKING_DIR,
     CommandContext,
     CommandOutcome,
     SourceFailedError,
@@ -37,8 +41,14 @@ if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
 
 
-def run_lock(plan: Path | None, working_dir: Path | None, *, checks: bool, offline: bool, as_json: bool) -> int:
-    """Lock, and return the exit code."""
+@click.command()
+@PLAN
+@click.option("--check", "checks", is_flag=True, help="Write nothing; exit with 1 if something is not locked as it is.")
+@OFFLINE
+@WORKING_DIR
+@options.JSON
+def lock(plan: Path | None, checks: bool, offline: bool, working_dir: Path | None, as_json: bool) -> int:
+    """Lock what PLAN names, by default plan.yaml, and its paddock.lock lacks; what is locked stays as it is."""
 
     async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))

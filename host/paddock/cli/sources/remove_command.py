@@ -17,7 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli.sources.source_command import CommandContext, CommandOutcome, read_modules, run_source_command
+import click
+
+from paddock.cli import options
+from paddock.cli.sources.source_command import (
+    WORKING_DIR,
+    CommandContext,
+    CommandOutcome,
+    read_modules,
+    run_source_command,
+)
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.module_sources.sourced_modules import NoSuchModuleError, SourcedModule, SourcedModules
@@ -45,8 +54,13 @@ class StillNamedError(PaddockError):
         )
 
 
-def run_remove(module: str, plan: Path | None, working_dir: Path | None, *, as_json: bool) -> int:
-    """Remove, and return the exit code."""
+@click.command()
+@click.argument("module", metavar="MODULE|SOURCE")
+@click.option("--from", "plan", metavar="PLAN", type=click.Path(path_type=Path), help="Take it out of this plan too.")
+@WORKING_DIR
+@options.JSON
+def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
+    """Take a module out of paddock.lock and, with --from, out of a plan."""
 
     async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))

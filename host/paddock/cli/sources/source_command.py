@@ -43,6 +43,15 @@ if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
 
 REFUSED: Final = 4
+PLAN: Final = click.argument("plan", required=False, type=click.Path(path_type=Path))
+WORKING_DIR: Final = click.option(
+    "-C",
+    "working_dir",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The folder whose plan.yaml and paddock.lock are meant; by default the current one.",
+)
+OFFLINE: Final = click.option("--offline", is_flag=True, help="Ask nobody; what is not in the cache is an error.")
 
 _AT_A_TIME: Final = 8  # sources that are asked about side by side
 _DIGITS: Final = 12  # of a commit or digest; enough to tell two apart by eye
@@ -154,8 +163,7 @@ def run_source_command(
     as_json: bool,
 ) -> int:
     """Do the work, tell what came of it, and return the exit code; `asks` says that a person may be asked."""
-    screen = Screen(sys.stderr)
-    screen.mask = masked
+    screen = Screen(sys.stderr, masked)
     dialogue = Dialogue.at(screen, sys.stdin) if asks and not as_json else None
     try:
         outcome = asyncio.run(_at_desk(work, screen, dialogue, offline=offline))
@@ -172,9 +180,7 @@ def run_source_command(
     if as_json:
         print_json({**outcome.facts, "error": None}, masked)
     else:
-        shown = Screen(sys.stdout)
-        shown.mask = masked
-        outcome.show(shown)
+        outcome.show(Screen(sys.stdout, masked))
     return outcome.code
 
 

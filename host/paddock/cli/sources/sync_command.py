@@ -10,7 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
+from paddock.cli import options
 from paddock.cli.sources.source_command import (
+    OFFLINE,
+    PLAN,
+    WORKING_DIR,
     CommandContext,
     CommandOutcome,
     SourceFailedError,
@@ -28,8 +34,13 @@ if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
 
 
-def run_sync(plan: Path | None, working_dir: Path | None, *, offline: bool, as_json: bool) -> int:
-    """Fetch and install, and return the exit code."""
+@click.command()
+@PLAN
+@OFFLINE
+@WORKING_DIR
+@options.JSON
+def sync(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bool) -> int:
+    """Fetch and install all that is locked, so that it runs without a network."""
 
     async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,10 @@ from typing import Final
 
 import click
 
+from paddock.cli import options
 from paddock.cli.sources.source_command import (
     REFUSED,
+    WORKING_DIR,
     CommandContext,
     CommandOutcome,
     SourceFailedError,
@@ -61,33 +63,42 @@ def read_age(written: str | None) -> timedelta:
     return timedelta(hours=int(match[1]) * _HOURS[match[2]])
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateOptions:
-    """Which modules, all if none is named, and what is accepted without being asked."""
-
-    names: Sequence[str]
-    min_age: timedelta
-    accepts_more: bool
-    allow_moved_tag: bool
-
-
-def run_update(
-    plan: Path | None, working_dir: Path | None, wishes: UpdateOptions, *, as_json: bool, now: datetime | None = None
+@click.command()
+@click.argument("modules", nargs=-1, metavar="[MODULE]...")
+@click.option(
+    "--min-age",
+    metavar="AGE",
+    help="Hold back commits younger than this, as in 12h, 7d or 2w. A commit's date is what its author wrote into it: "
+    "whoever may push can write any.",
+)
+@click.option("--yes", is_flag=True, help="Take also what asks for more than the version that is locked.")
+@click.option("--allow-moved-tag", is_flag=True, help="Follow tags that now lead to another commit.")
+@click.option("--plan", metavar="PLAN", type=click.Path(path_type=Path), help="The plan; by default plan.yaml.")
+@WORKING_DIR
+@options.JSON
+def update(
+    modules: tuple[str, ...],
+    min_age: str | None,
+    yes: bool,
+    allow_moved_tag: bool,
+    plan: Path | None,
+    working_dir: Path | None,
+    as_json: bool,
 ) -> int:
-    """Update, and return the exit code."""
+    """Take newer versions of locked modules, by default of all, and show what moved.
+
+    A MODULE is named by its id or its source. One whose new version asks for more than the old one stays as it is until
+    you accept what is shown; that grants nothing yet. Exits with 4 if something newer was refused.
+    """
+    age = read_age(min_age)
 
     async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))
         sources.refuse_by(context.policy)
-        updates = SourceUpdates(
-            context.provider,
-            now or datetime.now(UTC),
-            min_age=wishes.min_age,
-            allow_moved_tag=wishes.allow_moved_tag,
-        )
-        wanted = await context.call(partial(_wanted, sources, wishes.names))
+        updates = SourceUpdates(context.provider, datetime.now(UTC), min_age=age, allow_moved_tag=allow_moved_tag)
+        wanted = await context.call(partial(_wanted, sources, modules))
         looked = await context.side_by_side(wanted, updates.look)
-        found = [await _answered(context, one, wishes) for one in looked if isinstance(one, SourceUpdate)]
+        found = [await _answered(context, one, accepts_more=yes) for one in looked if isinstance(one, SourceUpdate)]
         news = [one.new for one in found if one.state == _MOVED and one.new is not None]
         change = partial(LockFile.with_news, news=news, since=sources.lock)
         after = await context.call(partial(update_lock, sources.lock_path, change, os.environ))
@@ -102,7 +113,7 @@ def run_update(
         }
         return CommandOutcome(code, facts, partial(_show, found=found))
 
-    return run_source_command(work, asks=not wishes.accepts_more, as_json=as_json)
+    return run_source_command(work, asks=not yes, as_json=as_json)
 
 
 def _wanted(sources: SourcedModules, names: Sequence[str]) -> list[SourcedModule]:
@@ -117,9 +128,9 @@ def _written(update: SourceUpdate, lock: LockFile) -> SourceUpdate:
     return replace(update, state="held", reason="somebody else locked it meanwhile, and that stays")
 
 
-async def _answered(context: CommandContext, update: SourceUpdate, wishes: UpdateOptions) -> SourceUpdate:
+async def _answered(context: CommandContext, update: SourceUpdate, *, accepts_more: bool) -> SourceUpdate:
     """Return an update as it is after the person, or an option, accepted what it asks for more, or did not."""
-    if update.state != _MOVED or not update.asked.asks_more or wishes.accepts_more:
+    if update.state != _MOVED or not update.asked.asks_more or accepts_more:
         return update
     lines = [
         f"{_change(update)}, and it asks for more than the version that is locked:",

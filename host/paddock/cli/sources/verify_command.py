@@ -15,7 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+import click
+
+from paddock.cli import options
 from paddock.cli.sources.source_command import (
+    OFFLINE,
+    PLAN,
+    WORKING_DIR,
     CommandContext,
     CommandOutcome,
     SourceFailedError,
@@ -46,8 +52,16 @@ class _Verdict:
     error: SourceFailedError | None = None
 
 
-def run_verify(plan: Path | None, working_dir: Path | None, *, offline: bool, as_json: bool) -> int:
-    """Look, and return the exit code."""
+@click.command()
+@PLAN
+@OFFLINE
+@WORKING_DIR
+@options.JSON
+def verify(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bool) -> int:
+    """Read again all that is locked, and see whether tags still lead to where they led.
+
+    Exits with 0 when all is as it was locked, else with 1.
+    """
 
     async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+import anyio
+
+from paddock.cli.terminal.progress import ActivityLine
+from paddock.cli.terminal.render import Screen
+
+_Result = TypeVar("_Result")
 
 _GENTLE = "stopping once what is running now is done; Ctrl-C again stops at once"
 _NOW = "stopping at once; Ctrl-C again kills"
@@ -67,3 +74,28 @@ class Interruption:
             self._loop.remove_signal_handler(number)
             signal.signal(number, handler)
         self._previous.clear()
+
+
+async def interruptible(
+    work: Callable[[], Coroutine[Any, Any, _Result]],
+    screen: Screen,
+    activity: Callable[[], str],
+    *,
+    on_stop: Callable[[], None] = lambda: None,
+) -> _Result | None:
+    """Return what `work` returns, None if it was interrupted; `activity` says what it is doing, in a few words.
+
+    `on_stop` is called right before the work is cancelled.
+    """
+
+    def stop() -> None:
+        on_stop()
+        scope.cancel()
+
+    with (
+        anyio.CancelScope() as scope,
+        Interruption(screen.note, lambda: False, stop),
+        ActivityLine(screen, activity),
+    ):
+        return await work()
+    return None

@@ -55,8 +55,8 @@ _MODULE_GOES_ON: Final = "  | "  # the same, of a line that is a module's
 class Screen:
     """Draws on one stream; `mask` hides what nobody is to read, in whatever is drawn."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self.mask: Callable[[str], str] = lambda text: text
+    def __init__(self, stream: TextIO, mask: Callable[[str], str] = str) -> None:
+        self.mask = mask
         self.is_terminal = stream.isatty()
         self._stream = stream
         self._console = _Console(
@@ -67,6 +67,10 @@ class Screen:
         self._open: list[str] = []  # rows that are to be replaced
         self._backlog: DrawingBacklog | None = None  # of what waits while a question stands
         self._lock = threading.RLock()  # what is logged in another thread is drawn there
+
+    def hide_with(self, mask: Callable[[str], str]) -> None:
+        """Have `mask` hide what it does, in all that is drawn from now on."""
+        self.mask = mask
 
     # -- lines -----------------------------------------------------------------------------
 

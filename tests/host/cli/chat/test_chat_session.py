@@ -11,9 +11,9 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from paddock.cli.chat.chat_options import ChatOptions
 from paddock.cli.chat.chat_session import ChatSession
 from paddock.cli.chat.prompt_input import PromptInput
+from paddock.cli.options import SessionOptions
 
 _SECONDS = 60.0
 
@@ -47,8 +47,7 @@ def _prompt(keys: PipeInput, folder: Path) -> PromptInput:
 def _chat(prompt: PromptInput, folder: Path) -> ChatSession:
     plan = folder / "plan.yaml"
     plan.write_text("no: plan\n", encoding="utf-8")
-    sources = {"locked": False, "offline": False}
-    return ChatSession(ChatOptions(plan, folder, None, False, (), sources, False), prompt, folder)
+    return ChatSession(plan, SessionOptions(folder), prompt, folder, is_verbose=False)
 
 
 async def _code_of(chat: ChatSession, first: asyncio.Task[str | None], typing: Typing) -> int:

@@ -1,0 +1,142 @@
+"""The options that several commands take, and what they come to.
+
+Loads nothing that a command works with: a chat asks for its first line before it loads the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from paddock.module_sources.resolve import SourceOptions
+    from paddock_sandbox.profile import IsolationLevel
+    from paddock_sources.progress import Progress
+
+ISOLATING: Final = ("ns", "bwrap", "landlock")
+LEVELS: Final = click.Choice([*ISOLATING, "none"])
+
+JSON: Final = click.option("--json", "as_json", is_flag=True, help="Write one JSON object to stdout, and nothing else.")
+WORKING_DIR: Final = click.option(
+    "-C",
+    "working_dir",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The folder modules work in; by default the current one.",
+)
+ISOLATION: Final = click.option(
+    "--isolation",
+    type=LEVELS,
+    help="The isolation level, accepted however weak it is; by default the strongest there is.",
+)
+LIMITS: Final = click.option(
+    "--limit", "limits", metavar="K=V", multiple=True, help="A limit, as in runtime_max=30s; can be repeated."
+)
+
+_SOURCES: Final = (
+    click.option("--offline", is_flag=True, help="Fetch nothing: run what the cache has, or say what it lacks."),
+    click.option("--locked", is_flag=True, help="Refuse to start if paddock.lock is not up to date."),
+    click.option("--frozen", is_flag=True, help="Run exactly what paddock.lock says, and never change it."),
+    click.option("--dev", is_flag=True, help="Run modules in folders from there, and not from a copy."),
+)
+_SESSION: Final = (
+    WORKING_DIR,
+    click.option(
+        "--isolation",
+        type=LEVELS,
+        help="Run modules at this isolation level, unless their entry names one, and accept it however weak it is; by "
+        "default the strongest there is.",
+    ),
+    click.option(
+        "--trust-plan",
+        is_flag=True,
+        help="Accept all that the plan asks for, for this run; nothing is remembered.",
+    ),
+    click.option(
+        "--grant",
+        "grants",
+        metavar="MODULE=PRESET",
+        multiple=True,
+        help="Give a module that the plan grants nothing this preset, for this run; can be repeated, or take several "
+        "with commas between them.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFlags:
+    """Which options about modules' code were given."""
+
+    offline: bool = False
+    locked: bool = False
+    frozen: bool = False
+    dev: bool = False
+
+    def read(self, progress: Progress) -> SourceOptions:
+        """Return what they mean; `progress` shows what takes time.
+
+        Raises:
+            click.UsageError: two of them contradict each other.
+        """
+        from paddock.module_sources.resolve import SourceOptions
+        from paddock_sources.locked_sources import LockUse
+
+        if self.locked and self.frozen:
+            raise click.UsageError(
+                "--locked wants the lock file to be up to date, --frozen takes it as it is: name one"
+            )
+        if self.dev and (self.locked or self.frozen):
+            raise click.UsageError("--dev runs folders as they are, which no lock file can say")
+        use = LockUse.FROZEN if self.frozen else LockUse.LOCKED if self.locked else LockUse.UPDATE
+        return SourceOptions(use, offline=self.offline, live=self.dev, progress=progress)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """The options of a command that opens a session; each of `grants` is MODULE=PRESET."""
+
+    working_dir: Path | None = None
+    isolation: IsolationLevel | None = None
+    trust_plan: bool = False
+    grants: tuple[str, ...] = ()
+    sources: SourceFlags = SourceFlags()
+
+
+def source_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options about modules' code, which `command` gets as `sources`."""
+
+    @wraps(command)
+    def with_flags(*, offline: bool, locked: bool, frozen: bool, dev: bool, **others: Any) -> int:
+        return command(sources=SourceFlags(offline, locked, frozen, dev), **others)
+
+    return added(_SOURCES, with_flags)
+
+
+def session_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of a command that opens a session, which it gets as `options`."""
+
+    @wraps(command)
+    def with_options(
+        *,
+        working_dir: Path | None,
+        isolation: IsolationLevel | None,
+        trust_plan: bool,
+        grants: tuple[str, ...],
+        sources: SourceFlags,
+        **others: Any,
+    ) -> int:
+        return command(options=SessionOptions(working_dir, isolation, trust_plan, grants, sources), **others)
+
+    return added(_SESSION, source_options(with_options))
+
+
+def added(options: tuple[Callable[..., Any], ...], command: Callable[..., int]) -> Callable[..., int]:
+    """Return the command with these options, in their order."""
+    for option in reversed(options):
+        command = option(command)
+    return command

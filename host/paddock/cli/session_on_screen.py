@@ -1,0 +1,58 @@
+"""How a command opens the session of its plan: output, questions and progress are on the command's screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paddock.authorization.consent import Consent
+from paddock.cli.options import SessionOptions
+from paddock.cli.plan_options import read_presets
+from paddock.cli.terminal.approval import TerminalApproval
+from paddock.cli.terminal.confinement_notes import tell_confinements
+from paddock.cli.terminal.display import ScreenDisplay
+from paddock.cli.terminal.fetch_progress import FetchProgress
+from paddock.cli.terminal.render import Screen
+from paddock.session.session import Session
+
+
+class SessionOpener:
+    """Makes the sessions of one command, which enters `fetching` while they run.
+
+    Raises:
+        click.UsageError: an option is not understood.
+    """
+
+    def __init__(self, plan: Path, options: SessionOptions, screen: Screen, *, is_verbose: bool) -> None:
+        self.fetching = FetchProgress(screen)
+        self._plan = plan
+        self._options = options
+        self._screen = screen
+        self._is_verbose = is_verbose
+        self._presets = read_presets(options.grants)
+        self._sources = options.sources.read(self.fetching)
+
+    def session(self, approval: TerminalApproval, consent: Consent, session_id: str | None = None) -> Session:
+        """Return a session that is not started yet; from now on the screen hides its secrets.
+
+        Raises:
+            PaddockError: the plan has problems.
+        """
+        options, screen = self._options, self._screen
+        session = Session(
+            self._plan,
+            working_dir=options.working_dir,
+            approval=approval,
+            display=ScreenDisplay(screen),
+            session_id=session_id,
+            on_output=lambda name, line: screen.module_line(name, line.text),
+            isolation=options.isolation,
+            trust_plan=options.trust_plan,
+            grants=self._presets,
+            consent=consent,
+            on_confined=lambda confined: tell_confinements(screen, confined, verbose=self._is_verbose),
+            sources=self._sources,
+        )
+        screen.hide_with(session.mask)
+        for note in session.plan.notes:
+            screen.note(f"note: {note}")
+        return session
