@@ -1,6 +1,6 @@
 """A coroutine of whatever can be awaited."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.kernel.settle import settled as _wrap
 

@@ -1,6 +1,6 @@
 """How contributions to a channel are gathered."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.kernel.contributions import collect_contributions
 

@@ -1,6 +1,6 @@
 """How a turn is run, for code that calls it without a session."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.kernel.execution import emit_raw_field_if_configured, run_orchestrator
 

@@ -1,6 +1,6 @@
 """How the kernel asks a person for permission."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.approval import ApprovalSystem, ApprovalTimeoutError
 

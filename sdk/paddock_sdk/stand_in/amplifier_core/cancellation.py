@@ -1,6 +1,6 @@
 """How a running session is asked to stop."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
 

@@ -1,6 +1,6 @@
 """What a model may be able to do."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.capabilities import (
     ALL_WELL_KNOWN_CAPABILITIES,

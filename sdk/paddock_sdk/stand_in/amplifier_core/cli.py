@@ -1,6 +1,6 @@
 """The command `amplifier-core`."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.validation import (
     VALIDATORS,
@@ -22,11 +22,11 @@ __all__ = [
     "ProviderValidator",
     "ToolValidator",
     "ValidationResult",
-    "cli",
     "list_types",
     "main",
     "print_result",
     "validate",
+    "cli",
 ]
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Typed content for streaming interfaces."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.content_models import (
     ContentBlock,

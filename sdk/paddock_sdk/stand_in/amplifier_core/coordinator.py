@@ -1,6 +1,6 @@
 """What a module is given when it is mounted."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 

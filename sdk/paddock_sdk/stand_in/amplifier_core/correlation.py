@@ -1,6 +1,6 @@
 """Which events belong to one call of a language model."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.kernel.correlation import (
     INTERIM_EVENTS,

@@ -1,6 +1,6 @@
 """How the kernel shows a message to a person."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.display import DisplaySystem
 

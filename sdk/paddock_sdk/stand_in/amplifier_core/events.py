@@ -1,6 +1,6 @@
 """The names of the events modules agree on."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.events import (
     ALL_EVENTS,

@@ -1,6 +1,6 @@
 """What each kind of module offers, and what it is given and gives back."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.interfaces import (
     ApprovalProvider,
@@ -19,16 +19,16 @@ __all__ = [
     "ApprovalProvider",
     "ApprovalRequest",
     "ApprovalResponse",
-    "ChatRequest",
-    "ChatResponse",
     "ContextManager",
     "HookHandler",
-    "HookResult",
-    "ModelInfo",
     "Orchestrator",
     "Provider",
-    "ProviderInfo",
     "Tool",
+    "ChatRequest",
+    "ChatResponse",
     "ToolCall",
+    "HookResult",
+    "ModelInfo",
+    "ProviderInfo",
     "ToolResult",
 ]

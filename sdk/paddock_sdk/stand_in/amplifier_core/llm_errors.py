@@ -1,6 +1,6 @@
 """Why a completion failed."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.llm_errors import (
     AbortError,

@@ -1,6 +1,6 @@
 """The provider-independent envelope: messages, blocks, requests and responses."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.message_models import (
     ChatRequest,

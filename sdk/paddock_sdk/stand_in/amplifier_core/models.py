@@ -1,6 +1,6 @@
 """Results of tools and hooks, and what providers, modules and sessions say of themselves."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.message_models import ImageBlock, TextBlock
 from paddock_sdk.contract.models import (
@@ -17,15 +17,15 @@ from paddock_sdk.contract.models import (
 )
 
 __all__ = [
+    "ImageBlock",
+    "TextBlock",
     "ConfigField",
     "ContextInjection",
     "HookResult",
-    "ImageBlock",
     "ModelInfo",
     "ModuleInfo",
     "Pricing",
     "ProviderInfo",
     "SessionStatus",
-    "TextBlock",
     "ToolResult",
 ]

@@ -1,6 +1,6 @@
 """Where a module's code is."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.module_sources import (
     FileSystemModuleSource,

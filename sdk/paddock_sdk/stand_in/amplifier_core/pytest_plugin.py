@@ -1,6 +1,6 @@
 """The pytest plugin for modules, under the name its entry point has."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.validation.pytest_plugin import (
     context_module,

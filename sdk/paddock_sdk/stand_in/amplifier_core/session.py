@@ -4,7 +4,7 @@ The class is not the one at the top level of the package: this one raises what t
 and takes a loader.
 """
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.models import SessionStatus
 from paddock_sdk.in_process.module_loader import ModuleLoader
@@ -14,10 +14,10 @@ from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.redaction import redact_secrets
 
 __all__ = [
-    "AmplifierSession",
-    "ModuleCoordinator",
-    "ModuleLoader",
     "SessionStatus",
+    "ModuleLoader",
+    "AmplifierSession",
     "initialize_session",
+    "ModuleCoordinator",
     "redact_secrets",
 ]

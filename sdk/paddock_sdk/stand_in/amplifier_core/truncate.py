@@ -1,6 +1,6 @@
 """Long texts inside data, shortened, and secrets in it, replaced; by the shorter name."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.kernel.redaction import SENSITIVE_KEYS, redact_secrets
 from paddock_sdk.kernel.truncation import truncate_values

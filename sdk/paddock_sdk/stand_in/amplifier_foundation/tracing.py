@@ -1,6 +1,6 @@
 """Ids of sub-sessions."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.tracing import generate_sub_session_id
 

@@ -1,6 +1,6 @@
 """What an author needs to test a module without a host."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.models import HookResult, ToolResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -16,15 +16,15 @@ from paddock_sdk.testing import (
 )
 
 __all__ = [
-    "EventRecorder",
     "HookResult",
+    "ToolResult",
+    "ModuleCoordinator",
+    "EventRecorder",
     "MockContextManager",
     "MockCoordinator",
     "MockTool",
-    "ModuleCoordinator",
     "ScriptedOrchestrator",
     "TestCoordinator",
-    "ToolResult",
     "create_test_coordinator",
     "wait_for",
 ]

@@ -1,6 +1,6 @@
 """What a module of each kind has to have, and the checks that tell."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.validation import (
     ContextValidator,

@@ -1,6 +1,6 @@
 """What an orchestrator has to have."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.validation.orchestrator import OrchestratorValidator
 from paddock_sdk.validation.package_import import import_module_from_path
@@ -9,8 +9,8 @@ from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 
 __all__ = [
     "OrchestratorValidator",
+    "import_module_from_path",
+    "check_on_session_ready",
     "ValidationCheck",
     "ValidationResult",
-    "check_on_session_ready",
-    "import_module_from_path",
 ]

@@ -1,6 +1,6 @@
 """What a provider has to have."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.models import ProviderInfo
 from paddock_sdk.validation.package_import import import_module_from_path
@@ -10,9 +10,9 @@ from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 
 __all__ = [
     "ProviderInfo",
+    "import_module_from_path",
     "ProviderValidator",
+    "check_on_session_ready",
     "ValidationCheck",
     "ValidationResult",
-    "check_on_session_ready",
-    "import_module_from_path",
 ]

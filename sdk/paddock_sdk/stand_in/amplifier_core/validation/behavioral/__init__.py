@@ -1,6 +1,6 @@
 """What every module of a kind does, as tests to inherit from."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.validation.behavioral import (
     ContextBehaviorTests,

@@ -1,10 +1,8 @@
 """What every context does, as tests to inherit from and to run with `--module-path`."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.validation.behavioral import ContextBehaviorTests
+from paddock_sdk.validation.behavioral import ContextBehaviorTests as TestContext
 
 __all__ = ["ContextBehaviorTests", "TestContext"]
-
-# What pytest collects here: it goes by names.
-TestContext = ContextBehaviorTests

@@ -1,10 +1,8 @@
 """What every orchestrator does, as tests to inherit from and to run with `--module-path`."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.validation.behavioral import OrchestratorBehaviorTests
+from paddock_sdk.validation.behavioral import OrchestratorBehaviorTests as TestOrchestrator
 
 __all__ = ["OrchestratorBehaviorTests", "TestOrchestrator"]
-
-# What pytest collects here: it goes by names.
-TestOrchestrator = OrchestratorBehaviorTests

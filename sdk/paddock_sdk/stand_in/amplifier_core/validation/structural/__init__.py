@@ -1,6 +1,6 @@
 """The validators' checks, as tests to inherit from."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.validation.ready_check import check_on_session_ready
 from paddock_sdk.validation.structural import (
@@ -12,10 +12,10 @@ from paddock_sdk.validation.structural import (
 )
 
 __all__ = [
+    "check_on_session_ready",
     "ContextStructuralTests",
     "HookStructuralTests",
     "OrchestratorStructuralTests",
     "ProviderStructuralTests",
     "ToolStructuralTests",
-    "check_on_session_ready",
 ]

@@ -1,10 +1,8 @@
 """What a context has to have, as a test to inherit from and to run with `--module-path`."""
 
-from __future__ import annotations
+# Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.validation.structural import ContextStructuralTests
+from paddock_sdk.validation.structural import ContextStructuralTests as TestContext
 
 __all__ = ["ContextStructuralTests", "TestContext"]
-
-# What pytest collects here: it goes by names.
-TestContext = ContextStructuralTests
