@@ -261,14 +261,8 @@ class RoutedCall(OpenCall):
         """The call is made of the present life of its object's owner."""
         self.owner = self.handle.owner
 
-    def admit(self, method: str) -> None:
-        """Have the policy of its object admit the call; `let_go` gives back what that set aside.
-
-        Raises:
-            Exception: as the policy's.
-        """
-        if self.handle.policy is not None:
-            self.handle.policy.admit(method, self.message, self.caller_peer)
+    def note_admitted(self) -> None:
+        """The policy of its object has admitted it; `let_go` gives back what that set aside."""
         self.is_admitted = True
 
     def mark_waiting(self, is_waiting: bool) -> None:
@@ -314,7 +308,7 @@ class RoutedCall(OpenCall):
         """What the call takes of what it was admitted to is free again, unless it ended well."""
         if self.is_admitted:
             self.is_admitted = False
-            if self.handle.policy is not None:
+            if self.handle.policy.release is not None:
                 self.handle.policy.release(self.message)
 
     def time_stands(self) -> None:

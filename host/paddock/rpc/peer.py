@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from paddock.rpc.admission import AdmissionControl, PeerLimits, values_in
@@ -73,24 +74,22 @@ class Count:
         self.described = described
 
 
-class CallPolicy(Protocol):
-    """What is decided of the calls of one object, besides who may make them."""
+@dataclass(frozen=True, slots=True)
+class CallPolicy:
+    """What is decided of the calls of one object, besides who may make them; what is None decides nothing.
 
-    def admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
-        """Set aside what a call takes, before it is made; `caller` is None for the application's.
+    `admit` is called before a call, with its method, its message and the worker that makes it (None: the application),
+    and refuses it by raising; `on_success` when an admitted call has ended well, `release` when it is over.
+    `answer_max` says what memory an answer to another module may take now.
+    """
 
-        Raises:
-            Exception: the call is refused.
-        """
+    admit: Callable[[str, Encoded, Peer | None], None] | None = None
+    on_success: Callable[[str, Encoded], None] | None = None
+    release: Callable[[Encoded], object] | None = None
+    answer_max: Callable[[], int] | None = None
 
-    def on_success(self, method: str, message: Encoded) -> None:
-        """An admitted call has ended well."""
 
-    def release(self, message: Encoded) -> None:
-        """An admitted call is over."""
-
-    def answer_max(self) -> int | None:
-        """Return what memory an answer to another module may take now, None if that is not bounded."""
+NO_POLICY: Final = CallPolicy()
 
 
 class Handle:
@@ -115,7 +114,7 @@ class Handle:
         self.received = Count(described)
         self.mounted: Place | None = None
         self.proxy: Callable[[], object | None] | None = None  # the host's stand-in for it, weakly
-        self.policy: CallPolicy | None = None
+        self.policy = NO_POLICY
         self._parsed: Description | None = None
 
     def description(self, codec: Codec) -> Description:

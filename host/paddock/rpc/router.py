@@ -313,7 +313,10 @@ class Router:
 
     def start_admitted(self, routed: RoutedCall) -> None:
         """Start a call, unless the policy of its object refuses it; what that raises is passed on."""
-        routed.admit(self.method_name(routed) if routed.handle.policy is not None else "")
+        admit = routed.handle.policy.admit
+        if admit is not None:
+            admit(self.method_name(routed), routed.message, routed.caller_peer)
+        routed.note_admitted()
         try:
             self.start(routed)
         except BaseException:
@@ -322,8 +325,9 @@ class Router:
 
     def on_success(self, routed: RoutedCall) -> None:
         """Have the policy of an object note that a call of it ended well."""
-        if routed.handle.policy is not None:
-            routed.handle.policy.on_success(self.method_name(routed), routed.message)
+        on_success = routed.handle.policy.on_success
+        if on_success is not None:
+            on_success(self.method_name(routed), routed.message)
 
     def start(self, routed: RoutedCall) -> None:
         """Put a call on its owner's wire, or have it wait while its owner has enough to serve.
@@ -405,9 +409,9 @@ class Router:
         except RemoteProtocolError:
             self._begin_after_loss(call, forward)
             raise
-        most = forward.handle.policy.answer_max() if forward.handle.policy is not None else None
-        if most is not None:
-            instead = self._instead_of_too_much(forward, frame.body, most)
+        answer_max = forward.handle.policy.answer_max
+        if answer_max is not None:
+            instead = self._instead_of_too_much(forward, frame.body, answer_max())
             if instead is not None:
                 self.respond(call, instead)
                 return

@@ -8,7 +8,6 @@ table of failures; it decides, and asks the module and the journal to act.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -16,7 +15,7 @@ from paddock.errors import ModuleError, code_of
 from paddock.plan.units import size_text
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.marshal import Marshaller
-from paddock.rpc.peer import Encoded, Handle, Peer
+from paddock.rpc.peer import CallPolicy, Encoded, Handle, Peer
 from paddock.session.journal import ContextJournal
 from paddock.session.module import HostedModule, InSession
 from paddock.workers.exit_report import ExitReport
@@ -51,7 +50,10 @@ class HostedModules:
         self.in_session = InSession(
             self._on_start,
             self._restore_context,
-            {"context": _ContextCalls(journal, self._by_peer), "tools": _ToolCalls(journal)},
+            {
+                "context": CallPolicy(self._admit, journal.note, journal.release),
+                "tools": CallPolicy(answer_max=journal.result_max),
+            },
         )
 
     def add(self, module: HostedModule) -> None:
@@ -158,43 +160,11 @@ class HostedModules:
         )
         return self._marshaller.encode(failed_result(OverLimitError(said)))
 
+    def _admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
+        module = self._by_peer.get(caller) if caller is not None else None  # none: the application, or another session
+        self._journal.admit(method, message, module is None or module.kind == "orchestrator")
+
     async def _restore_context(self, module: HostedModule) -> None:
         handle = module.handle_at("context")
         if handle is not None:
             await self._journal.restore(handle, module.ask_mounted)
-
-
-class _ContextCalls:
-    """Calls of the context: the journal has room for what they tell it, and notes those that end well."""
-
-    def __init__(self, journal: ContextJournal, by_peer: Mapping[Peer, HostedModule]) -> None:
-        self._by_peer = by_peer
-        self._journal = journal
-
-    def admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
-        module = self._by_peer.get(caller) if caller is not None else None  # none: the application, or another session
-        self._journal.admit(method, message, module is None or module.kind == "orchestrator")
-
-    def on_success(self, method: str, message: Encoded) -> None:
-        self._journal.note(method, message)
-
-    def release(self, message: Encoded) -> None:
-        self._journal.release(message)
-
-    def answer_max(self) -> None: ...
-
-
-class _ToolCalls:
-    """Calls of a tool: a result leaves room in the conversation for what others have to say."""
-
-    def __init__(self, journal: ContextJournal) -> None:
-        self._journal = journal
-
-    def admit(self, method: str, message: Encoded, caller: Peer | None) -> None: ...
-
-    def on_success(self, method: str, message: Encoded) -> None: ...
-
-    def release(self, message: Encoded) -> None: ...
-
-    def answer_max(self) -> int:
-        return self._journal.result_max()

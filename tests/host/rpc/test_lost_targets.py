@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.peer import Encoded, Handle, Peer
+from paddock.rpc.peer import CallPolicy, Encoded, Handle
 from paddock_sdk.protocol import Kind
 
 from .conftest import Network, mirror
@@ -168,32 +168,11 @@ async def test_nothing_is_asked_of_the_afterlife_for_a_call_that_was_given_up(ne
     assert network.failure_policy.asked == []
 
 
-class CountedCalls:
-    """A policy that admits every call, and keeps which are open and which ended well."""
-
-    def __init__(self) -> None:
-        self.open: list[Encoded] = []
-        self.ended_well: list[tuple[str, Encoded]] = []
-
-    def admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
-        self.open.append(message)
-
-    def on_success(self, method: str, message: Encoded) -> None:
-        self.ended_well.append((method, message))
-
-    def release(self, message: Encoded) -> None:
-        self.open.remove(message)
-
-    def answer_max(self) -> int | None:
-        return None
-
-
 async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Network) -> None:
     asking, answering, target = await _lent(network)
     handle = await network.handle_of(answering, answering.again(5))
-    policy = CountedCalls()
-    open_calls = policy.open
-    handle.follow(policy)
+    open_calls: list[Encoded] = []
+    handle.follow(CallPolicy(lambda method, message, caller: open_calls.append(message), release=open_calls.remove))
     well, badly, given_up, _ = (asking.call_object(target, 0, number) for number in range(4))
     requests = [await answering.request_from_host() for _ in range(4)]
     assert len(open_calls) == 4
@@ -219,8 +198,9 @@ async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Net
 async def test_only_successful_calls_reach_the_journal(network: Network) -> None:
     asking, answering, target = await _lent(network)
     handle = await network.handle_of(answering, answering.again(5))
-    policy = CountedCalls()
-    handle.follow(policy)
+    noted = []
+    note = lambda method, message: noted.append((method, network.marshaller.decode(message)))  # noqa: E731
+    handle.follow(CallPolicy(on_success=note))
     for number, end in enumerate(("well", "badly", "well")):
         id = asking.call_object(target, 0, number)
         request = await answering.request_from_host()
@@ -234,5 +214,4 @@ async def test_only_successful_calls_reach_the_journal(network: Network) -> None
     own = asyncio.ensure_future(network.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}])))
     answering.respond((await answering.request_from_host()).id)
     await own
-    noted = [(method, network.marshaller.decode(message)) for method, message in policy.ended_well]
     assert noted == [("work", [[0], {}]), ("work", [[2], {}]), ("work", [["the host's"], {}])]
