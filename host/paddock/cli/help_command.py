@@ -1,0 +1,83 @@
+"""Show a page of the manual, or the help of a command.
+
+The pages are the files of `host/docs`, `sdk/docs` and `sources/docs` in a checkout; an installed wheel has them in a
+folder beside this package. On a terminal a page is laid out; elsewhere it is the file as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from paddock.cli.command_group import LazyCommand
+
+_HOST: Final = Path(__file__).resolve().parents[1]
+_WIDEST: Final = 100  # columns of text that are read with ease
+
+
+def manual_pages() -> dict[str, Path]:
+    """Return the pages of the manual by their topics."""
+    installed, checkout = _HOST / "manual", _HOST.parents[1]
+    folders = [installed] if installed.is_dir() else [checkout / part / "docs" for part in ("host", "sdk", "sources")]
+    return {page.stem: page for folder in folders for page in sorted(folder.glob("*.md"))}
+
+
+@click.command("help")
+@click.argument("topic", nargs=-1)
+@click.pass_context
+def help_(context: click.Context, topic: tuple[str, ...]) -> int:
+    """Show the manual's page on TOPIC, or the help of the command that TOPIC names.
+
+    Without TOPIC it lists the pages. For example: paddock help permissions
+    """
+    pages = manual_pages()
+    if not topic:
+        click.echo(_contents(pages))
+    elif (page := pages.get(" ".join(topic))) is not None:
+        _show(page.read_text(encoding="utf-8"))
+    else:
+        click.echo(_command_help(context.find_root(), topic, pages))
+    return 0
+
+
+def _contents(pages: dict[str, Path]) -> str:
+    formatter = click.HelpFormatter()
+    formatter.write_usage("paddock help", "[TOPIC]...")
+    formatter.write_paragraph()
+    with formatter.section("Topics"):
+        formatter.write_dl([(topic, _purpose(page)) for topic, page in sorted(pages.items())])
+    return formatter.getvalue().rstrip("\n")
+
+
+def _purpose(page: Path) -> str:
+    """Return the page's title."""
+    with page.open(encoding="utf-8") as lines:
+        return next(lines).lstrip("# ").strip()
+
+
+def _command_help(root: click.Context, words: Sequence[str], pages: dict[str, Path]) -> str:
+    context = root
+    for word in words:
+        group = context.command
+        command = group.get_command(context, word) if isinstance(group, click.Group) else None
+        if command is None:
+            said = f"no page and no command is called `{' '.join(words)}`; pages are: {', '.join(sorted(pages))}"
+            raise click.UsageError(said, root)
+        loaded = command.load() if isinstance(command, LazyCommand) else command
+        context = click.Context(loaded, context, word)
+    return context.get_help()
+
+
+def _show(text: str) -> None:
+    if not sys.stdout.isatty():
+        click.echo(text, nl=False)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    console.print(Markdown(text, hyperlinks=False), width=min(console.width, _WIDEST))

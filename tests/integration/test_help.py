@@ -1,0 +1,47 @@
+"""`paddock help` shows the manual and the help of commands."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from integration.command_line import Terminal, paddock
+from integration.manual_pages import MANUALS, ROOT
+
+
+def test_help_lists_every_page_of_the_manual() -> None:
+    done = paddock("help")
+    assert done.returncode == 0
+    listed = {line.split()[0] for line in done.stdout.partition("Topics:\n")[2].splitlines() if line.startswith("  ")}
+    assert {page.stem for page in MANUALS if page.parent != ROOT} <= listed
+
+
+def test_help_prints_a_page_as_it_is() -> None:
+    done = paddock("help", "permissions")
+    assert (done.returncode, done.stdout) == (0, (ROOT / "host/docs/permissions.md").read_text(encoding="utf-8"))
+
+
+def test_help_lays_a_page_out_on_a_terminal() -> None:
+    with Terminal("help", "limits", environ={"COLUMNS": "60"}) as terminal:
+        assert terminal.exit_code() == 0
+        assert "memory_max" in terminal.shown and "| `memory_max`" not in terminal.shown
+
+
+@pytest.mark.parametrize("words", [("run",), ("module", "test"), ("cache",)])
+def test_help_of_a_command_is_what_the_command_prints(words: tuple[str, ...]) -> None:
+    if " ".join(words) in {page.stem for page in MANUALS}:
+        assert paddock("help", *words).stdout.startswith("# ")
+        return
+    assert paddock("help", *words).stdout == paddock(*words, "--help").stdout
+
+
+def test_an_unknown_topic_is_a_usage_error_that_names_the_pages() -> None:
+    done = paddock("help", "permisions")
+    assert done.returncode == 2 and "permissions" in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_of_the_shell(shell: str) -> None:
+    done = paddock(environ={**os.environ, "_PADDOCK_COMPLETE": f"{shell}_source"})
+    assert done.returncode == 0 and "_PADDOCK_COMPLETE" in done.stdout
