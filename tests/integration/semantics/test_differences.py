@@ -91,7 +91,7 @@ A_TOOLS_PLACE = {
     "reset the token": ("done", "RefusedError", "a tool could undo that the person wants it to stop"),
     "register a handler": ("done", "RefusedError", "a tool would read what others say; a `hooks` grant allows it"),
     "act on a hook's result": ("done", "RefusedError", "a tool could ask the person in a hook's name"),
-    "emit another kind's event": ("unheard", "unheard", "it is dropped, and answered as if nobody minded"),
+    "emit another kind's event": ("unheard", "unheard", "it is dropped, and answered as if no handler objected"),
     "take another's tool name": ("done", "ValueError", "names are owned; `replaces` allows it"),
     "mount a resolver": ("done", "RefusedError", "a resolver decides which code is trusted"),
     "become the model": ("done", "RefusedError", "it sees every message; a `mount` grant allows it"),
