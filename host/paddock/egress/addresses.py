@@ -5,7 +5,7 @@ hands out a cloud's credentials. Such an address is reached only where a rule sp
 
 Not `ipaddress.is_global`: it differs between versions of Python, and knows neither what a transition mechanism carries
 inside an address nor the addresses that mean something to one cloud only. A NAT64 prefix that a network chose for
-itself cannot be told from any other network.
+itself looks like any other network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOT_PUBLIC_V4: Final = tuple(
         ("192.0.2.0/24", "for documentation"),  # RFC 5737
         ("192.88.99.0/24", "a 6to4 relay"),  # RFC 7526
         ("192.168.0.0/16", "private"),  # RFC 1918
-        ("198.18.0.0/15", "for benchmarks"),  # RFC 2544; the addresses that modules are told for names
+        ("198.18.0.0/15", "for benchmarks"),  # RFC 2544; the addresses that modules are given for names
         ("198.51.100.0/24", "for documentation"),  # RFC 5737
         ("203.0.113.0/24", "for documentation"),  # RFC 5737
         ("224.0.0.0/4", "multicast"),  # RFC 5771

@@ -247,7 +247,7 @@ class ProxiedConnection:
         return EgressRefusedError(other.text, reason, lacks=[] if is_granted else [other.text])
 
     async def _close_refused(self, refused: EgressRefusedError, denial: Denial) -> None:
-        """Tell the client in the words of what it speaks, if it was not told."""
+        """Answer the client in the protocol that it speaks, if it has no answer yet."""
         if self._is_tunnel:
             await self._client.close_gracefully(
                 plain_answer(refused.status or 403, f"{denial.describe()}\n{denial.hint}\n")

@@ -1,6 +1,6 @@
-"""What all connections of one module share: its rules, its keys, how destinations are reached, and who is told.
+"""What all connections of one module share: its rules, its keys, the way to destinations, and the report of refusals.
 
-Opens links; what is said on them is the business of those who ask for one.
+Opens upstream connections, and leaves what is said on them to its callers.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class EgressContext:
         raise not_granted(destination, "an address has to be granted by itself, and this one was not")
 
     def deny(self, refused: EgressRefusedError) -> Denial:
-        """Tell of a refusal, once, and return what was told."""
+        """Report a refusal, once, and return the report."""
         if refused.denial is not None:
             return refused.denial
         denial = Denial(
@@ -94,7 +94,7 @@ class EgressContext:
             grant=self._line(refused.lacks) if refused.lacks else "",
             reason=refused.reason,
         )
-        refused.told_as(denial)
+        refused.reported_as(denial)
         self._on_denial(denial)
         return denial
 

@@ -39,13 +39,13 @@ _LOOKUPS_AT_ONCE: Final = 4  # threads of one module; a name server that answers
 
 
 class NameResolver(Protocol):
-    """Whoever knows the addresses of names."""
+    """Knows the addresses of names."""
 
     async def __call__(self, name: str) -> Sequence[Address]:
         """Return the addresses of a name, the best first.
 
         Raises:
-            OSError: It has none, or nobody could be asked.
+            OSError: It has none, or no server could be asked.
         """
         ...
 
@@ -92,7 +92,7 @@ class _Question:
 class SystemResolver:
     """Asks the system, a few names at a time, and for each of them once however many want to know it.
 
-    Questions are tasks of the resolver's. One that a thread has begun to ask outlives whoever stops waiting for its
+    Questions are tasks of the resolver's. One that a thread has begun to ask outlives callers who stop waiting for its
     answer, since the thread does: they are counted. Any other ends with the last who waits for it, so that there are
     never more than those who wait, and a few. `aclose` ends them all.
     """
@@ -111,7 +111,7 @@ class SystemResolver:
         finally:
             if question.is_abandoned:
                 question.task.cancel()
-                self._forget(question)  # at once: whoever asks next is not to wait for what is cancelled
+                self._forget(question)  # at once: the next caller must not wait for what is cancelled
 
     async def aclose(self) -> None:
         """Wait for no answer any more."""
@@ -124,7 +124,7 @@ class SystemResolver:
     def _answered(self, question: _Question, task: asyncio.Task[Sequence[Address]]) -> None:
         self._forget(question)
         if not task.cancelled():
-            task.exception()  # known, should nobody wait any more
+            task.exception()  # retrieved, should no caller wait any more
 
     def _forget(self, question: _Question) -> None:
         if self._asked.get(question.name) is question:

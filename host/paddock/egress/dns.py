@@ -1,7 +1,7 @@
 """Answer the name lookups of one module: granted names have an address of the host's making, others do not exist.
 
 One query datagram in, one reply out, nothing else kept or asked. Nothing is forwarded, so lookups carry nothing away.
-Only IPv4 addresses are told: whatever else is asked about a granted name has an empty answer, upon which clients go on
+Answers have IPv4 addresses only: any other question about a granted name has an empty answer, upon which clients go on
 to ask for those (RFC 1035, RFC 6891 for EDNS, RFC 6761 for `localhost`).
 
 `LookupSocket` does so where the lookups of one life of a module arrive, no faster than a budget.
@@ -47,7 +47,7 @@ _REVERSE: Final = (".in-addr.arpa", ".ip6.arpa")
 
 
 class _Code(IntEnum):
-    """What came of a query; those above 15 need EDNS to be told."""
+    """What came of a query; those above 15 need EDNS."""
 
     NO_ERROR = 0
     MALFORMED = 1
@@ -102,8 +102,8 @@ def answer(datagram: bytes, lookup: Lookup) -> DnsAnswer | None:
     name, address = _address_of(query.labels, lookup)
     if address is None:
         return DnsAnswer(_reply(identity, flags, _Code.NO_SUCH_NAME, query), name)
-    told = address if query.kind == _TYPE_A else None
-    return DnsAnswer(_reply(identity, flags, _Code.NO_ERROR, query, told), name, known=True)
+    shown = address if query.kind == _TYPE_A else None
+    return DnsAnswer(_reply(identity, flags, _Code.NO_ERROR, query, shown), name, known=True)
 
 
 def _address_of(labels: tuple[bytes, ...], lookup: Lookup) -> tuple[str | None, IPv4Address | None]:
@@ -125,15 +125,15 @@ def _address_of(labels: tuple[bytes, ...], lookup: Lookup) -> tuple[str | None, 
 
 
 def _reply(
-    identity: int, flags: int, code: _Code, query: _Query | None = None, told: IPv4Address | None = None
+    identity: int, flags: int, code: _Code, query: _Query | None = None, shown: IPv4Address | None = None
 ) -> bytes:
     has_edns = query is not None and query.edns_version is not None
     reply_flags = _IS_REPLY | flags & _ECHOED | _RECURSION_AVAILABLE | code & 0xF
-    parts = [_HEADER.pack(identity, reply_flags, int(query is not None), int(told is not None), 0, int(has_edns))]
+    parts = [_HEADER.pack(identity, reply_flags, int(query is not None), int(shown is not None), 0, int(has_edns))]
     if query is not None:
         parts.append(query.question)
-    if told is not None:
-        parts += [_POINTER_TO_QUESTION, _FIXED.pack(_TYPE_A, _CLASS_IN, TTL, 4), told.packed]
+    if shown is not None:
+        parts += [_POINTER_TO_QUESTION, _FIXED.pack(_TYPE_A, _CLASS_IN, TTL, 4), shown.packed]
     if has_edns:
         # No options, version 0, no DNSSEC. The class is how much may be sent here, the TTL has the code's upper bits.
         parts += [b"\0", _FIXED.pack(_TYPE_OPT, MAX_DATAGRAM_BYTES, code >> 4 << 24, 0)]
@@ -168,7 +168,7 @@ def _name(datagram: bytes, at: int) -> tuple[tuple[bytes, ...], int]:
         at += 1
         if size == 0:
             return tuple(labels), at
-        # Above 63 the two upper bits are set: a pointer, or a kind of label that nobody uses.
+        # Above 63 the two upper bits are set: a pointer, or a kind of label that is not in use.
         if size > _MAX_LABEL_BYTES or at + size > len(datagram) or at + size + 1 - start > _MAX_NAME_BYTES:
             raise _MalformedError
         labels.append(datagram[at : at + size])
@@ -190,7 +190,7 @@ def _edns(record: bytes) -> tuple[int, bytes]:
 
 
 class LookupSocket:
-    """Answers on `sock`, which it owns; `on_unknown` hears of each name that does not exist."""
+    """Answers on `sock`, which it owns; `on_unknown` is called with each name that does not exist."""
 
     def __init__(
         self, sock: socket.socket, bounds: EgressLimits, lookup: Lookup, on_unknown: Callable[[str], None]

@@ -1,7 +1,7 @@
 """How a connection, lookup or request of a module ends other than in order: refused, unreached, unanswered, idle.
 
-Each is raised where that is found out, and ends at who serves the connection: there it is recorded, a refusal is told
-once, and the client hears of it in the words of what it speaks.
+Each is raised where that is found out. Who serves the connection records it, reports a refusal once, and answers the
+client in the protocol that it speaks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from paddock.plan.host_name import Destination
 class EgressRefusedError(Exception):
     """Raised for a connection, lookup or request that is not to be; `lacks` are the grants that allow it, if any can.
 
-    `status` is what HTTP calls it, None where nothing can be said, `denial` what was told of it, once it was.
+    `status` is what HTTP calls it, None where nothing can be said, `denial` is its report, once there is one.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class EgressRefusedError(Exception):
         self.status = status
         self.denial: Denial | None = None
 
-    def told_as(self, denial: Denial) -> None:
-        """Keep what was told of it, so that it is told once."""
+    def reported_as(self, denial: Denial) -> None:
+        """Keep its report, so that there is one."""
         self.denial = denial
 
 

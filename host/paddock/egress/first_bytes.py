@@ -45,9 +45,9 @@ class ClientProtocol(Enum):
 
 
 def client_protocol_of(data: bytes | bytearray) -> ClientProtocol | None:
-    """Return what a client's bytes, from the first on, begin; None: that cannot be told before there are more.
+    """Return what a client's bytes, from the first on, begin; None: that takes more of them.
 
-    Decides by `MAX_LINE_BYTES` at the latest. Whoever gives up waiting before it is decided has been sent the beginning
+    Decides by `MAX_LINE_BYTES` at the latest. A caller that gives up waiting before it is decided has the beginning
     of a request, or nothing.
     """
     if not data or (len(data) == 1 and data[0] in _TLS_RECORDS):

@@ -1,8 +1,8 @@
 """The way out of one module, over all of its lives: who connects is asked where to, and is carried there or refused.
 
 Takes over the sockets of a worker's network, on which everything arrives that the worker sends, or listens by itself
-where a worker has no network of its own. Closes all of it in the end, whoever is cancelled meanwhile. Sends nothing
-anywhere that no rule names.
+where a worker has no network of its own. Closes all of it in the end, also when it is cancelled meanwhile. Sends
+nothing anywhere that no rule names.
 """
 
 from __future__ import annotations

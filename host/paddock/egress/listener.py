@@ -4,7 +4,7 @@ What is not accepted yet waits in the kernel's queue, which is bounded, and cost
 ends for a time while there is no room, those that wait are sent away, so that they know.
 
 Each connection is a task of the door's, which holds its socket as well: when the task has ended, whether it ever began
-or not, the socket is closed. Nobody else waits for these tasks; `end_connections` does, for a bounded time.
+or not, the socket is closed. Only `end_connections` waits for these tasks, for a bounded time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Listener:
         self._read()
 
     async def end_connections(self) -> None:
-        """End what was accepted, and return when nothing of it is left; what takes too long is cut off, and told of."""
+        """End what was accepted, and return when nothing of it is left; report and cut off what takes too long."""
         ending = tuple(self._connections)
         for task in ending:
             task.cancel()
@@ -121,7 +121,7 @@ class Listener:
         except OSError as error:
             if error.errno in _OUT_OF_ROOM:
                 self._wait(_PAUSE_SECONDS)
-            return None  # nobody is there, or no longer
+            return None  # no client is there, or no longer
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
         return accepted

@@ -1,4 +1,4 @@
-"""The addresses that a module is told for the names it asks for, one each, and which name an address was told for.
+"""The addresses that a module is given for the names it asks for, one each, and which name an address stands for.
 
 They are out of 198.18.0.0/15 and lead nowhere but to the host, which takes the name back and resolves it itself. The
 address of a name that is kept is its own for as long as the table lives, through every life of the module: clients

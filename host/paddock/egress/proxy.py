@@ -62,7 +62,7 @@ class ProxyClient:
             self._client.reset()
 
     async def _beginning(self) -> bytes:
-        # Nobody connects to a proxy to say nothing; where others than the module can, they are not to take its place.
+        # No client connects to a proxy to say nothing; where others than the module can, they must not take its place.
         async with asyncio.timeout(self._egress_context.bounds.head_seconds):
             return await self._client.receive()
 
@@ -130,8 +130,8 @@ class ProxyClient:
         if self._credentials is None:
             return True
         for value in head.values(b"proxy-authorization"):
-            scheme, _, told = value.partition(b" ")
+            scheme, _, encoded = value.partition(b" ")
             if scheme.lower() == b"basic":
                 with suppress(binascii.Error):
-                    return compare_digest(base64.b64decode(told.strip(), validate=True), self._credentials)
+                    return compare_digest(base64.b64decode(encoded.strip(), validate=True), self._credentials)
         return False

@@ -2,7 +2,7 @@
 
 Works on the sockets themselves: one large read and one write for each wake-up, through a buffer that all relays share,
 since each passes on at once what it read. Only what the other side does not take yet is copied, and nothing more is
-read meanwhile. A direction that nobody competes with has longer turns; those that do have shorter ones, so that
+read meanwhile. A direction without competitors has longer turns; those that compete have shorter ones, so that
 together they leave the loop to others. `os.splice` through pipes was measured, and is no faster.
 
 Where a budget of bytes is spent, the relay waits: it reads nothing more from the sender meanwhile.
@@ -77,7 +77,7 @@ class Relay:
             elif self._up.has_ended and self._down.has_ended:
                 self._ended.set_result(None)
         if error is not None and not self._is_awaited:
-            self._ended.exception()  # known, should nobody come to ask
+            self._ended.exception()  # retrieved, should `run` not be called
             _hang_up(self._client)
 
 
@@ -225,7 +225,7 @@ _last_turn: Final = _LastTurn()
 
 
 def _hang_up(sock: socket.socket) -> None:
-    """Have whoever reads the socket find its end."""
+    """Let a reader of the socket find its end."""
     try:
         sock.shutdown(socket.SHUT_RD)
     except OSError:

@@ -21,7 +21,7 @@ class RefusedNetwork:
 class NetRules:
     """The rules of a module, in the order they were written; none at all allows nothing.
 
-    Where `names_lead_inside` they were named by whoever runs the host: a company's own servers are at private
+    Where `names_lead_inside` they were named by the person who runs the host: a company's own servers are at private
     addresses. `refused` is what the operator refuses all the same.
     """
 

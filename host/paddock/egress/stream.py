@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 RECEIVE_BYTES: Final = 128 * 1024
 
-_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER, on, no seconds: what is unsent is dropped, and the peer is told so
+_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER, on, no seconds: what is unsent is dropped, and the peer knows
 _ENDED_BY_PEER: Final = frozenset({7, 8, 9})  # TCP_CLOSE, TCP_CLOSE_WAIT, TCP_LAST_ACK of <netinet/tcp.h>
 _LINGER_SECONDS: Final = 1.0
 _PIECES_SECONDS: Final = 0.005
@@ -137,7 +137,7 @@ class SocketStream:
         return state in _ENDED_BY_PEER
 
     def hang_up(self) -> None:
-        """Have whoever reads from it find the end."""
+        """Let a reader of it find the end."""
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RD)
 
@@ -260,7 +260,7 @@ def why(error: OSError) -> str:
 async def receive_more(stream: Stream) -> bytes:
     """Return more of what makes sense only once it is whole, and is looked at from the beginning each time.
 
-    Waits a little first, so that whoever sends it byte by byte has it looked at a bounded number of times.
+    Waits a little first, so that what is sent byte by byte is looked at a bounded number of times.
     """
     await asyncio.sleep(_PIECES_SECONDS)
     return await stream.receive()

@@ -29,7 +29,7 @@ class UpstreamConnection:
         self.below = below
 
     def hang_up(self) -> None:
-        """Have whoever reads from it find the end."""
+        """Let a reader of it find the end."""
         self.below.hang_up()
 
     def drop(self) -> None:

@@ -4,7 +4,7 @@ Both are written anew from what was understood of them, without what concerns on
 7.6.1). Nothing is gathered: what arrives is passed on before more is read, so that events of a stream arrive one by
 one, also where an answer is searched for a key. A request and its response travel at the same time, since a server may
 answer before it has heard everything. What an exchange does at the same time has ended when it has, also where it was
-cancelled: nobody else reads from its client or its link then, or writes there.
+cancelled: none of it reads from its client or its link after that, or writes there.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ class HttpExchange:
 
     def _unanswered(self, reason: str) -> AnswerError:
         # A kept connection may end just as the next request arrives. Clients know how to go on then, unless they are
-        # told something else.
+        # given another answer.
         is_stale = self._upstream.record.requests > 1 and not self._has_heard
         return AnswerError(reason, None if self._has_answered or is_stale else 502)
 
@@ -424,7 +424,7 @@ async def background_task(doing: Coroutine[Any, Any, _T]) -> AsyncIterator[async
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:
-    # Not by awaiting the task: its cancellation could not be told from that of who waits for it.
+    # Not by awaiting the task: its cancellation would look like that of the caller.
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

@@ -22,7 +22,7 @@ from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
-_TELL_SECONDS = 1.0  # for a client to take what it is told last; it may not be reading
+_TELL_SECONDS = 1.0  # for a client to take its last answer; it may not be reading
 _LOOK_SECONDS = 2.0  # between looks at whether the client is still there while an answer is awaited
 
 
@@ -155,7 +155,7 @@ class HttpRelay:
         def look() -> None:
             nonlocal timer
             if self._below.is_ended_by_peer:
-                upstream.hang_up()  # nobody waits for the answer
+                upstream.hang_up()  # the client no longer waits for the answer
             else:
                 timer = loop.call_later(_LOOK_SECONDS, look)
 
