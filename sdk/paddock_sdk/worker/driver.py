@@ -31,10 +31,10 @@ from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, Loc
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.worker.crossing import explained
-from paddock_sdk.worker.handles import Handles
 from paddock_sdk.worker.mailbox import Mailbox
+from paddock_sdk.worker.object_table import ObjectTable
+from paddock_sdk.worker.open_calls import CallOutcome, Finish, OpenCall, ServedRequest, settle
 from paddock_sdk.worker.outbox import Outbox
-from paddock_sdk.worker.outcome import CallOutcome, Finish, settle
 from paddock_sdk.worker.receiver import FrameReceiver
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
@@ -59,37 +59,37 @@ _log = logging.getLogger(__name__)
 class Driver:
     """One worker's connection, its calls out, and the order of what comes in."""
 
-    def __init__(self, sock: socket.socket, connection: Connection, codec: Codec) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        connection: Connection,
+        codec: Codec,
+        make_receiver: Callable[[Driver], FrameReceiver],
+    ) -> None:
         self.codec = codec
         self.connection = connection
-        self.objects: Handles
-        self.receiver: FrameReceiver
-        self.before_send: Callable[[], None] = lambda: None  # says what changed in shared state since the last frame
-        self.circumstances: Callable[[], Sequence[Any]] = tuple  # what goes along with the call of a tool
+        self.objects = ObjectTable(self, codec)
+        self.closed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         self._sock = sock
         self._fd = sock.fileno()
         self._inbox: deque[Frame] = deque()
-        self._outbox = Outbox(sock)
+        self._outbox = Outbox(sock, self._loop)
         self.write = self._outbox.write
-        self._pending: dict[int, Finish] = {}
-        self._contexts: dict[int, contextvars.Context] = {}
-        self._items: dict[int, Finish] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._credited: dict[int, asyncio.Event] = {}
+        self._calls: dict[int, OpenCall] = {}  # this process's
+        self._served: dict[int, ServedRequest] = {}  # the host's, those that a task serves
         self._blocked = 0
         self._leaving: asyncio.Task[None] | None = None
         self._leave_by = 0.0
         self._mailbox = Mailbox()
         self._thread = threading.get_ident()
-        self._loop: asyncio.AbstractEventLoop
-        self.closed: asyncio.Event
+        # What frames are handed to, and what knows the session. It calls the host through the driver it is made with.
+        self.receiver = make_receiver(self)
+        self.before_send = self.receiver.before_send
+        self.circumstances = self.receiver.circumstances
 
     def start(self) -> None:
-        """Attach to the running loop."""
-        self._loop = asyncio.get_running_loop()
-        self._outbox.start(self._loop)
-        self._thread = threading.get_ident()
-        self.closed = asyncio.Event()
+        """Read what comes in, from here on."""
         self._loop.add_reader(self._fd, self._on_readable)
         self._loop.add_reader(self._mailbox.fd, self._mailbox.on_readable)
 
@@ -112,7 +112,7 @@ class Driver:
 
     async def _leave(self) -> None:
         try:
-            tasks = list(self._tasks.values())
+            tasks = [served.task for served in self._served.values()]
             for task in tasks:
                 task.cancel()
             if tasks:
@@ -268,7 +268,6 @@ class Driver:
 
     def _start_stream(self, target: int, method: int, value: object, deliver: Finish) -> int:
         id = self._request(target, method, value, _STREAM, deliver)
-        self._items[id] = deliver
         self._grant(id, _STREAM_WINDOW)
         return id
 
@@ -296,15 +295,14 @@ class Driver:
         except LocalProtocolError:
             self.objects.take_back(handles)
             raise
-        self._pending[id] = finish
-        self._contexts[id] = contextvars.copy_context()
+        self._calls[id] = OpenCall(finish, contextvars.copy_context(), bool(flags & _STREAM))
         self.write(frame)
         return id
 
     def context_of(self, id: int) -> contextvars.Context:
         """Return a copy of the context in which this process made its request `id`, of the current one otherwise."""
-        context = self._contexts.get(id)
-        return contextvars.copy_context() if context is None else context.copy()
+        call = self._calls.get(id)
+        return contextvars.copy_context() if call is None else call.context.copy()
 
     async def _from_loop(self, target: int, method: int, value: object, flags: int) -> CallOutcome:
         """Make a call for code on another thread's loop."""
@@ -345,9 +343,7 @@ class Driver:
 
     def _give_up(self, *ids: int) -> None:
         for id in ids:
-            self._items.pop(id, None)
-            self._contexts.pop(id, None)
-            if self._pending.pop(id, None) is not None and not self.connection.is_closed:
+            if self._calls.pop(id, None) is not None and not self.connection.is_closed:
                 frame = self.connection.send_cancel(id)
                 if frame is not None:
                     self.write(frame)
@@ -398,9 +394,7 @@ class Driver:
     async def send_item(self, id: int, value: object) -> None:
         """Send one item of the stream that answers request `id`, when the reader has room for it."""
         while self.connection.is_serving(id) and not self.connection.credit(id):
-            event = self._credited.setdefault(id, asyncio.Event())
-            event.clear()
-            await event.wait()
+            await self._served[id].wait_for_credit()
         if self.connection.is_serving(id):
             body, handles = self.encode(value, what="item of the stream")
             self.before_send()
@@ -413,12 +407,11 @@ class Driver:
 
     def start_serving(self, id: int, work: Coroutine[Any, Any, None], context: contextvars.Context | None) -> None:
         """Run what serves request `id` as a task that a cancellation finds; it ends with `disown`."""
-        self._tasks[id] = self._loop.create_task(work, context=context)
+        self._served[id] = ServedRequest(self._loop.create_task(work, context=context))
 
     def disown(self, id: int) -> None:
         """Forget the task that served request `id`."""
-        self._tasks.pop(id, None)
-        self._credited.pop(id, None)
+        self._served.pop(id, None)
 
     # -- bodies ----------------------------------------------------------------------------
 
@@ -485,11 +478,9 @@ class Driver:
                     self.receiver.on_request(frame)
                 elif kind == _RESPONSE or kind == _FAILURE:
                     outcome = self._outcome(frame)
-                    self._items.pop(frame.id, None)
-                    self._contexts.pop(frame.id, None)
-                    finish = self._pending.pop(frame.id, None)
-                    if finish is not None:
-                        finish(outcome)
+                    call = self._calls.pop(frame.id, None)
+                    if call is not None:
+                        call.finish(outcome)
                         if self._blocked:
                             return  # let the call that may just have been answered look first
                 elif kind == _MIRROR:
@@ -506,17 +497,17 @@ class Driver:
     def _on_other(self, frame: Frame) -> None:
         match frame.kind:
             case Kind.ITEM:
-                deliver = self._items.get(frame.id)
-                if deliver is not None:
-                    deliver(self._outcome(frame))
+                call = self._calls.get(frame.id)
+                if call is not None and call.is_stream:
+                    call.finish(self._outcome(frame))
             case Kind.CANCEL:
-                task = self._tasks.get(frame.id)
-                if task is not None:
-                    self._loop.call_soon(task.cancel)  # not before its first step, in which it takes on to answer
+                served = self._served.get(frame.id)
+                if served is not None:
+                    self._loop.call_soon(served.task.cancel)  # not before its first step, which takes on to answer
             case Kind.CREDIT:
-                event = self._credited.get(frame.id)
-                if event is not None:
-                    event.set()
+                served = self._served.get(frame.id)
+                if served is not None:
+                    served.on_credit()
             case Kind.RELEASE:
                 if self.objects.release(frame.id, frame.target):
                     self.write(self.connection.send_release(frame.id, 0))
@@ -563,13 +554,11 @@ class Driver:
             raise ModuleGoneError(_GONE)
 
     def _end_all(self) -> None:
-        pending, self._pending = self._pending, {}
-        self._items.clear()
-        self._contexts.clear()
-        for finish in pending.values():
-            finish(CallOutcome(None, ModuleGoneError(_GONE)))
-        for task in list(self._tasks.values()):
-            task.cancel()
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.finish(CallOutcome(None, ModuleGoneError(_GONE)))
+        for served in list(self._served.values()):
+            served.task.cancel()
 
 
 def _kind_of(error: BaseException) -> str:

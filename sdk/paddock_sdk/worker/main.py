@@ -22,7 +22,6 @@ from paddock_sdk.worker.attempts import attempt_log
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.calls.dispatcher import Dispatcher
-from paddock_sdk.worker.calls.objects import ObjectTable
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.module_code import Mounted, SessionReady, mount_module
 from paddock_sdk.worker.polling import new_event_loop
@@ -36,7 +35,11 @@ def serve(rpc: socket.socket, name: str) -> None:
     rpc.setblocking(False)
     set_up_logging()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(Worker(rpc, name).run())
+        runner.run(_serve(rpc, name))
+
+
+async def _serve(rpc: socket.socket, name: str) -> None:
+    await Worker(rpc, name).run()
 
 
 def set_up_logging() -> None:
@@ -48,29 +51,18 @@ def set_up_logging() -> None:
 
 
 class Worker:
-    """One module process's runtime: what the host's frames are handed to."""
+    """One module process, made on the loop that it runs on."""
 
     def __init__(self, rpc: socket.socket, name: str) -> None:
         self._name = name
-        vocabulary = ContractVocabulary()
-        self._driver = Driver(rpc, Connection(Role.WORKER), Codec(vocabulary))
-        self._objects = ObjectTable(self._driver, self._driver.codec)
-        self._driver.objects = self._objects
-        self._driver.receiver = self
-        self._coordinator = RemoteCoordinator(self._driver)
-        reporter = Reporter(self._driver, self._objects, self._coordinator.mount_points)
-        self._coordinator.observer = reporter
-        self._mirror = SessionMirror(self._coordinator, self._driver, self._objects, reporter)
         self._attempts = AttemptRecorder(attempt_log.shared())
-        contexts = DispatchContexts(self._coordinator, vocabulary)
-        self._driver.circumstances = contexts.going_out
-        self._dispatcher = Dispatcher(
-            self._driver, self._objects, self._coordinator, self._call, self._attempts, contexts
+        vocabulary = ContractVocabulary()
+        self._driver = Driver(
+            rpc,
+            Connection(Role.WORKER),
+            Codec(vocabulary),
+            lambda driver: ModuleRuntime(driver, vocabulary, self._attempts),
         )
-        self._ready: SessionReady | None = None
-        self._driver.before_send = self._mirror.tell_changes
-        self.on_request = self._dispatcher.on_request
-        self.on_mirror = self._mirror.on_mirror
 
     async def run(self) -> None:
         """Greet the host and serve it until the connection ends."""
@@ -83,6 +75,25 @@ class Worker:
         await driver.closed.wait()
         self._attempts.news()  # what is within reach is taken out of the log: once this process is gone, nobody can see
 
+
+class ModuleRuntime:
+    """What the host's frames are handed to: the module, its session, and how they are called."""
+
+    def __init__(self, driver: Driver, vocabulary: ContractVocabulary, attempts: AttemptRecorder) -> None:
+        self.coordinator = RemoteCoordinator(driver)
+        self._driver = driver
+        self._attempts = attempts
+        reporter = Reporter(driver, driver.objects, self.coordinator.mount_points)
+        self.coordinator.observer = reporter
+        mirror = SessionMirror(self.coordinator, driver, driver.objects, reporter)
+        contexts = DispatchContexts(self.coordinator, vocabulary)
+        self._dispatcher = Dispatcher(driver, driver.objects, self.coordinator, self._call, attempts, contexts)
+        self._ready: SessionReady | None = None
+        self.on_request = self._dispatcher.on_request
+        self.on_mirror = mirror.on_mirror
+        self.before_send = mirror.tell_changes
+        self.circumstances = contexts.going_out
+
     def on_notify(self, notice: Frame) -> None:
         """Ignore it: hosts of this version notify nothing."""
 
@@ -90,7 +101,7 @@ class Worker:
         """Keep to the size of frame that the host accepts from this module."""
         match self._driver.decode(welcome):
             case {"frame_max": int() as frame_max}:
-                self._driver.connection.send_limit = frame_max
+                self._driver.connection.limit_frames(frame_max)
 
     def on_goodbye(self) -> None:
         """End what is being served, then the connection: the host has taken its leave."""
@@ -107,7 +118,7 @@ class Worker:
             }:
                 self._attempts.install([import_root, *libraries])
                 sys.path.extend(libraries)
-                outcome = await mount_module(self._coordinator, import_root, package, attribute, config)
+                outcome = await mount_module(self.coordinator, import_root, package, attribute, config)
                 if isinstance(outcome, Mounted):
                     self._ready = outcome.on_session_ready
                     return {"mounted": True, "on_session_ready": self._ready is not None}
@@ -117,5 +128,5 @@ class Worker:
                 self._dispatcher.describe_anew()
                 return None
             case WorkerMethod.SESSION_READY, _ if self._ready is not None:
-                return await self._ready(self._coordinator)
+                return await self._ready(self.coordinator)
         raise ValueError(f"the worker runtime has no method {method} that takes this")

@@ -17,20 +17,16 @@ from paddock_sdk.protocol.frames import Buffer, FrameParts
 class Outbox:
     """The frames on their way through one non-blocking socket."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         self._sock = sock
         self._fd = sock.fileno()
         self._left: deque[memoryview] = deque()
         self._along: list[bytes] = []
-        self._loop: asyncio.AbstractEventLoop
+        self._loop = loop  # which watches the socket, whenever something waits for it
 
     def __bool__(self) -> bool:
         """Whether something waits for the socket to take more."""
         return bool(self._left)
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the loop watch the socket, whenever something waits for it."""
-        self._loop = loop
 
     def write(self, frame: bytes | FrameParts) -> None:
         """Send now what the socket takes, and the rest when it takes more; what was to go along first."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from paddock_sdk.protocol import Frame
 
@@ -19,3 +20,10 @@ class FrameReceiver(Protocol):
     def on_welcome(self, welcome: Frame) -> None: ...
 
     def on_goodbye(self) -> None: ...
+
+    def before_send(self) -> None:
+        """Say what changed in shared state since the last frame, before the next one leaves."""
+
+    def circumstances(self) -> Sequence[Any]:
+        """Return what the callee of an `execute` is told beside its arguments: one mapping, or nothing."""
+        ...

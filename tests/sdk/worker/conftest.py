@@ -28,8 +28,9 @@ class Rig:
         self.worker = worker
         self.host = host
         self.driver = worker._driver
-        self.objects = worker._objects
-        self.coordinator = worker._coordinator
+        runtime: Any = worker._driver.receiver
+        self.objects = worker._driver.objects
+        self.coordinator = runtime.coordinator
         self._thread = thread
 
     def start(self, script: Script) -> concurrent.futures.Future[Any]:

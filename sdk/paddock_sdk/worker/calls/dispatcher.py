@@ -28,9 +28,9 @@ from paddock_sdk.protocol.description import Flavour, encode_description
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
-from paddock_sdk.worker.calls.objects import Exported, ObjectTable
 from paddock_sdk.worker.crossing import unsendable
 from paddock_sdk.worker.driver import Driver, serving
+from paddock_sdk.worker.object_table import Exported, ObjectTable
 
 _MESSAGE_CHARACTERS: Final = 8000  # of what went wrong, which a model may get to read
 

@@ -18,9 +18,9 @@ from paddock_sdk.protocol import Frame, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError, unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from paddock_sdk.protocol.shared_state import Change, SharedState, touch
-from paddock_sdk.worker.calls.objects import ObjectTable
 from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.driver import Driver
+from paddock_sdk.worker.object_table import ObjectTable
 from paddock_sdk.worker.session.cancellation import RemoteCancellationToken
 from paddock_sdk.worker.session.coordinator import RemoteCoordinator
 from paddock_sdk.worker.session.hooks import RemoteHookRegistry

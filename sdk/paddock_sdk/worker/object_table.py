@@ -38,6 +38,19 @@ class Exported:
             for member in self.description.members
         ]
 
+    def hand_out(self) -> None:
+        """The host is handed it once more."""
+        self.times += 1
+
+    def let_go(self, times: int) -> bool:
+        """The host lets go of it so many times; return whether that was the last of it."""
+        self.times -= times
+        return self.times <= 0
+
+    def mount_at(self, point: str) -> None:
+        """Note where it is mounted, so that its data is kept current."""
+        self.mount_point = point
+
     def changed(self) -> bool:
         """Re-read the known data of the object; return whether it is different now."""
         return self._differs(self.description.attributes)
@@ -90,12 +103,12 @@ class ObjectTable:
         object_id = self._export_ids.get(key)
         if object_id is not None:
             exported = self._exports[object_id]
-            exported.times += 1
+            exported.hand_out()
             return HandleEntry(HandleSide.SENDER, object_id)
         object_id, self._next_id = self._next_id, self._next_id + 1
         exported = self._exports[object_id] = Exported(value, key, object_id)
         self._export_ids[key] = object_id
-        exported.times = 1
+        exported.hand_out()
         return HandleEntry(HandleSide.SENDER, object_id, encode_description(exported.description, self._codec))
 
     def export_all(self, values: Sequence[object]) -> list[HandleEntry]:
@@ -137,7 +150,7 @@ class ObjectTable:
             exported = self._mounted[object_id] = self._exports[object_id]
             if exported.description.properties and exported.mount_point is None:
                 self._computing.append(exported)
-            exported.mount_point = point
+            exported.mount_at(point)
         return object_id
 
     def changed_by(self, called: Exported) -> list[Exported]:
@@ -167,8 +180,7 @@ class ObjectTable:
         exported = self._exports.get(object_id)
         if exported is None:
             return False
-        exported.times -= times
-        if exported.times > 0:
+        if not exported.let_go(times):
             return False
         del self._exports[object_id]
         del self._export_ids[exported.key]
