@@ -142,7 +142,7 @@ async def _answer_of(
     supervisor: Supervisor, process: ModuleProcess, trial: TrialSpec, read: Callable[[Any], _Answer], seconds: float
 ) -> _Answer:
     """Send the worker its request, and return its answer."""
-    supervisor.call_in_flight = trial.doing
+    supervisor.note_call(trial.doing)
     loop = asyncio.get_running_loop()
     request: bytes = msgpack.packb(dict(trial.request))
     try:
