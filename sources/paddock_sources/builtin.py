@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paddock_sources.errors import ManifestError, ModuleIdError, ModuleLayoutError
+from paddock_sources.errors import ManifestError, ModuleIdError, layout_error
 from paddock_sources.file import FileSource
 from paddock_sources.manifest.read import declares_dependencies
 from paddock_sources.module_id import checked_module_id
@@ -45,7 +45,7 @@ class BuiltinSource:
         folder = self.folder / checked_module_id(module_id)
         if not folder.is_dir():
             hint = f"shipped are: {', '.join(self.list()) or 'none'}"
-            raise ModuleLayoutError(module_id, self.folder, "no module of that id is shipped", hints=[hint])
+            raise layout_error(module_id, self.folder, "no module of that id is shipped", hints=[hint])
         return FileSource(folder, source=f"builtin:{module_id}").resolve(module_id)
 
     def has_dependencies(self, module_id: str) -> bool:

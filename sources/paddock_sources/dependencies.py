@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from paddock_sources.cache import Bucket, SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
-from paddock_sources.errors import OwnVersionError, PinMismatchError, SourceUriError
+from paddock_sources.errors import SourceError, SourceUriError, pin_mismatch
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.lock.source_key import normalised_source
 from paddock_sources.manifest.declared_ids import id_of_name
@@ -143,16 +143,16 @@ class Dependencies:
         """Refuse versions of what a worker's runtime is made of that it cannot be made of.
 
         Raises:
-            OwnVersionError: one of them is such a version.
+            SourceError: one of them is such a version.
         """
         from packaging.version import Version
 
         name, oldest = _OF_CONTRACT
         for one in locked:
             if one.name == _KEPT and one.version != self._preloaded[_KEPT]:
-                raise OwnVersionError(one.name, one.version, f"only version {self._preloaded[_KEPT]} will do")
+                raise _unusable_version(one, f"only version {self._preloaded[_KEPT]} will do")
             if one.name == name and Version(one.version) < Version(oldest):
-                raise OwnVersionError(one.name, one.version, f"the contract needs {oldest} or later")
+                raise _unusable_version(one, f"the contract needs {oldest} or later")
 
     def _libraries(
         self, needs: Requirements, previous: LockedModule | None, near: SourceUri, *, mine: bool
@@ -220,7 +220,7 @@ class Dependencies:
         """Return the folders that have all a module needs from elsewhere, installing what is not there.
 
         Raises:
-            PinMismatchError: something is not what was locked.
+            SourceError: something is not what was locked.
             SourceError: it cannot be had.
         """
         folders = [self._metadata(resolution.root, resolution.commit or resolution.tree)]
@@ -273,7 +273,7 @@ class Dependencies:
         self._judge(uri)
         entry = self._git(uri, mine, near).fetch(one.commit)
         if entry.digest != one.tree:
-            raise PinMismatchError(one.source, one.tree, entry.digest)
+            raise pin_mismatch(one.source, one.tree, entry.digest)
         root = entry.root / uri.subdirectory
         yield _import_root(root, one.name)
         yield self._metadata(root, one.commit)
@@ -317,6 +317,15 @@ def distributions(locked: LockedModule) -> tuple[LockedDistribution, ...]:
 
 def _repositories(locked: LockedModule) -> Iterator[LockedDependency]:
     return (one for one in locked.dependencies if one.commit)
+
+
+def _unusable_version(one: LockedDistribution, problem: str) -> SourceError:
+    """Return the error for a version of what a worker is made of that no worker can be made of."""
+    return SourceError(
+        f"it needs `{one.name}` {one.version}, which modules are run with here: {problem}",
+        code="OwnVersionError",
+        hints=[f"take a version of the module that can do with another `{one.name}`"],
+    )
 
 
 def _import_root(root: Path, name: str) -> Path:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 _LAYOUT = ("the source names the repository's root or the package's folder, the one with `__init__.py`",)
 
@@ -77,32 +78,6 @@ class SourceUriError(SourceError):
         super().__init__(f"`{text}` is not a module source: {problem}", hints=hints)
 
 
-class SourceUnavailableError(SourceError):
-    """Raised for a well-formed source of a kind that this version cannot fetch."""
-
-    def __init__(self, text: str, family: str, *, hints: Iterable[str] = ()) -> None:
-        self.text = text
-        self.family = family
-        super().__init__(f"`{text}` is {family}, which is not available in this version", hints=hints)
-
-
-class ModuleLayoutError(SourceError):
-    """Raised when a folder holds no package that could be the module."""
-
-    def __init__(
-        self, module_id: str, root: Path, problem: str, *, looked_at: Iterable[str] = (), hints: Iterable[str] = _LAYOUT
-    ) -> None:
-        self.module_id = module_id
-        self.root = root
-        self.problem = problem
-        self.looked_at = tuple(looked_at)
-        super().__init__(
-            f"`{root}` does not hold module `{module_id}`: {problem}",
-            detail=[f"looked at {place}" for place in self.looked_at],
-            hints=hints,
-        )
-
-
 class ManifestError(SourceError):
     """Raised when a file that describes a module cannot be read as data."""
 
@@ -110,18 +85,6 @@ class ManifestError(SourceError):
         self.path = path
         self.problem = problem
         super().__init__(f"cannot read `{path}`: {problem}")
-
-
-class RefusedKindError(SourceError):
-    """Raised for a module that declares a kind which is never run as a module."""
-
-    def __init__(self, module_id: str, kind: str) -> None:
-        self.module_id = module_id
-        self.kind = kind
-        super().__init__(
-            f"module `{module_id}` declares itself a `{kind}`, which is not run as a module",
-            hints=["a resolver decides which code is trusted: it belongs to the application, not to a plan"],
-        )
 
 
 class UnresolvedError(SourceError):
@@ -140,32 +103,6 @@ class UnresolvedError(SourceError):
         )
 
 
-class NotLockedError(SourceError):
-    """Raised for a source that is to come from a lock file that does not have it."""
-
-    def __init__(self, source: str, use: str) -> None:
-        self.source = source
-        self.use = use
-        super().__init__(
-            f"`{source}` is not in `paddock.lock`, which is to be used as it is (--{use})",
-            hints=["lock it first: `paddock lock`"],
-        )
-
-
-class PinMismatchError(SourceError):
-    """Raised when code is other than what was locked; `locked` and `found` are digests of its tree."""
-
-    def __init__(self, source: str, locked: str, found: str) -> None:
-        self.source = source
-        self.locked = locked
-        self.found = found
-        super().__init__(
-            f"`{source}` is not what was locked",
-            detail=[f"locked: {locked}", f"found:  {found}"],
-            hints=["if the change is meant, lock it again: `paddock update`"],
-        )
-
-
 class NotFetchedError(SourceError):
     """Raised when something would have to be fetched, and nothing may be."""
 
@@ -177,47 +114,90 @@ class NotFetchedError(SourceError):
         )
 
 
-class KeysNotLentError(SourceError):
-    """Raised when fetching would take the user's own keys, for somebody the user has not said yes to."""
+class SourceRefusedError(SourceError):
+    """Raised when the user's or the operator's policy refuses where code would come from."""
 
-    def __init__(self, program: str, named_by: str) -> None:
-        self.program = program
-        self.named_by = named_by
+
+class OwnRightsError(SourceError):
+    """Raised for what takes the user's own rights, for somebody the user has not said yes to; `takes` says what."""
+
+    def __init__(self, code: str, summary: str, *, takes: str, hints: Iterable[str]) -> None:
+        self.takes = takes
+        super().__init__(summary, code=code, hints=hints)
+
+    @classmethod
+    def of_keys(cls, program: str, named_by: str) -> Self:
+        """Fetching would take the user's own keys."""
         if named_by == "the plan":
             why = "the plan that names it was not accepted"
             hints = ["have it fetched by your own word first: `paddock lock PLAN`", "or accept it: `--trust-plan`"]
         else:
             why = "it is a dependency of a module, not named by you"
             hints = ["name it in a module of your own, in a folder"]
-        super().__init__(
+        return cls(
+            "KeysNotLentError",
             f"fetching it takes your own keys or credentials ({program}), and {why}",
+            takes=f"what it depends on is fetched with your own keys or credentials ({program})",
             hints=hints,
         )
 
-
-class PrivateHostError(SourceError):
-    """Raised for what is on this machine or a private network, where somebody named it whom the user gave no word."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        super().__init__(
+    @classmethod
+    def of_host(cls, source: str) -> Self:
+        """It is on this machine or a private network, and the user has not named it."""
+        return cls(
+            "PrivateHostError",
             f"`{source}` is not on the public network, and it was not named by you",
+            takes=f"`{source}` is on this machine or a private network",
             hints=["have a plan fetched by your own word: `paddock lock PLAN`, or accept it: `--trust-plan`"],
         )
 
-
-class SourceRefusedError(SourceError):
-    """Raised when the user's or the operator's policy refuses where code would come from."""
-
-
-class OwnVersionError(SourceError):
-    """Raised for a module that needs what its worker is made of in a version that no worker can be made of."""
-
-    def __init__(self, name: str, version: str, problem: str) -> None:
-        self.name = name
-        self.version = version
-        self.problem = problem
-        super().__init__(
-            f"it needs `{name}` {version}, which modules are run with here: {problem}",
-            hints=[f"take a version of the module that can do with another `{name}`"],
+    @classmethod
+    def of_requirement(cls, path: Path, name: str, source: str) -> Self:
+        """Code from elsewhere requires `name` from a source that only code of the user's own may name."""
+        return cls(
+            "OwnRightsError",
+            f"cannot tell what `{path}` depends on: `{name}` is wanted from `{source}`, which a module from elsewhere "
+            "may not name: it is fetched with your rights, not with its own",
+            takes=f"`{name}` is wanted from `{source}`, which takes your own rights",
+            hints=["only `git+https://…` may be a dependency of fetched code; clone the module to name another"],
         )
+
+
+# -- kinds of failures that differ in their code alone
+
+
+def unavailable(text: str, family: str, *, hints: Iterable[str] = ()) -> SourceError:
+    """Return the error for a well-formed source of a kind that this version cannot fetch."""
+    summary = f"`{text}` is {family}, which is not available in this version"
+    return SourceError(summary, code="SourceUnavailableError", hints=hints)
+
+
+def layout_error(
+    module_id: str, root: Path, problem: str, *, looked_at: Iterable[str] = (), hints: Iterable[str] = _LAYOUT
+) -> SourceError:
+    """Return the error for a folder that holds no package that could be the module."""
+    return SourceError(
+        f"`{root}` does not hold module `{module_id}`: {problem}",
+        code="ModuleLayoutError",
+        detail=[f"looked at {place}" for place in looked_at],
+        hints=hints,
+    )
+
+
+def not_locked(source: str, use: str) -> SourceError:
+    """Return the error for a source that is to come from a lock file that does not have it."""
+    return SourceError(
+        f"`{source}` is not in `paddock.lock`, which is to be used as it is (--{use})",
+        code="NotLockedError",
+        hints=["lock it first: `paddock lock`"],
+    )
+
+
+def pin_mismatch(source: str, locked: str, found: str) -> SourceError:
+    """Return the error for code that is other than what was locked; `locked` and `found` are digests of its tree."""
+    return SourceError(
+        f"`{source}` is not what was locked",
+        code="PinMismatchError",
+        detail=[f"locked: {locked}", f"found:  {found}"],
+        hints=["if the change is meant, lock it again: `paddock update`"],
+    )

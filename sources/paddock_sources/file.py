@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock_sources.errors import RefusedKindError
+from paddock_sources.errors import SourceError
 from paddock_sources.manifest.read import ModuleManifest
 from paddock_sources.module_id import checked_module_id, kind_of_id
 from paddock_sources.resolution import Resolution
@@ -42,7 +42,11 @@ class FileSource:
         root, tree = self._code()
         manifest = ModuleManifest.read(root, module_id)
         if manifest.declared_kind == "resolver":
-            raise RefusedKindError(module_id, manifest.declared_kind)
+            raise SourceError(
+                f"module `{module_id}` declares itself a `{manifest.declared_kind}`, which is not run as a module",
+                code="RefusedKindError",
+                hints=["a resolver decides which code is trusted: it belongs to the application, not to a plan"],
+            )
         return Resolution(
             module_id=module_id,
             source=self._source or str(_repository_of(self.folder, manifest)),

@@ -14,7 +14,7 @@ from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
-from paddock_sources.errors import NotLockedError, PinMismatchError, SourceError
+from paddock_sources.errors import SourceError, not_locked, pin_mismatch
 from paddock_sources.lock.lock_file import LockedModule, LockFile, normalised_source
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.resolution import Resolution
@@ -103,7 +103,7 @@ class LockedSources:
         if locked is not None or not self._provisioner.needs_lock(uri):
             return locked
         if self._use is not LockUse.UPDATE:
-            raise NotLockedError(key, self._use.value)
+            raise not_locked(key, self._use.value)
         return self._note(replace(self._provisioner.lock(uri), source=key))
 
     def _as_it_is_now(self, uri: FolderUri, locked: LockedModule) -> LockedModule:
@@ -112,7 +112,7 @@ class LockedSources:
         if tree == locked.tree:
             return locked
         if self._use is LockUse.LOCKED:
-            raise PinMismatchError(uri.text, locked.tree, tree)
+            raise pin_mismatch(uri.text, locked.tree, tree)
         _log.warning(
             "the code in %s was changed since it was locked: it runs as it is now and is locked again; "
             "`--locked` refuses that, `--frozen` runs what was locked",
@@ -125,7 +125,7 @@ class LockedSources:
         if not self._provisioner.is_outdated(uri, locked):
             return locked
         if self._use is LockUse.LOCKED:
-            raise NotLockedError(locked.source, self._use.value)
+            raise not_locked(locked.source, self._use.value)
         _log.warning("%s needs other packages than were locked for it: they are locked again", locked.source)
         return self._note(replace(self._provisioner.lock(uri, previous=locked), source=locked.source))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.environment.builder import install, resolve
-from paddock_sources.environment.errors import ConstrainedError, InstalledDistributionError, PackageNotFoundError
+from paddock_sources.environment.errors import ConstrainedError, InstalledDistributionError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.installed import InstalledDistribution, InstalledDistributions, InstalledModule
 from paddock_sources.environment.installer import Installer
@@ -22,6 +22,7 @@ from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import SITE, LockedDistribution, copied_digest, without_preloaded
 from paddock_sources.environment.requirements import Requirements, normalised
 from paddock_sources.environment.site import clean_site
+from paddock_sources.errors import SourceError
 from paddock_sources.file import FileSource
 from paddock_sources.module_id import checked_module_id
 from paddock_sources.progress import Progress
@@ -153,7 +154,15 @@ class PackageSource:
         found = self.installed.find(self.name)
         if found is None:
             known = {*self.installed.by_name, *(module.module_id for module in self.installed.modules())}
-            raise PackageNotFoundError(self.name, module_id, close=get_close_matches(self.name, known, n=1))
+            raise SourceError(
+                f"no installed package is `{self.name}`, or announces it as a module",
+                code="PackageNotFoundError",
+                hints=[
+                    *(f"did you mean `{one}`?" for one in get_close_matches(self.name, known, n=1)),
+                    f"install it beside paddock: `pip install {self.name}`",
+                    f"or take it from the index, at a version: `{self.name}==1.0`",
+                ],
+            )
         return found
 
     def _copied(self, together: Sequence[InstalledDistribution]) -> Path:

@@ -21,13 +21,12 @@ from paddock_sources.cache import Bucket, SourceCache, TreeEntry
 from paddock_sources.commands.command_runner import CommandAccess, CommandRunner, CommandSession
 from paddock_sources.dependencies import Dependencies, distributions
 from paddock_sources.errors import (
-    KeysNotLentError,
     NotFetchedError,
-    PinMismatchError,
-    PrivateHostError,
+    OwnRightsError,
     SourceError,
-    SourceUnavailableError,
     SourceUriError,
+    pin_mismatch,
+    unavailable,
     without_credentials,
 )
 from paddock_sources.file import FileSource
@@ -233,7 +232,7 @@ class Provisioner:
         """Return a module, ready to be run; what the cache lacks is fetched, and has to be what was locked.
 
         Raises:
-            PinMismatchError: it is not.
+            SourceError: it is not.
             SourceError: it cannot be had.
         """
         match uri:
@@ -251,7 +250,7 @@ class Provisioner:
                 resolution = FileSource(self._code(uri, locked), source=name).resolve(module_id)
                 resolution = replace(resolution, commit=locked.commit, tree=locked.tree)
             case _:
-                raise SourceUnavailableError(uri.text, "a source that is not locked")
+                raise unavailable(uri.text, "a source that is not locked")
         return replace(
             resolution,
             libraries=self._dependencies.provide(
@@ -289,7 +288,7 @@ class Provisioner:
                 return self._package(uri).module_ids(distributions(locked) if locked is not None else ())
             case GitUri() if locked is not None:
                 return declared_ids(self._code(uri, locked), uri.subdirectory or uri.url)
-        raise SourceUnavailableError(uri.text, "a source that is not locked")
+        raise unavailable(uri.text, "a source that is not locked")
 
     def request(self, locked: LockedModule) -> PermissionRequest | None:
         """Return what the manifest of what was locked asks for; None for nothing, or where the cache has no manifest.
@@ -344,12 +343,13 @@ class Provisioner:
 
         lends = self._lends_keys and is_users
         named_by = "a module" if self._lends_keys else "the plan"
-        direct = self._direct if lends or self._offline else _Closed(lambda name: KeysNotLentError(name, named_by))
+        without_keys = _Closed(lambda name: OwnRightsError.of_keys(name, named_by))
+        direct = self._direct if lends or self._offline else without_keys
         is_beside = self._lends_keys and isinstance(near, GitUri) and _server_of(near) == _server_of(uri)
         is_users_word = lends or is_beside
         runner: CommandRunner = _UserHostsRunner(self._git_runner) if is_users_word else self._git_runner
         if not (is_users_word or self._offline) and is_inside(uri.url):
-            runner = direct = _Closed(lambda name: PrivateHostError(uri.text))
+            runner = direct = _Closed(lambda name: OwnRightsError.of_host(uri.text))
         with self._making:
             if lends and self._credentials is None:
                 self._credentials = Credentials(direct, self._environ)
@@ -400,11 +400,11 @@ class Provisioner:
         if not uri.version:
             return package.resolve(module_id)
         if locked is None:
-            raise SourceUnavailableError(uri.text, "a source that is not locked")
+            raise unavailable(uri.text, "a source that is not locked")
         name = package_key(uri.name)
         found = next((one.version for one in distributions(locked) if one.name == name), "none")
         if found != locked.commit or not _is_version(found, uri.version):
-            raise PinMismatchError(uri.text, uri.version, found)
+            raise pin_mismatch(uri.text, uri.version, found)
         return package.provide(module_id, distributions(locked))
 
     def _installed(self) -> InstalledDistributions:
@@ -460,10 +460,10 @@ def _expected(entry: TreeEntry, uri: SourceUri, tree: str) -> Path:
     """Return a tree's folder, if it is the one that was locked.
 
     Raises:
-        PinMismatchError: it is not.
+        SourceError: it is not.
     """
     if entry.digest != tree:
-        raise PinMismatchError(uri.text, tree, entry.digest)
+        raise pin_mismatch(uri.text, tree, entry.digest)
     return entry.root
 
 

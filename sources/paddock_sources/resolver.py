@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from paddock_sources.application import ApplicationResolver
 from paddock_sources.builtin import BuiltinSource
-from paddock_sources.errors import LayerAnswer, SourceError, SourceUnavailableError, UnresolvedError
+from paddock_sources.errors import LayerAnswer, SourceError, UnresolvedError, unavailable
 from paddock_sources.file import FileSource
 from paddock_sources.layer import NoAnswer
 from paddock_sources.module_id import checked_module_id, environment_variable_of_id
@@ -143,7 +143,7 @@ class Resolver:
         """Return the source that an address of something on this machine stands for.
 
         Raises:
-            SourceUnavailableError: it has to be fetched from elsewhere.
+            SourceError: it has to be fetched from elsewhere.
         """
         match uri:
             case BuiltinUri():
@@ -152,10 +152,10 @@ class Resolver:
                 return FileSource(uri.folder)
             case GitUri():
                 hints = ["clone the repository and name the folder: `source: /path/to/clone`"]
-                raise SourceUnavailableError(uri.text, "a git repository", hints=hints)
+                raise unavailable(uri.text, "a git repository", hints=hints)
             case _:
                 hints = [f"a folder is written `./{uri.text}`", "unpack the package and name its folder"]
-                raise SourceUnavailableError(uri.text, "an installed package", hints=hints)
+                raise unavailable(uri.text, "an installed package", hints=hints)
 
     def list(self) -> tuple[str, ...]:
         """Return the ids of the reference modules, sorted."""

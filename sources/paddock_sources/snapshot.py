@@ -28,24 +28,11 @@ _CHUNK_BYTES: Final = 1 << 20
 _MAX_DEPTH: Final = 64  # of folders, as in the cache; deeper ones would take for ever before a file is refused
 
 
-class SnapshotError(SourceError):
-    """Raised when a folder cannot be copied; `path` is what of it."""
-
-    def __init__(self, folder: Path, path: str, problem: str) -> None:
-        self.folder = folder
-        self.path = path
-        self.problem = problem
-        super().__init__(
-            f"`{folder}` cannot be copied: `{path}`: {problem}",
-            hints=["mend or remove that file, or run the folder as it is: `--dev`"],
-        )
-
-
 def snapshot(folder: Path, cache: SourceCache) -> TreeEntry:
     """Return the tree of the cache that is what `folder` holds now.
 
     Raises:
-        SnapshotError: something in it cannot be read, or is nothing that a module may have.
+        SourceError: something in it cannot be read, or is nothing that a module may have.
         CacheError: it cannot be added to the cache.
     """
     return FolderCopy.of(folder).into(cache)
@@ -66,7 +53,7 @@ class FolderCopy:
         """Return the copy to be made of a folder, or of where a link leads.
 
         Raises:
-            SnapshotError: it is not there.
+            SourceError: it is not there.
         """
         real = _real(folder)
         return cls(real, real.name if (real / "__init__.py").is_file() else "")
@@ -107,9 +94,9 @@ def _real(folder: Path) -> Path:
         real = folder.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-        raise SnapshotError(folder, ".", reason) from error
+        raise _unsuitable(folder, ".", reason) from error
     if not real.is_dir():
-        raise SnapshotError(folder, ".", "it is not a folder")
+        raise _unsuitable(folder, ".", "it is not a folder")
     return real
 
 
@@ -118,7 +105,16 @@ def _told(folder: Path) -> Iterator[None]:
     try:
         yield
     except UnsafeTreeError as error:
-        raise SnapshotError(folder, error.path, error.problem) from error
+        raise _unsuitable(folder, error.path, error.problem) from error
+
+
+def _unsuitable(folder: Path, path: str, problem: str) -> SourceError:
+    """Return the error for a folder that cannot be copied; `path` is what of it."""
+    return SourceError(
+        f"`{folder}` cannot be copied: `{path}`: {problem}",
+        code="SnapshotError",
+        hints=["mend or remove that file, or run the folder as it is: `--dev`"],
+    )
 
 
 def _entries(folder: str, prefix: str) -> list[os.DirEntry[str]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources import FileSource, ManifestError, ModuleIdError, ModuleLayoutError, RefusedKindError
+from failures import failing
+from paddock_sources import FileSource
 from paddock_sources.cache import SourceCache
 from sources.module_folder import MOUNT, make_module
 
@@ -99,12 +100,12 @@ def test_a_source_with_a_name_keeps_it(tmp_path: Path, cache: SourceCache) -> No
 def test_what_cannot_be_run_is_refused_as_without_a_cache(tmp_path: Path, cache: SourceCache) -> None:
     (tmp_path / "empty").mkdir()
     make_module(tmp_path / "resolver", init='__amplifier_module_type__ = "resolver"\n' + MOUNT)
-    for folder, module_id, error in (
-        ("missing", "tool-demo", ManifestError),
-        ("missing", "../x", ModuleIdError),
-        ("empty", "tool-demo", ModuleLayoutError),
-        ("resolver", "tool-demo", RefusedKindError),
+    for folder, module_id, code in (
+        ("missing", "tool-demo", "ManifestError"),
+        ("missing", "../x", "ModuleIdError"),
+        ("empty", "tool-demo", "ModuleLayoutError"),
+        ("resolver", "tool-demo", "RefusedKindError"),
     ):
         for options in ({}, {"cache": cache}, {"cache": cache, "live": True}):
-            with pytest.raises(error):
+            with failing(code):
                 FileSource(tmp_path / folder, **options).resolve(module_id)  # type: ignore[arg-type]

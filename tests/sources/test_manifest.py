@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paddock_sources import ManifestError, ModuleLayoutError, ModuleManifest, SourceError
+from failures import failing
+from paddock_sources import ManifestError, ModuleManifest, SourceError
 from sources.module_folder import BOOBY_TRAP, MOUNT, make_module
 
 
@@ -124,16 +125,16 @@ def test_a_repository_root_with_a_stray_init_is_still_searched(tmp_path: Path) -
 
 def test_a_folder_without_init_is_no_package(tmp_path: Path) -> None:
     (tmp_path / "repo" / "amplifier_module_tool_demo").mkdir(parents=True)
-    with pytest.raises(ModuleLayoutError) as caught:
+    with failing("ModuleLayoutError") as caught:
         read(tmp_path / "repo")
-    assert caught.value.problem == "there is no package in it"
-    assert "`amplifier_module_tool_demo/__init__.py`" in caught.value.looked_at
+    assert caught.value.summary.endswith(": there is no package in it")
+    assert "`amplifier_module_tool_demo/__init__.py`" in str(caught.value)
 
 
 def test_several_packages_and_none_that_stands_out_are_an_error(tmp_path: Path) -> None:
     for name in ("amplifier_module_a", "amplifier_module_b"):
         package(tmp_path / "repo", name)
-    with pytest.raises(ModuleLayoutError, match="several packages could be it"):
+    with failing("ModuleLayoutError", "several packages could be it"):
         read(tmp_path / "repo")
 
 
@@ -271,7 +272,7 @@ def test_a_folder_with_very_many_entries_is_refused(tmp_path: Path) -> None:
 def test_names_with_control_characters_are_not_followed_or_shown_raw(tmp_path: Path) -> None:
     root = tmp_path / "re\npo\x1b[2J\u202e"
     package(root, "amplifier_module_tool\ndemo")
-    with pytest.raises(ModuleLayoutError) as caught:
+    with failing("ModuleLayoutError") as caught:
         read(root)
     assert all(line.isprintable() for line in str(caught.value).splitlines())
     assert "\\x1b[2J\\u202e" in str(caught.value)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import anyio.to_thread
 
@@ -26,8 +26,7 @@ from paddock.policy.evaluate import refuse_sources
 from paddock.policy.files.policy import Policy
 from paddock_sources import Resolution, SourceError
 from paddock_sources.cache import SourceCache
-from paddock_sources.environment.errors import OwnRightsError
-from paddock_sources.errors import KeysNotLentError, PrivateHostError
+from paddock_sources.errors import OwnRightsError
 from paddock_sources.lock.lock_file import LockedModule, LockFile
 from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import Provisioner
@@ -72,29 +71,16 @@ class NoTestEnvironmentError(SourcesError):
 
 
 class StrangersWordError(SourcesError):
-    """Raised when what a module depends on could be had with the user's own rights only; `problem` says which."""
+    """Raised when what a module depends on could be had with the user's own rights only."""
 
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
+    def __init__(self, error: OwnRightsError) -> None:
         super().__init__(
-            f"{problem}; a trial lends no repository your rights",
+            f"{error.takes}; a trial lends no repository your rights",
             hints=[
                 "a plan of yours that has the module in it lends it your rights: `paddock run PLAN`",
                 "or offer it as a package: the index that you name (`UV_DEFAULT_INDEX`) may be a private one",
             ],
         )
-
-    @classmethod
-    def of_source(cls, error: SourceError) -> Self | None:
-        """Return the error for what a source was refused for, None where that was for something else."""
-        match error:
-            case OwnRightsError():
-                return cls(f"`{error.name}` is wanted from `{error.source}`, which takes your own rights")
-            case KeysNotLentError():
-                return cls(f"what it depends on is fetched with your own keys or credentials ({error.program})")
-            case PrivateHostError():
-                return cls(f"`{error.source}` is on this machine or a private network")
-        return None
 
 
 @asynccontextmanager
@@ -113,9 +99,9 @@ async def provided(
     with SourceCache.of_user(fetch_options.environ, check=check_cancelled) as cache:
         try:
             resolution = await _resolution(folder, uri, cache, policy, fetch_options, needs)
+        except OwnRightsError as error:
+            raise StrangersWordError(error) from error
         except SourceError as error:
-            if (refused := StrangersWordError.of_source(error)) is not None:
-                raise refused from error
             raise NoTestEnvironmentError.of_needs(error, needs) if needs.more else SourcesError.of(error) from error
         yield resolution
 

@@ -9,12 +9,7 @@ from __future__ import annotations
 from paddock_sources.cache.bucket import Bucket
 from paddock_sources.cache.entry_store import EntryStore, StagedEntry, TreeEntry
 from paddock_sources.cache.errors import (
-    CacheBusyError,
     CacheError,
-    CacheFolderError,
-    DigestMismatchError,
-    DiskFullError,
-    ReadOnlyCacheError,
     UnsafeTreeError,
 )
 from paddock_sources.cache.repositories import Repositories
@@ -26,18 +21,13 @@ from paddock_sources.cache.upkeep import CacheItem, CacheMaintenance, Damage, In
 __all__ = [
     "Bucket",
     "StagedEntry",
-    "CacheBusyError",
     "CacheError",
-    "CacheFolderError",
     "CacheItem",
     "Contents",
     "Damage",
-    "DigestMismatchError",
-    "DiskFullError",
     "EntryStore",
     "PruneResult",
     "InUse",
-    "ReadOnlyCacheError",
     "Repositories",
     "SourceCache",
     "TreeEntry",

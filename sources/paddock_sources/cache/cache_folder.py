@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from paddock_sources.cache.errors import CacheBusyError, CacheError, CacheFolderError, adding_to
+from paddock_sources.cache.errors import CacheError, adding_to
 from paddock_sources.progress import Phase, Progress, ProgressStep, SilentProgress
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class CacheFolder:
         """Return whether it is there.
 
         Raises:
-            CacheFolderError: it is, and somebody else could put code into it.
+            CacheError: it is, and somebody else could put code into it.
             CacheError: something else is in its place.
         """
         if not self._is_checked:
@@ -104,7 +104,7 @@ class CacheFolder:
         What takes a while is told of as a `phase` of `subject`.
 
         Raises:
-            CacheBusyError: another one kept it.
+            CacheError: another one kept it.
             CacheError: nothing can be locked here.
         """
         from filelock import FileLock  # here and below, because most starts find all that they need and lock nothing
@@ -124,12 +124,12 @@ class CacheFolder:
         if self._has_come(lock, min(_PATIENCE, deadline)):
             return
         if deadline <= _PATIENCE:
-            raise CacheBusyError(self.path, name, deadline)
+            raise CacheError.busy(self.path, name, deadline)
         waiting = f"{subject} (waiting for another process that is at it)"
         progress.step(ProgressStep(waiting, phase))
         try:
             if not self._has_come(lock, deadline - _PATIENCE):
-                raise CacheBusyError(self.path, name, deadline)
+                raise CacheError.busy(self.path, name, deadline)
         finally:
             progress.finished(waiting)
 
@@ -160,17 +160,18 @@ class CacheFolder:
         inner = os.stat(real)
         if inner.st_uid not in (0, me):
             fix = f"chown -R {me} {self.path}"
-            raise CacheFolderError(self.path, f"belongs to uid {inner.st_uid}, who could change what is run", fix)
+            problem = f"belongs to uid {inner.st_uid}, who could change what is run"
+            raise CacheError.unsafe_folder(self.path, problem, fix)
         if _others_write(inner):
             mode = f"{stat.S_IMODE(inner.st_mode):04o}"
             problem = f"can be written to by others (mode {mode}), who could change what is run"
-            raise CacheFolderError(self.path, problem, f"look what is in it, then: chmod go-w {self.path}")
+            raise CacheError.unsafe_folder(self.path, problem, f"look what is in it, then: chmod go-w {self.path}")
         for folder in real.parents:
             outer = os.stat(folder)
             is_shared = _others_write(outer) and not outer.st_mode & stat.S_ISVTX
             if outer.st_uid not in (0, me) or is_shared:
                 problem = f"lies in `{folder}`, in which others could put another in its place"
-                raise CacheFolderError(self.path, problem, f"chmod go-w {folder}")
+                raise CacheError.unsafe_folder(self.path, problem, f"chmod go-w {folder}")
 
 
 def _others_write(info: os.stat_result) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from paddock_sources.cache import marker as markers
 from paddock_sources.cache.bucket import Bucket
 from paddock_sources.cache.cache_folder import CacheFolder
-from paddock_sources.cache.errors import FULL, CacheError, DigestMismatchError, DiskFullError, adding_to, reason_of
+from paddock_sources.cache.errors import FULL, CacheError, adding_to, reason_of
 from paddock_sources.cache.finalize import finalize, write_out
 from paddock_sources.cache.in_use_locks import InUseLocks, alone_with, opened_to_use
 from paddock_sources.cache.marker import Marker
@@ -115,7 +115,7 @@ class EntryStore:
                 build(building.folder)
             except OSError as error:
                 if error.errno in FULL:
-                    raise DiskFullError(self.store_context.folder.path, reason_of(error)) from error
+                    raise CacheError.disk_full(self.store_context.folder.path, reason_of(error)) from error
                 raise
             return building.publish(digest, facts)
 
@@ -128,7 +128,7 @@ class EntryStore:
                 digest = writer.finish()
             except OSError as error:
                 if error.errno in FULL:
-                    raise DiskFullError(self.store_context.folder.path, reason_of(error)) from error
+                    raise CacheError.disk_full(self.store_context.folder.path, reason_of(error)) from error
                 raise
             return TreeEntry(building.publish(digest, facts, writer.contents) / self.bucket.content, digest)
 
@@ -280,7 +280,8 @@ class StagedEntry:
             self.content.mkdir(exist_ok=True)
             contents = contents or self._sealed()
             if self._store.bucket is Bucket.TREES and contents.digest != PREFIX + name:
-                raise DigestMismatchError(store_context.folder.path, PREFIX + name, contents.digest)
+                problem = f"was to be given `{PREFIX + name}`, and got something else: `{contents.digest}`"
+                raise CacheError(store_context.folder.path, problem, code="DigestMismatchError")
             store_context.stage("sealed")
             # Before there is a marker: it must not be on the disk without what it vouches for. Should the machine stop
             # before it is there itself, there is no such entry.

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal, Self
 
 from paddock_sources.errors import SourceError
 
@@ -13,60 +14,55 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
+CacheCode = Literal[
+    "CacheBusyError",
+    "CacheError",
+    "CacheFolderError",
+    "DigestMismatchError",
+    "DiskFullError",
+    "ReadOnlyCacheError",
+]
+
+
 class CacheError(SourceError):
     """Raised when the cache in `folder` cannot be used as it was meant to; `problem` says why."""
 
-    def __init__(self, folder: Path, problem: str, *, hints: Iterable[str] = ()) -> None:
+    code: CacheCode
+
+    def __init__(
+        self, folder: Path, problem: str, *, code: CacheCode = "CacheError", hints: Iterable[str] = ()
+    ) -> None:
         self.folder = folder
         self.problem = problem
-        super().__init__(f"the cache `{folder}` {problem}", hints=hints)
+        super().__init__(f"the cache `{folder}` {problem}", code=code, hints=hints)
 
+    @classmethod
+    def unsafe_folder(cls, folder: Path, problem: str, fix: str) -> Self:
+        """Somebody else could put code into the folder."""
+        hints = [fix, "or name a folder of your own: `PADDOCK_CACHE_DIR=/path`"]
+        return cls(folder, problem, code="CacheFolderError", hints=hints)
 
-class CacheFolderError(CacheError):
-    """Raised for a cache folder that somebody else could put code into."""
-
-    def __init__(self, folder: Path, problem: str, fix: str) -> None:
-        super().__init__(folder, problem, hints=[fix, "or name a folder of your own: `PADDOCK_CACHE_DIR=/path`"])
-
-
-class ReadOnlyCacheError(CacheError):
-    """Raised when something is to be added to a cache that can only be read."""
-
-    def __init__(self, folder: Path, reason: str) -> None:
-        self.reason = reason
+    @classmethod
+    def read_only(cls, folder: Path, reason: str) -> Self:
+        """Something is to be added, and the cache can only be read."""
         hints = [f"make it writable: `chmod u+rwx {folder}`", "or name another one: `PADDOCK_CACHE_DIR=/path`"]
-        super().__init__(folder, f"cannot be added to: {reason}", hints=hints)
+        return cls(folder, f"cannot be added to: {reason}", code="ReadOnlyCacheError", hints=hints)
 
-
-class DiskFullError(CacheError):
-    """Raised when there is no room for what is to be added; nothing of it is left behind."""
-
-    def __init__(self, folder: Path, reason: str) -> None:
-        self.reason = reason
+    @classmethod
+    def disk_full(cls, folder: Path, reason: str) -> Self:
+        """There is no room for what is to be added; nothing of it is left behind."""
         hints = [
             "make room: `paddock cache prune --older-than 30d`, or `paddock cache clean`",
             "or name a folder on another disk: `PADDOCK_CACHE_DIR=/path`",
         ]
-        super().__init__(folder, f"cannot be added to: {reason}", hints=hints)
+        return cls(folder, f"cannot be added to: {reason}", code="DiskFullError", hints=hints)
 
-
-class CacheBusyError(CacheError):
-    """Raised when another host kept something locked for longer than could be waited."""
-
-    def __init__(self, folder: Path, name: str, seconds: float) -> None:
-        self.name = name
-        self.seconds = seconds
+    @classmethod
+    def busy(cls, folder: Path, name: str, seconds: float) -> Self:
+        """Another host kept something locked for longer than could be waited."""
         hints = ["wait for the other `paddock` to be done, or end it, and try again"]
-        super().__init__(folder, f"is busy: another process has kept `{name}` for {seconds:g} s", hints=hints)
-
-
-class DigestMismatchError(CacheError):
-    """Raised when what was built for a digest has another one."""
-
-    def __init__(self, folder: Path, wanted: str, built: str) -> None:
-        self.wanted = wanted
-        self.built = built
-        super().__init__(folder, f"was to be given `{wanted}`, and got something else: `{built}`")
+        problem = f"is busy: another process has kept `{name}` for {seconds:g} s"
+        return cls(folder, problem, code="CacheBusyError", hints=hints)
 
 
 class UnsafeTreeError(SourceError):
@@ -86,9 +82,9 @@ def adding_to(folder: Path) -> Iterator[None]:
     except OSError as error:
         reason = reason_of(error)
         if error.errno in FULL:
-            raise DiskFullError(folder, reason) from error
+            raise CacheError.disk_full(folder, reason) from error
         if error.errno in READ_ONLY:
-            raise ReadOnlyCacheError(folder, reason) from error
+            raise CacheError.read_only(folder, reason) from error
         raise CacheError(folder, f"cannot be added to: {reason}") from error
 
 

@@ -40,7 +40,7 @@ class Repositories:
         """Return the folder to keep a repository in, made if need be, which is one's own until this is left.
 
         Raises:
-            CacheBusyError: another host had it for longer than `deadline` seconds.
+            CacheError: another host had it for longer than `deadline` seconds.
             CacheError: nothing can be kept.
         """
         name = _digest(url)

@@ -88,7 +88,7 @@ class SourceCache:
         A wait that lasts is told of as a `phase` of `subject`.
 
         Raises:
-            CacheBusyError: another one kept it.
+            CacheError: another one kept it.
             CacheError: nothing can be locked here.
         """
         return self._store_context.folder.locked(name, deadline, subject=subject, phase=phase, progress=progress)

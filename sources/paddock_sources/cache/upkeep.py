@@ -19,7 +19,7 @@ from typing import Any, Final
 from paddock_sources.cache import marker as markers
 from paddock_sources.cache.bucket import Bucket
 from paddock_sources.cache.entry_store import EntryStore, StoreContext
-from paddock_sources.cache.errors import CacheBusyError, CacheError, UnsafeTreeError, adding_to, reason_of
+from paddock_sources.cache.errors import CacheError, UnsafeTreeError, adding_to, reason_of
 from paddock_sources.cache.in_use_locks import InUseLocks, alone_with
 from paddock_sources.cache.repositories import URL_NAME, Repositories, lock_name
 from paddock_sources.cache.staging import ROOM as STAGING_AREA
@@ -145,7 +145,9 @@ class CacheMaintenance:
         try:
             with self._store_context.folder.locked(lock_name(folder.name), 0):
                 return self._move_out(folder)
-        except CacheBusyError:
+        except CacheError as error:
+            if error.code != "CacheBusyError":
+                raise
             return False
 
     def _remove_downloads(self, folder: Path) -> bool:

@@ -11,16 +11,10 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paddock_sources.commands.command_runner import CommandRunner
-from paddock_sources.environment.errors import (
-    ConstrainedError,
-    ModesRefusedError,
-    NoInstallerError,
-    NoWheelError,
-    UnsolvableError,
-)
+from paddock_sources.environment.errors import ConstrainedError, InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.installer import Installer, ResolutionRequest, Task, opened
 from paddock_sources.environment.interpreter import Interpreter
@@ -28,12 +22,15 @@ from paddock_sources.environment.locked import SITE, LockedDistribution, environ
 from paddock_sources.environment.requirements import PROVIDED, Requirements
 from paddock_sources.environment.site import check_distributions, clean_site
 from paddock_sources.environment.wheels import fetched
+from paddock_sources.errors import SourceError
 from paddock_sources.progress import Phase, Progress, SilentProgress
 
 if TYPE_CHECKING:
     from paddock_sources.cache import SourceCache
 
 __all__ = ["find_installer", "install", "installed", "resolve"]
+
+_NO_VERSIONS: Final = ("UnsolvableError", "NoWheelError")  # failures that constraints may be the cause of
 
 
 def resolve(
@@ -55,9 +52,7 @@ def resolve(
 
     Raises:
         ConstrainedError: there is a solution, but none that keeps to the constraints.
-        UnsolvableError: there is none.
-        NoWheelError: a package would have to be built.
-        InstallerError: it could not be found out.
+        InstallerError: there is none, a package would have to be built, or it could not be found out.
     """
     if not requirements.index:
         return ()
@@ -69,15 +64,17 @@ def resolve(
     with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
         try:
             return installer.resolve(wanted, task)
-        except (UnsolvableError, NoWheelError) as error:
-            if not kept:
+        except InstallerError as error:
+            if not kept or error.code not in _NO_VERSIONS:
                 raise
             failed = error
     # Whether it is the constraints can only be known by trying; and whoever asked needs the answer next.
     with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
         try:
             locked = installer.resolve(ResolutionRequest(requirements.index, {}, left_out), task)
-        except (UnsolvableError, NoWheelError) as error:
+        except InstallerError as error:
+            if error.code not in _NO_VERSIONS:
+                raise
             raise error from failed
     raise ConstrainedError(failed, locked) from failed
 
@@ -97,8 +94,7 @@ def install(
 
     Raises:
         InstallerError: one of them cannot be had, or is not what was locked.
-        UnsafeWheelError: one is not to be unpacked.
-        UnsafeSiteError: what they hold is not safe to use.
+        SourceError: one is not to be unpacked, or what they hold is not safe to use.
         CacheError: the folder cannot be kept.
     """
     from paddock_sources.cache import Bucket
@@ -111,7 +107,9 @@ def install(
         try:
             with _at_work(by, cache, runner, index, python, progress, named, "installing", site) as task:
                 by.install(locked, fetched(locked, task, attempt=by.name), site, task)
-        except ModesRefusedError:
+        except InstallerError as error:
+            if error.code != "ModesRefusedError":
+                raise
             # Where Landlock alone shuts commands in. pip can be kept from trying; uv cannot.
             from paddock_sources.environment.pip import Pip
 
@@ -165,12 +163,16 @@ def find_installer(environ: Mapping[str, str]) -> Installer:
     """Return the installer of this machine; `environ` has the PATH that is searched.
 
     Raises:
-        NoInstallerError: there is none.
+        SourceError: there is none.
     """
     from paddock_sources.environment.pip import Pip
     from paddock_sources.environment.uv import Uv
 
     found: Installer | None = Uv.find(environ) or Pip.find()
     if found is None:
-        raise NoInstallerError
+        raise SourceError(
+            "there is no installer of packages: neither uv nor pip was found",
+            code="NoInstallerError",
+            hints=["install uv beside paddock: `pip install 'paddock[uv]'`", "or pip: `python -m ensurepip`"],
+        )
     return found

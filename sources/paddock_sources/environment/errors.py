@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Self
 
 from paddock_sources.errors import SourceError
 
 if TYPE_CHECKING:
     from paddock_sources.environment.locked import LockedDistribution
+
+InstallerCode = Literal[
+    "ConstrainedError",
+    "HashMismatchError",
+    "IndexAccessError",
+    "InstallerError",
+    "ModesRefusedError",
+    "NoWheelError",
+    "UnsolvableError",
+]
 
 
 class RequirementsError(SourceError):
@@ -19,33 +29,6 @@ class RequirementsError(SourceError):
         self.path = path
         self.problem = problem
         super().__init__(f"cannot tell what `{path}` depends on: {problem}", hints=hints)
-
-
-class OwnRightsError(RequirementsError):
-    """Raised for a requirement, `name`, from a `source` that only code of the user's own may name."""
-
-    def __init__(self, path: Path, name: str, source: str) -> None:
-        self.name = name
-        self.source = source
-        super().__init__(
-            path,
-            f"`{name}` is wanted from `{source}`, which a module from elsewhere may not name: "
-            "it is fetched with your rights, not with its own",
-            hints=["only `git+https://…` may be a dependency of fetched code; clone the module to name another"],
-        )
-
-
-class PythonVersionError(SourceError):
-    """Raised for code that does not run on the Python that modules are run by."""
-
-    def __init__(self, name: str, requires: str, version: str) -> None:
-        self.name = name
-        self.requires = requires
-        self.version = version
-        super().__init__(
-            f"`{name}` needs Python {requires}, and modules are run by Python {version}",
-            hints=["install paddock for a Python that the module takes, or take another version of the module"],
-        )
 
 
 class ContractVersionError(SourceError):
@@ -62,72 +45,42 @@ class ContractVersionError(SourceError):
         )
 
 
-class IndexUrlError(SourceError):
-    """Raised for an address that packages cannot be taken from; `origin` is where it was written."""
-
-    def __init__(self, origin: str, problem: str) -> None:
-        self.origin = origin
-        self.problem = problem
-        super().__init__(
-            f"{origin} names no package index: {problem}", hints=["an index is written `https://host/simple`"]
-        )
-
-
-class NoInstallerError(SourceError):
-    """Raised when this machine has nothing to install packages with."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "there is no installer of packages: neither uv nor pip was found",
-            hints=["install uv beside paddock: `pip install 'paddock[uv]'`", "or pip: `python -m ensurepip`"],
-        )
-
-
 class InstallerError(SourceError):
-    """Raised when an installer gave up; `report` is the end of what it said."""
+    """Raised when an installer gave up; `code` says on what, `report` is the end of what it said."""
+
+    code: InstallerCode
 
     def __init__(
-        self, installer: str, attempted: str, problem: str, *, report: Iterable[str] = (), hints: Iterable[str] = ()
+        self,
+        installer: str,
+        attempted: str,
+        problem: str,
+        *,
+        code: InstallerCode = "InstallerError",
+        report: Iterable[str] = (),
+        hints: Iterable[str] = (),
     ) -> None:
         self.installer = installer
         self.attempted = attempted
         self.problem = problem
         self.report = tuple(report)
-        super().__init__(f"{attempted} failed: {problem}", detail=self.report, hints=hints)
+        super().__init__(f"{attempted} failed: {problem}", code=code, detail=self.report, hints=hints)
 
+    @classmethod
+    def unsolvable(cls, installer: str, attempted: str, *, report: Iterable[str] = ()) -> Self:
+        """No set of versions satisfies what is wanted."""
+        problem = "no set of versions satisfies it"
+        return cls(installer, attempted, problem, code="UnsolvableError", report=report)
 
-class ModesRefusedError(InstallerError):
-    """Raised when an installer cannot work where it may not change the modes of its own files."""
-
-
-class UnsolvableError(InstallerError):
-    """Raised when no set of versions satisfies what is wanted."""
-
-
-class ConstrainedError(UnsolvableError):
-    """Raised when only the versions that were to be kept to stand in the way; `locked` is what there is without."""
-
-    def __init__(self, error: InstallerError, locked: tuple[LockedDistribution, ...]) -> None:
-        self.locked = locked
-        super().__init__(
-            error.installer,
-            error.attempted,
-            "it needs other versions than the ones at hand",
-            report=error.report,
-            hints=["the module can be run with versions of its own, at some cost when it starts"],
-        )
-
-
-class NoWheelError(InstallerError):
-    """Raised for a distribution that would have to be built, which means running its author's code."""
-
-    def __init__(self, installer: str, attempted: str, distribution: str, *, report: Iterable[str] = ()) -> None:
-        self.distribution = distribution
-        super().__init__(
+    @classmethod
+    def no_wheel(cls, installer: str, attempted: str, distribution: str, *, report: Iterable[str] = ()) -> Self:
+        """A distribution would have to be built, which means running its author's code."""
+        return cls(
             installer,
             attempted,
             f"`{distribution}` has no wheel for this machine, and building from source is refused: "
             "a build runs the code of whoever wrote the package",
+            code="NoWheelError",
             report=report,
             hints=[
                 f"take a version of `{distribution}` that has wheels",
@@ -136,96 +89,49 @@ class NoWheelError(InstallerError):
             ],
         )
 
-
-class HashMismatchError(InstallerError):
-    """Raised when an index served other bytes than those that were locked."""
-
-
-class IndexAccessError(InstallerError):
-    """Raised when an index could not be reached, or did not let us in."""
-
-
-class UnsafeWheelError(SourceError):
-    """Raised for a wheel that no installer is to unpack; nothing of it was."""
-
-    def __init__(self, wheel: str, problem: str) -> None:
-        self.wheel = wheel
-        self.problem = problem
-        super().__init__(
-            f"the wheel `{wheel}` {problem}",
-            hints=["take another version of it, and report this to the publisher of the package"],
+    @classmethod
+    def hash_mismatch(cls, installer: str, attempted: str, *, report: Iterable[str] = ()) -> Self:
+        """An index served other bytes than those that were locked."""
+        return cls(
+            installer,
+            attempted,
+            "the index serves other files than those that were locked",
+            code="HashMismatchError",
+            report=report,
+            hints=["find out what changed at the index before locking the module again"],
         )
 
 
-class UnsafeSiteError(SourceError):
-    """Raised when installed packages hold what no package may."""
+class ConstrainedError(InstallerError):
+    """Raised when only the versions that were to be kept to stand in the way; `locked` is what there is without."""
 
-    def __init__(self, path: str, problem: str) -> None:
-        self.path = path
-        self.problem = problem
+    def __init__(self, error: InstallerError, locked: tuple[LockedDistribution, ...]) -> None:
+        self.locked = locked
         super().__init__(
-            f"what was installed is not safe to use: `{path}` {problem}",
-            hints=["tell whoever publishes the package; nothing of it was kept"],
+            error.installer,
+            error.attempted,
+            "it needs other versions than the ones at hand",
+            code="ConstrainedError",
+            report=error.report,
+            hints=["the module can be run with versions of its own, at some cost when it starts"],
         )
-
-
-class DistributionMetadataError(SourceError):
-    """Raised for static metadata that cannot be written as a distribution's."""
-
-    def __init__(self, path: Path, problem: str) -> None:
-        self.path = path
-        self.problem = problem
-        super().__init__(f"`{path}` describes no distribution: {problem}")
 
 
 class InstalledDistributionError(SourceError):
     """Raised for an installed distribution whose files cannot be used."""
 
-    def __init__(self, distribution: str, problem: str, *, hints: Iterable[str] = ()) -> None:
+    def __init__(self, distribution: str, problem: str, *, code: str = "", hints: Iterable[str] = ()) -> None:
         self.distribution = distribution
         self.problem = problem
-        super().__init__(f"the installed package `{distribution}` cannot be used: {problem}", hints=hints)
+        super().__init__(f"the installed package `{distribution}` cannot be used: {problem}", code=code, hints=hints)
 
-
-class MissingDependencyError(InstalledDistributionError):
-    """Raised when an installed distribution lacks what it depends on."""
-
-    def __init__(self, distribution: str, requirement: str, found: str = "") -> None:
-        self.requirement = requirement
-        self.found = found
+    @classmethod
+    def missing_dependency(cls, distribution: str, requirement: str, found: str = "") -> Self:
+        """It lacks what it depends on; `found` is the version that is there and does not do."""
         there = f"version {found} is installed" if found else "it is not installed"
-        super().__init__(
+        return cls(
             distribution,
             f"it depends on `{requirement}`, and {there}",
+            code="MissingDependencyError",
             hints=[f"install it: `pip install '{requirement}'`"],
-        )
-
-
-class PackageNotFoundError(SourceError):
-    """Raised when no installed distribution is, or announces, what was named."""
-
-    def __init__(self, name: str, module_id: str, *, close: Iterable[str] = ()) -> None:
-        self.name = name
-        self.module_id = module_id
-        self.close = tuple(close)
-        hints = [f"did you mean `{one}`?" for one in self.close]
-        super().__init__(
-            f"no installed package is `{name}`, or announces it as a module",
-            hints=[
-                *hints,
-                f"install it beside paddock: `pip install {name}`",
-                f"or take it from the index, at a version: `{name}==1.0`",
-            ],
-        )
-
-
-class AmbiguousPackageError(SourceError):
-    """Raised when several installed distributions announce the same module."""
-
-    def __init__(self, module_id: str, distributions: Iterable[str]) -> None:
-        self.module_id = module_id
-        self.distributions = tuple(distributions)
-        super().__init__(
-            f"several installed packages announce module `{module_id}`: {', '.join(self.distributions)}",
-            hints=[f"name the one that is meant: `source: {one}`" for one in self.distributions[:3]],
         )

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from paddock_sources.environment.errors import IndexUrlError
-from paddock_sources.errors import without_credentials
+from paddock_sources.errors import SourceError, without_credentials
 
 if TYPE_CHECKING:
     from paddock_sources.settings import IndexSettings
@@ -43,7 +42,7 @@ class Index:
         """Return the index that the settings name, else the one that pip and uv are told of by `environ`, else PyPI.
 
         Raises:
-            IndexUrlError: what is named cannot be used.
+            SourceError: what is named cannot be used.
         """
         origin, url = "the default", _DEFAULT_URL
         for name in reversed(_VARIABLES):
@@ -83,20 +82,26 @@ class Index:
 
 def _checked_host(origin: str, url: str) -> str:
     if len(url) > _MAX_LENGTH or not url.isprintable() or any(char.isspace() for char in url):
-        raise IndexUrlError(origin, "it has a space or an unprintable character, or is too long")
+        raise _unusable(origin, "it has a space or an unprintable character, or is too long")
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme)
     except ValueError as error:
-        raise IndexUrlError(origin, "its host or port is malformed") from error
+        raise _unusable(origin, "its host or port is malformed") from error
     if parts.scheme not in _PORTS or not parts.hostname or port is None:
-        raise IndexUrlError(origin, f"`{without_credentials(url)}` is no web address")
+        raise _unusable(origin, f"`{without_credentials(url)}` is no web address")
     if parts.query or parts.fragment:
-        raise IndexUrlError(origin, f"`{without_credentials(url)}` has a query or a fragment, which no index has")
+        raise _unusable(origin, f"`{without_credentials(url)}` has a query or a fragment, which no index has")
     if parts.scheme == "http" and not _is_loopback(parts.hostname):
-        raise IndexUrlError(origin, f"`{without_credentials(url)}` is not encrypted: anybody on the way could answer")
+        raise _unusable(origin, f"`{without_credentials(url)}` is not encrypted: anybody on the way could answer")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{host}:{port}"
+
+
+def _unusable(origin: str, problem: str) -> SourceError:
+    """Return the error for an address that packages cannot be taken from; `origin` is where it was written."""
+    hints = ["an index is written `https://host/simple`"]
+    return SourceError(f"{origin} names no package index: {problem}", code="IndexUrlError", hints=hints)
 
 
 def _is_loopback(host: str) -> bool:

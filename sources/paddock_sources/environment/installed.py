@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from paddock_sources.environment.contract import check_contract
-from paddock_sources.environment.errors import AmbiguousPackageError, InstalledDistributionError, MissingDependencyError
+from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.requirements import PROVIDED, applies, normalised, parsed_requirement
-from paddock_sources.errors import ManifestError, ModuleIdError
+from paddock_sources.errors import ManifestError, ModuleIdError, SourceError
 from paddock_sources.manifest.read import ENTRY_POINT_GROUPS
 from paddock_sources.module_id import PACKAGE_PREFIX, checked_module_id, kind_of_id
 from paddock_sources.tree import SourceTree
@@ -254,14 +254,19 @@ class InstalledDistributions:
         """Return the distribution of that name, the one that is called as modules of that id are, or announces it.
 
         Raises:
-            AmbiguousPackageError: several announce a module of that id, and none is called after it.
+            SourceError: several announce a module of that id, and none is called after it.
         """
         for label in (name, f"{_NAME_PREFIX}{name}"):
             if normalised(label) in self.by_name:
                 return self.by_name[normalised(label)]
         announcing = [one for one in self.by_name.values() if any(entry.name == name for entry in one.entry_points)]
         if len(announcing) > 1:
-            raise AmbiguousPackageError(name, sorted(one.name for one in announcing))
+            distributions = sorted(one.name for one in announcing)
+            raise SourceError(
+                f"several installed packages announce module `{name}`: {', '.join(distributions)}",
+                code="AmbiguousPackageError",
+                hints=[f"name the one that is meant: `source: {one}`" for one in distributions[:3]],
+            )
         return announcing[0] if announcing else None
 
     def closure(
@@ -270,9 +275,8 @@ class InstalledDistributions:
         """Return a distribution and all that it depends on, but for what a runtime brings in the same version.
 
         Raises:
-            MissingDependencyError: something it depends on is not there, or in a version that does not do.
             ContractVersionError: something asks for a version of the module contracts that is not known.
-            InstalledDistributionError: something cannot be told.
+            InstalledDistributionError: something it depends on is not there, does not do, or cannot be told.
         """
         found: dict[str, InstalledDistribution] = {}
         seen: set[tuple[str, str]] = set()
@@ -299,9 +303,9 @@ class InstalledDistributions:
             return None
         needed = self.by_name.get(name)
         if needed is None:
-            raise MissingDependencyError(by.name, str(requirement))
+            raise InstalledDistributionError.missing_dependency(by.name, str(requirement))
         if not requirement.specifier.contains(needed.version, prereleases=True):
-            raise MissingDependencyError(by.name, str(requirement), needed.version)
+            raise InstalledDistributionError.missing_dependency(by.name, str(requirement), needed.version)
         if needed.editable is not None:
             raise InstalledDistributionError(
                 by.name,

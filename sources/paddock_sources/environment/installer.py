@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
-from paddock_sources.environment.errors import HashMismatchError, IndexAccessError, InstallerError
+from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import LockedDistribution
@@ -98,34 +98,30 @@ class Task:
 
     def failure(self, installer: str, result: CommandResult) -> SourceError:
         """Return the error for a command that failed in a way that every installer may."""
-        from paddock_sources.cache import DiskFullError
+        from paddock_sources.cache import CacheError
 
         report = self.report(result)
         told = result.stderr.decode("utf-8", "replace")
         if full := _FULL.search(told):
-            return DiskFullError(self.cache_folder, full[0].lower())
+            return CacheError.disk_full(self.cache_folder, full[0].lower())
         if _HASHES.search(told):
-            return HashMismatchError(
-                installer,
-                self.attempted,
-                "the index serves other files than those that were locked",
-                report=report,
-                hints=["find out what changed at the index before locking the module again"],
-            )
+            return InstallerError.hash_mismatch(installer, self.attempted, report=report)
         if result.refused:
             hosts = ", ".join(f'"{host}"' for host in result.refused)
-            return IndexAccessError(
+            return InstallerError(
                 installer,
                 self.attempted,
                 f"the index at {self.index.shown} sent it to {', '.join(result.refused)}, which is none of its hosts",
+                code="IndexAccessError",
                 report=report,
                 hints=[f"if it serves the index's files, write `hosts = [{hosts}]` under `[index]` in `sources.toml`"],
             )
         if _REFUSED.search(told):
-            return IndexAccessError(
+            return InstallerError(
                 installer,
                 self.attempted,
                 f"the index at {self.index.shown} did not let us in",
+                code="IndexAccessError",
                 report=report,
                 hints=[
                     "an index with a password is named by the variable UV_DEFAULT_INDEX: `https://user:word@host/…`"
@@ -135,10 +131,11 @@ class Task:
             hints = ["check the connection, and the address of the index; what is in the cache works with `--offline`"]
             if _CERTIFICATE.search(told):
                 hints.insert(0, "authorities of your own are named by the variable SSL_CERT_FILE")
-            return IndexAccessError(
+            return InstallerError(
                 installer,
                 self.attempted,
                 f"the index at {self.index.shown} could not be reached",
+                code="IndexAccessError",
                 report=report,
                 hints=hints,
             )

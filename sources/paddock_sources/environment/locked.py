@@ -25,21 +25,12 @@ _MAX_HASHES = 10_000
 _LAYOUT = "1"  # of an environment's folder; another number makes all of them anew
 
 
-class LockedDistributionError(SourceError):
-    """Raised for a pinned distribution that is none: what it says could not be handed to an installer."""
-
-    def __init__(self, text: str, problem: str) -> None:
-        self.text = text
-        self.problem = problem
-        super().__init__(f"`{text}` is no pinned package: {problem}", hints=["lock the module again"])
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class LockedDistribution:
     """`name` is normalised; `hashes` are `sha256:<hex>`, of each file that the index has of the version.
 
     Raises:
-        LockedDistributionError: a value is not of these forms; no other text gets near an installer.
+        SourceError: a value is not of these forms; no other text gets near an installer.
     """
 
     name: str
@@ -49,11 +40,11 @@ class LockedDistribution:
     def __post_init__(self) -> None:
         told = f"{self.name}=={self.version}"
         if not _NAME.fullmatch(self.name) or "--" in self.name:
-            raise LockedDistributionError(told, "its name is not a normalised one")
+            raise _unpinned(told, "its name is not a normalised one")
         if not _VERSION.fullmatch(self.version):
-            raise LockedDistributionError(told, "its version is none")
+            raise _unpinned(told, "its version is none")
         if not 0 < len(self.hashes) <= _MAX_HASHES or not all(map(_HASH.fullmatch, self.hashes)):
-            raise LockedDistributionError(told, "it needs hashes, of the form `sha256:<64 digits>`")
+            raise _unpinned(told, "it needs hashes, of the form `sha256:<64 digits>`")
 
     @property
     def requirement(self) -> str:
@@ -89,3 +80,9 @@ def without_preloaded(
 def _digest(kind: str, python: Interpreter, content: object) -> str:
     text = json.dumps([_LAYOUT, kind, python.tag, python.platform, content])
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _unpinned(text: str, problem: str) -> SourceError:
+    """Return the error for a pinned distribution that could not be handed to an installer."""
+    summary = f"`{text}` is no pinned package: {problem}"
+    return SourceError(summary, code="LockedDistributionError", hints=["lock the module again"])

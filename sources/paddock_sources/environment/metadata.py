@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock_sources.environment.errors import DistributionMetadataError, RequirementsError
+from paddock_sources.environment.errors import RequirementsError
 from paddock_sources.environment.requirements import parsed_requirement, read_project
+from paddock_sources.errors import SourceError
 
 if TYPE_CHECKING:
     from paddock_sources.cache import SourceCache
@@ -81,18 +82,18 @@ def distribution_metadata(tree_root: Path, commit: str) -> Metadata | None:
     `commit` is that or the digest of the tree.
 
     Raises:
-        DistributionMetadataError: what it says cannot be a distribution's.
+        SourceError: what it says cannot be a distribution's.
     """
     path = tree_root / "pyproject.toml"
     try:
         project = read_project(tree_root)
     except RequirementsError as error:
-        raise DistributionMetadataError(path, error.problem) from error
+        raise _malformed(path, error.problem) from error
     if "name" not in project:
         return None
     name = project["name"]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise DistributionMetadataError(path, "`project.name` is not the name of a distribution")
+        raise _malformed(path, "`project.name` is not the name of a distribution")
     version = _version(project, commit, path)
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
     lines += _optional_line("Summary", project, "description", path)
@@ -113,7 +114,7 @@ def _version(project: Mapping[str, Any], commit: str, path: Path) -> str:
             raise InvalidVersion("not a text")
         return str(Version(written))
     except (InvalidVersion, ValueError) as error:
-        raise DistributionMetadataError(path, "`project.version` is not a version") from error
+        raise _malformed(path, "`project.version` is not a version") from error
 
 
 def _optional_line(header: str, project: Mapping[str, Any], key: str, path: Path) -> list[str]:
@@ -122,25 +123,25 @@ def _optional_line(header: str, project: Mapping[str, Any], key: str, path: Path
         return []
     # Another line would be another header.
     if not isinstance(value, str) or len(value) > _MAX_LENGTH or not value.isprintable():
-        raise DistributionMetadataError(path, f"`project.{key}` is not a line of text")
+        raise _malformed(path, f"`project.{key}` is not a line of text")
     return [f"{header}: {value}"]
 
 
 def _requirements(project: Mapping[str, Any], path: Path) -> list[str]:
     written = project.get("dependencies", [])
     if not isinstance(written, list) or len(written) > _MAX_REQUIREMENTS:
-        raise DistributionMetadataError(path, "`project.dependencies` is not a list of a reasonable size")
+        raise _malformed(path, "`project.dependencies` is not a list of a reasonable size")
     try:
         return [str(parsed_requirement(text if isinstance(text, str) else "")) for text in written]
     except ValueError as error:
         problem = f"an entry of `project.dependencies` is no requirement: {error}"
-        raise DistributionMetadataError(path, problem) from error
+        raise _malformed(path, problem) from error
 
 
 def _entry_points(project: Mapping[str, Any], path: Path) -> str:
     groups = project.get("entry-points", {})
     if not isinstance(groups, dict):
-        raise DistributionMetadataError(path, "`project.entry-points` is not a table")
+        raise _malformed(path, "`project.entry-points` is not a table")
     sections = dict(groups)
     for key, group in (("scripts", "console_scripts"), ("gui-scripts", "gui_scripts")):
         if key in project:
@@ -148,21 +149,24 @@ def _entry_points(project: Mapping[str, Any], path: Path) -> str:
     text, count = "", 0
     for group, entries in sections.items():
         if not _GROUP.fullmatch(group) or len(group) > _MAX_LENGTH or not isinstance(entries, dict):
-            raise DistributionMetadataError(path, "a group of `project.entry-points` has an odd name or is no table")
+            raise _malformed(path, "a group of `project.entry-points` has an odd name or is no table")
         count += len(entries)
         if count > _MAX_ENTRY_POINTS:
-            raise DistributionMetadataError(path, f"it has more than {_MAX_ENTRY_POINTS} entry points")
+            raise _malformed(path, f"it has more than {_MAX_ENTRY_POINTS} entry points")
         text += f"[{group}]\n"
         for name, target in entries.items():
             if not _ENTRY_NAME.fullmatch(name) or not isinstance(target, str) or not _TARGET.fullmatch(target):
-                raise DistributionMetadataError(
-                    path, f"an entry point of `{group}` does not name an object of a module"
-                )
+                raise _malformed(path, f"an entry point of `{group}` does not name an object of a module")
             if len(name) + len(target) > _MAX_LENGTH:
-                raise DistributionMetadataError(path, f"an entry point of `{group}` is too long")
+                raise _malformed(path, f"an entry point of `{group}` is too long")
             text += f"{name} = {target}\n"
     return text
 
 
 def _record_hash(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+
+
+def _malformed(path: Path, problem: str) -> SourceError:
+    """Return the error for static metadata that cannot be written as a distribution's."""
+    return SourceError(f"`{path}` describes no distribution: {problem}", code="DistributionMetadataError")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock_sources.environment.errors import InstallerError, NoWheelError, UnsolvableError
+from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, ResolutionRequest, Task, pins
 from paddock_sources.environment.listing import IndexFile, files_of
@@ -91,8 +91,8 @@ class Pip:
                 raise task.failure(self.name, result)
             report = task.report(result)
             if missing is not None and (name := self._only_source(missing[1], task)):
-                raise NoWheelError(self.name, task.attempted, name, report=report)
-            raise UnsolvableError(self.name, task.attempted, "no set of versions satisfies it", report=report)
+                raise InstallerError.no_wheel(self.name, task.attempted, name, report=report)
+            raise InstallerError.unsolvable(self.name, task.attempted, report=report)
         chosen = [one for one in self._chosen(result.stdout, task) if one[0] not in stubs]
         files = files_of([name for name, _, _ in chosen], task, installer=self.name)
         return tuple(sorted(self._pinned(*one, files) for one in chosen))

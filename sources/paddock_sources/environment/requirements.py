@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.environment.contract import check_contract
-from paddock_sources.environment.errors import OwnRightsError, PythonVersionError, RequirementsError
+from paddock_sources.environment.errors import RequirementsError
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.uv_sources import UvSources
-from paddock_sources.errors import ManifestError, SourceUriError
+from paddock_sources.errors import ManifestError, OwnRightsError, SourceError, SourceUriError
 from paddock_sources.tree import SourceTree
 from paddock_sources.uri import GitUri, SourceUri
 
@@ -208,7 +208,7 @@ class _Reading:
             raise RequirementsError(self._path, f"`{name}`: {error.summary}", hints=error.hints) from error
         assert isinstance(uri, GitUri)  # the prefix says so
         if not self._may_name_local and not uri.url.startswith("https://"):
-            raise OwnRightsError(self._path, name, uri.text)
+            raise OwnRightsError.of_requirement(self._path, name, uri.text)
         return DirectRequirement(name, uri, tuple(sorted(map(normalised, requirement.extras))))
 
 
@@ -259,7 +259,11 @@ def _check_python(project: Mapping[str, Any], name: str | None, path: Path, pyth
     except (InvalidSpecifier, ValueError) as error:
         raise RequirementsError(path, f"`requires-python` is `{requires[:80]}`, which is no set of versions") from error
     if not fits:
-        raise PythonVersionError(name or str(path.parent), requires, python.version)
+        raise SourceError(
+            f"`{name or path.parent}` needs Python {requires}, and modules are run by Python {python.version}",
+            code="PythonVersionError",
+            hints=["install paddock for a Python that the module takes, or take another version of the module"],
+        )
 
 
 def _check_static(project: Mapping[str, Any], path: Path) -> None:

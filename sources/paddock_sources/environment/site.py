@@ -13,8 +13,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from paddock_sources.environment.errors import UnsafeSiteError
 from paddock_sources.environment.locked import LockedDistribution
+from paddock_sources.errors import SourceError
 
 MAX_FILES = 100_000
 MAX_BYTES = 8 << 30  # machine learning comes in gigabytes
@@ -29,7 +29,7 @@ def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_B
     Nothing may write to it any more.
 
     Raises:
-        UnsafeSiteError: it has what no package may hold, or too much.
+        SourceError: it has what no package may hold, or too much.
     """
     from paddock_sources.cache.errors import UnsafeTreeError
     from paddock_sources.cache.tree_names import TreeNames
@@ -38,24 +38,24 @@ def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_B
     for path, status in _entries(site):
         told = path.relative_to(site).as_posix()
         if not told.isprintable() or "\\" in told:
-            raise UnsafeSiteError(told, "has a character in its name that no file of a package needs")
+            raise _unsafe(told, "has a character in its name that no file of a package needs")
         if stat.S_ISDIR(status.st_mode):
             continue
         if not stat.S_ISREG(status.st_mode):
-            raise UnsafeSiteError(told, "is neither a file nor a folder")
+            raise _unsafe(told, "is neither a file nor a folder")
         if status.st_nlink != 1:
-            raise UnsafeSiteError(told, "is one file with another name elsewhere")
+            raise _unsafe(told, "is one file with another name elsewhere")
         if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
-            raise UnsafeSiteError(told, "would be run with another user's rights")
+            raise _unsafe(told, "would be run with another user's rights")
         try:
             names.admit(told)
         except UnsafeTreeError as error:
-            raise UnsafeSiteError(told, f"cannot be kept: {error.problem}") from None
+            raise _unsafe(told, f"cannot be kept: {error.problem}") from None
         files, size = files + 1, size + status.st_size
         if files > max_files:
-            raise UnsafeSiteError(told, f"is one file too many: a module may need {max_files}")
+            raise _unsafe(told, f"is one file too many: a module may need {max_files}")
         if size > max_bytes:
-            raise UnsafeSiteError(told, f"is too large: all that a module needs may be {max_bytes >> 20} MiB")
+            raise _unsafe(told, f"is too large: all that a module needs may be {max_bytes >> 20} MiB")
     for name in os.listdir(site):
         if name in _LEFT_OUT or name.lower().endswith(".pth"):
             shutil.rmtree(site / name) if (site / name).is_dir() else (site / name).unlink()
@@ -65,7 +65,7 @@ def check_distributions(site: Path, locked: Iterable[LockedDistribution]) -> Non
     """See that a site holds the distributions that were to be installed, and no other.
 
     Raises:
-        UnsafeSiteError: one is missing, of another version, or more than was asked for.
+        SourceError: one is missing, of another version, or more than was asked for.
     """
     from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion, Version
@@ -78,17 +78,24 @@ def check_distributions(site: Path, locked: Iterable[LockedDistribution]) -> Non
         try:
             wanted.remove((canonicalize_name(match[1]), Version(match[2])))
         except (KeyError, InvalidVersion):
-            raise UnsafeSiteError(found, "was not asked for") from None
+            raise _unsafe(found, "was not asked for") from None
     if wanted:
         name, version = min(wanted)
-        raise UnsafeSiteError(f"{name}=={version}", "is missing from it")
+        raise _unsafe(f"{name}=={version}", "is missing from it")
 
 
 def _entries(folder: Path, depth: int = 0) -> Iterator[tuple[Path, os.stat_result]]:
     if depth > _MAX_DEPTH:
-        raise UnsafeSiteError(folder.name, "is too many folders deep")
+        raise _unsafe(folder.name, "is too many folders deep")
     with os.scandir(folder) as entries:
         for entry in entries:
             yield Path(entry.path), entry.stat(follow_symlinks=False)
             if entry.is_dir(follow_symlinks=False):
                 yield from _entries(Path(entry.path), depth + 1)
+
+
+def _unsafe(path: str, problem: str) -> SourceError:
+    """Return the error for installed packages that hold what no package may."""
+    hints = ["tell whoever publishes the package; nothing of it was kept"]
+    summary = f"what was installed is not safe to use: `{path}` {problem}"
+    return SourceError(summary, code="UnsafeSiteError", hints=hints)

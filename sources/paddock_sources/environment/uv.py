@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock_sources.environment.errors import InstallerError, ModesRefusedError, NoWheelError, UnsolvableError
+from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, ResolutionRequest, Task, pins
 from paddock_sources.environment.locked import LockedDistribution
@@ -72,11 +72,9 @@ class Uv:
             told = result.stderr.decode("utf-8", "replace")
             missing = next((match[1] for pattern in _NO_WHEEL if (match := pattern.search(told))), None)
             if missing is not None:
-                raise NoWheelError(self.name, task.attempted, missing, report=task.report(result))
+                raise InstallerError.no_wheel(self.name, task.attempted, missing, report=task.report(result))
             if _UNSOLVABLE.search(told) and not result.refused and not _NOT_ASKED.search(told):
-                raise UnsolvableError(
-                    self.name, task.attempted, "no set of versions satisfies it", report=task.report(result)
-                )
+                raise InstallerError.unsolvable(self.name, task.attempted, report=task.report(result))
             raise task.failure(self.name, result)
         return tuple(sorted(self._pinned(result.stdout.decode("utf-8", "replace"), task)))
 
@@ -97,7 +95,8 @@ class Uv:
         if result.code != 0:
             if _MODES_REFUSED.search(result.stderr.decode("utf-8", "replace")):
                 problem = "it may not change the modes of files here"
-                raise ModesRefusedError(self.name, task.attempted, problem, report=task.report(result))
+                report = task.report(result)
+                raise InstallerError(self.name, task.attempted, problem, code="ModesRefusedError", report=report)
             raise task.failure(self.name, result)
 
     def _pinned(self, output: str, task: Task) -> Iterator[LockedDistribution]:

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from paddock_sources.environment.errors import HashMismatchError, InstallerError, NoWheelError, UnsafeWheelError
+from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.installer import INSTALL_SECONDS, Task
 from paddock_sources.environment.listing import IndexFile, files_of, run_program
 from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.environment.site import MAX_BYTES, MAX_FILES
+from paddock_sources.errors import SourceError
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
@@ -102,15 +103,10 @@ def _chosen(
         if name == locked.name and version == Version(locked.version) and places and "/" not in file.name:
             found.append((min(places), tuple(-part if isinstance(part, int) else part for part in build), file))
     if not found:
-        raise NoWheelError(attempt, task.attempted, locked.name)
+        raise InstallerError.no_wheel(attempt, task.attempted, locked.name)
     known = [one for one in found if not one[2].digest or one[2].digest in hashes]
     if not known:
-        raise HashMismatchError(
-            attempt,
-            task.attempted,
-            "the index serves other files than those that were locked",
-            hints=["find out what changed at the index before locking the module again"],
-        )
+        raise InstallerError.hash_mismatch(attempt, task.attempted)
     file = min(known, key=lambda one: one[:2])[2]
     return _Wheel(file.name, file.url, (file.digest,) if file.digest else hashes)
 
@@ -146,25 +142,31 @@ def _check_all(wheels: Mapping[str, _Contents]) -> None:
         check_wheel(name, contents)
         files, size = files + len(contents.members), size + sum(member.size for member in contents.members)
         if files > MAX_FILES:
-            raise UnsafeWheelError(name, f"is one too many: with it there are more than {MAX_FILES} files")
+            raise _unsafe(name, f"is one too many: with it there are more than {MAX_FILES} files")
         if size > MAX_BYTES:
-            raise UnsafeWheelError(name, f"is one too many: all that a module needs may be {MAX_BYTES >> 20} MiB")
+            raise _unsafe(name, f"is one too many: all that a module needs may be {MAX_BYTES >> 20} MiB")
+
+
+def _unsafe(wheel: str, problem: str) -> SourceError:
+    """Return the error for a wheel that no installer is to unpack; nothing of it was."""
+    hints = ["take another version of it, and report this to the publisher of the package"]
+    return SourceError(f"the wheel `{wheel}` {problem}", code="UnsafeWheelError", hints=hints)
 
 
 def check_wheel(name: str, contents: _Contents) -> None:
     """See that a wheel may be unpacked.
 
     Raises:
-        UnsafeWheelError: it may not.
+        SourceError: it may not.
     """
     from paddock_sources.cache.errors import UnsafeTreeError
     from paddock_sources.cache.tree_names import TreeNames
 
     if contents.problem:
-        raise UnsafeWheelError(name, contents.problem[:_MAX_SHOWN])
+        raise _unsafe(name, contents.problem[:_MAX_SHOWN])
     size = sum(member.size for member in contents.members)
     if size > _SMALL_BYTES and size > _MAX_RATIO * contents.size:
-        raise UnsafeWheelError(name, f"is {size // max(1, contents.size)} times as large when it is unpacked")
+        raise _unsafe(name, f"is {size // max(1, contents.size)} times as large when it is unpacked")
     packed, unpacked = TreeNames(), TreeNames()
     try:
         for member in contents.members:
@@ -180,7 +182,7 @@ def check_wheel(name: str, contents: _Contents) -> None:
                 raise UnsafeTreeError(script, "it is announced as a script, and is no name of a file")
             TreeNames().admit(script)
     except UnsafeTreeError as error:
-        raise UnsafeWheelError(name, f"cannot be taken: `{error.path[:_MAX_SHOWN]}`: {error.problem}") from None
+        raise _unsafe(name, f"cannot be taken: `{error.path[:_MAX_SHOWN]}`: {error.problem}") from None
 
 
 def _place(path: str) -> str:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from paddock_sources.bounded_toml import TomlError, read_toml
-from paddock_sources.errors import ManifestError, ModuleLayoutError
+from paddock_sources.errors import ManifestError, layout_error
 from paddock_sources.manifest.outline import PackageOutline
 from paddock_sources.module_id import PACKAGE_PREFIX, package_of_id
 from paddock_sources.tree import SourceTree
@@ -56,7 +56,7 @@ class ModuleManifest:
         """Return the manifest of the module whose repository root or package folder is `root`.
 
         Raises:
-            ModuleLayoutError: no package, or several and none that stands out.
+            SourceError: no package, or several and none that stands out.
             ManifestError: a file that is needed is malformed, too large, or outside the folder.
         """
         tree = SourceTree(root)
@@ -135,7 +135,7 @@ def _find_package(tree: SourceTree, module_id: str, entry_points: Mapping[str, s
         problem = f"several packages could be it ({', '.join(candidates)})"
     else:
         problem = "there is no package in it"
-    raise ModuleLayoutError(module_id, tree.root, problem, looked_at=looked_at)
+    raise layout_error(module_id, tree.root, problem, looked_at=looked_at)
 
 
 def _expected_packages(module_id: str, entry_points: Mapping[str, str]) -> Iterator[str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources.cache import Bucket, DiskFullError, SourceCache, TreeWriter
+from failures import failing
+from paddock_sources.cache import Bucket, SourceCache, TreeWriter
 from sources.cache.other_hosts import assert_whole, digest_of, write_tree
 
 _BYTES = 4 << 20
@@ -55,7 +56,7 @@ def test_what_does_not_fit_is_said_and_leaves_nothing(small_disk: Path) -> None:
         lambda: cache.trees.add_tree(large),
         lambda: cache.store(Bucket.ENVIRONMENTS).add(KEY, large_site),
     ):
-        with pytest.raises(DiskFullError) as caught:
+        with failing("DiskFullError") as caught:
             act()
         assert str(small_disk) in caught.value.summary
         assert os.listdir(small_disk / "cache/tmp") == []
@@ -76,9 +77,9 @@ def test_on_a_full_disk_what_is_there_is_used_and_can_be_taken_away(small_disk: 
         found = cache.trees.tree(digest_of(1))
         assert found is not None
         assert_whole(found.root, 1)
-        with pytest.raises(DiskFullError):
+        with failing("DiskFullError"):
             cache.trees.add_tree(write_tree(2))
-        with pytest.raises(DiskFullError):
+        with failing("DiskFullError"):
             cache.repositories.note("https://host", "a" * 40, {"tree": "t" * 10_000})
     with SourceCache(small_disk / "cache") as cache:
         assert cache.verify() == ()

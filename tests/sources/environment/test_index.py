@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from paddock_sources.environment import Index
-from paddock_sources.environment.errors import IndexUrlError
 from paddock_sources.settings import IndexSettings
 
 
@@ -54,7 +54,7 @@ def test_a_name_that_uv_gives_an_index_is_none_of_its_address() -> None:
 )
 def test_only_on_this_machine_an_index_needs_no_encryption(url: str, host: str) -> None:
     assert Index.of({"PIP_INDEX_URL": url}).hosts == (host,)
-    with pytest.raises(IndexUrlError, match="not encrypted"):
+    with failing("IndexUrlError", "not encrypted"):
         Index.of({"PIP_INDEX_URL": "http://mirror.example/simple"})
 
 
@@ -75,7 +75,7 @@ def test_only_on_this_machine_an_index_needs_no_encryption(url: str, host: str) 
     ],
 )
 def test_what_is_no_address_of_an_index_is_refused_by_where_it_was_written(url: str) -> None:
-    with pytest.raises(IndexUrlError, match="PIP_INDEX_URL") as caught:
+    with failing("IndexUrlError", "PIP_INDEX_URL") as caught:
         Index.of({"PIP_INDEX_URL": url})
     assert str(caught.value).isprintable()
 
@@ -86,7 +86,7 @@ def test_a_password_is_never_shown() -> None:
     assert "ss-word" not in repr(index)
     told = index.without_secrets("GET https://me:p%40ss-word@mirror.example/ with p@ss-word")
     assert "ss-word" not in told
-    with pytest.raises(IndexUrlError) as caught:
+    with failing("IndexUrlError") as caught:
         Index.of({"PIP_INDEX_URL": "https://me:s3cret@mirror.example/simple?x"})
     assert "s3cret" not in str(caught.value)
 

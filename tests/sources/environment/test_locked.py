@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from failures import failing
 from paddock_sources.environment import Interpreter, LockedDistribution, environment_digest, without_preloaded
-from paddock_sources.environment.locked import LockedDistributionError
 
 HASH = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
@@ -37,7 +37,7 @@ def test_a_pinned_package_is_one_line_for_an_installer() -> None:
     ],
 )
 def test_nothing_else_gets_near_an_installer(name: str, version: str, hashes: tuple[str, ...]) -> None:
-    with pytest.raises(LockedDistributionError) as caught:
+    with failing("LockedDistributionError") as caught:
         LockedDistribution(name, version, hashes)
     assert str(caught.value).isprintable()
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from failures import failing
 from paddock_sources import SourceError
 from paddock_sources.cache import SourceCache
 from paddock_sources.environment import Metadata, distribution_metadata
-from paddock_sources.environment.errors import DistributionMetadataError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FULL = """
@@ -119,7 +119,7 @@ def test_code_that_names_no_distribution_has_no_metadata(tmp_path: Path, text: s
     ],
 )
 def test_what_would_be_another_header_or_entry_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DistributionMetadataError):
+    with failing("DistributionMetadataError"):
         metadata(tmp_path, "[project]\n" + text)
 
 

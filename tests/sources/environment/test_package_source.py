@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from paddock_sources import SourceError
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, InstalledDistributions, Installer, Interpreter
 from paddock_sources.environment.errors import (
-    AmbiguousPackageError,
     InstalledDistributionError,
-    MissingDependencyError,
-    PackageNotFoundError,
 )
 from paddock_sources.package import PackageSource
 from sources.environment.installed_folder import MOUNT, add_distribution, record_hash
@@ -111,7 +109,7 @@ def test_a_package_without_entry_points_is_read_by_convention(site: Path, cache:
 def test_two_that_announce_one_module_are_not_chosen_between(site: Path, cache: SourceCache) -> None:
     for name in ("one", "two"):
         add_distribution(site, name, entry_points=f"[amplifier.modules]\ntool-demo = {name}:mount\n")
-    with pytest.raises(AmbiguousPackageError, match="one, two") as caught:
+    with failing("AmbiguousPackageError", "one, two") as caught:
         source(site, cache, "tool-demo").resolve("tool-demo")
     assert "name the one that is meant: `source: one`" in caught.value.hints
     assert source(site, cache, "two").resolve("tool-demo").package == "two"
@@ -119,7 +117,7 @@ def test_two_that_announce_one_module_are_not_chosen_between(site: Path, cache: 
 
 def test_what_is_not_installed_is_told_with_what_is_close(site: Path, cache: SourceCache) -> None:
     add_demo(site)
-    with pytest.raises(PackageNotFoundError) as caught:
+    with failing("PackageNotFoundError") as caught:
         source(site, cache, "tool-dema").resolve("tool-dema")
     assert "did you mean `tool-demo`?" in caught.value.hints
     assert any("==1.0" in hint for hint in caught.value.hints)
@@ -182,7 +180,7 @@ def test_a_dependency_that_is_missing_is_told_with_what_to_do(
 ) -> None:
     add_demo(site, requires=[requirement])
     add_distribution(site, "leaf", "1.0")
-    with pytest.raises(MissingDependencyError, match=told) as caught:
+    with failing("MissingDependencyError", told) as caught:
         source(site, cache, "tool-demo").resolve("tool-demo")
     assert caught.value.hints == (f"install it: `pip install '{requirement}'`",)
 
@@ -279,7 +277,7 @@ def test_metadata_that_is_a_link_elsewhere_is_not_read(site: Path, cache: Source
     info = add_demo(site)
     (info / "METADATA").rename(tmp_path / "METADATA")
     (info / "METADATA").symlink_to(tmp_path / "METADATA")
-    with pytest.raises(PackageNotFoundError):
+    with failing("PackageNotFoundError"):
         source(site, cache, "tool-demo").resolve("tool-demo")
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sources.cache import SourceCache
 from paddock_sources.environment import Index, Installer, Interpreter, Requirements
 from paddock_sources.environment.builder import install, resolve
-from paddock_sources.environment.errors import IndexAccessError
 from paddock_sources.environment.pip import Pip
 from sources.index_server import IndexServer
 from support.shut_in_commands import LEVELS, commands_at
@@ -53,7 +53,7 @@ def test_an_index_that_sends_an_installer_elsewhere_is_not_followed(
         assert resolve(wanted, index=both, **how)  # type: ignore[arg-type]
         files.requests.clear()
         how["cache"] = SourceCache(tmp_path / "other")
-        with pytest.raises(IndexAccessError, match=files.host):
+        with failing("IndexAccessError", files.host):
             resolve(wanted, index=Index.of({"PIP_INDEX_URL": server.url}), **how)  # type: ignore[arg-type]
         assert not files.requests
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from paddock_sources.environment import LockedDistribution
-from paddock_sources.environment.errors import UnsafeSiteError
 from paddock_sources.environment.site import check_distributions, clean_site
 
 HASH = "sha256:" + "a" * 64
@@ -70,7 +70,7 @@ def _setuid(path: Path) -> None:
 def test_what_no_package_may_hold_is_refused(site: Path, make: Callable[[Path], object], problem: str) -> None:
     clean_site(site, max_files=10, max_bytes=1000)
     make(site / "package" / "thing")
-    with pytest.raises(UnsafeSiteError, match=problem):
+    with failing("UnsafeSiteError", problem):
         clean_site(site, max_files=10, max_bytes=1000)
     assert Path("/etc/passwd").exists()
 
@@ -80,7 +80,7 @@ def test_folders_without_end_are_refused(site: Path) -> None:
     for _ in range(70):
         deep = deep / "d"
     deep.mkdir(parents=True)
-    with pytest.raises(UnsafeSiteError, match="folders deep"):
+    with failing("UnsafeSiteError", "folders deep"):
         clean_site(site)
 
 
@@ -88,7 +88,7 @@ def test_a_link_in_place_of_the_scripts_is_refused_and_not_followed(site: Path, 
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("")
     (site / "bin").symlink_to(tmp_path / "mine")
-    with pytest.raises(UnsafeSiteError):
+    with failing("UnsafeSiteError"):
         clean_site(site)
     assert (tmp_path / "mine" / "file").exists()
 
@@ -111,5 +111,5 @@ def test_a_site_holds_what_was_asked_for_and_nothing_else(site: Path, folders: l
     if problem is None:
         check_distributions(site, locked)
         return
-    with pytest.raises(UnsafeSiteError, match=problem):
+    with failing("UnsafeSiteError", problem):
         check_distributions(site, locked)
