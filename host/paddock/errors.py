@@ -9,7 +9,7 @@ written for the contracts catches it.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Literal, Protocol, Self
@@ -28,13 +28,13 @@ _MAX_LINE_CHARACTERS = 500
 class PaddockError(Exception):
     """Root of the tree. `exit_code` is what a command ends with: 3, our bug, unless a leaf knows better.
 
-    `code` names the kind of failure for scripts: the name of its class, where the constructor was given no other.
+    `code` names the kind of failure for scripts: the name of its class, or what a `KindError` was given.
     """
 
     exit_code: int = 3
 
-    def __init__(self, summary: str, *, code: str = "", detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
-        self.code = code or type(self).__name__
+    def __init__(self, summary: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+        self.code = type(self).__name__
         self.summary = summary
         self.detail: tuple[str, ...] = tuple(detail)
         self.hints: tuple[str, ...] = tuple(hints)
@@ -47,6 +47,25 @@ class PaddockError(Exception):
         """Add something to do about it."""
         self.hints = (*self.hints, hint)
         return self
+
+
+class KindError(PaddockError):
+    """Raised for a kind of failure that no caller tells apart but by its `code`; who gave the command can mend it."""
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        code: str,
+        summary: str,
+        *,
+        exit_code: int = 1,
+        detail: Iterable[str] = (),
+        hints: Iterable[str] = (),
+    ) -> None:
+        super().__init__(summary, detail=detail, hints=hints)
+        self.code = code
+        self.exit_code = exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +94,16 @@ class PlanProblem:
 
 
 class PlanError(PaddockError):
-    """Raised for a plan that cannot be used; `problems` holds everything wrong with it, in the plan's order."""
+    """Raised for a plan that cannot be used; `problems` holds everything wrong with it, in the plan's order.
+
+    Its code is `GrantError` where grants alone cannot be given as they are written, and `UnenforcedLimitError` for
+    limits that nothing enforces at the level that the plan is started with.
+    """
 
     exit_code = 1
 
-    def __init__(self, problems: Iterable[PlanProblem], *, origin: str | None = None) -> None:
+    def __init__(self, problems: Iterable[PlanProblem], *, code: str = "PlanError", origin: str | None = None) -> None:
+        self._code = code
         self.origin = origin
         self._tell(f"plan{f' `{origin}`' if origin else ''}", tuple(problems))
 
@@ -104,6 +128,7 @@ class PlanError(PaddockError):
             detail=[problem.describe(self.origin) for problem in problems],
             hints=_hints_of(problems),
         )
+        self.code = self._code
 
 
 class PolicyFileError(PaddockError):
@@ -220,9 +245,32 @@ class ModuleError(PaddockError):
 
     exit_code = 1
 
-    def __init__(self, module_id: str, summary: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        module_id: str,
+        summary: str,
+        *,
+        code: str = "",
+        exit_code: int | None = None,
+        detail: Iterable[str] = (),
+        hints: Iterable[str] = (),
+    ) -> None:
         self.module_id = module_id
         super().__init__(summary, detail=detail, hints=hints)
+        self.code = code or self.code
+        self.exit_code = exit_code or self.exit_code
+
+    @classmethod
+    def tool_missing(cls, module_id: str, tool: str, *, mounted: Collection[str]) -> Self:
+        """A module is asked for a tool that it did not mount; `mounted` are the names of those it did."""
+        close = get_close_matches(tool, mounted, n=1)
+        return cls(
+            module_id,
+            f"module `{module_id}` has no tool `{tool}`",
+            code="ToolMissingError",
+            detail=[f"it mounted: {', '.join(mounted)}" if mounted else "it mounted no tool at all"],
+            hints=[f"did you mean `{close[0]}`?"] if close else (),
+        )
 
 
 class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
@@ -281,10 +329,38 @@ class SourcesError(PaddockError):
 
     exit_code = 1
 
+    def __init__(
+        self, summary: str, *, code: str = "SourcesError", detail: Iterable[str] = (), hints: Iterable[str] = ()
+    ) -> None:
+        super().__init__(summary, detail=detail, hints=hints)
+        self.code = code
+
     @classmethod
     def of(cls, error: SourceError) -> Self:
         """Return what a host's caller gets for `error`, which the host got."""
         return cls(error.summary, detail=error.detail, hints=error.hints)
+
+
+class SourceFailedError(PaddockError):
+    """Raised for a command about a source, or the cache, that failed; `cause` is the code of its failure."""
+
+    exit_code = 1
+
+    def __init__(
+        self, cause: str, summary: str, *, code: str = "", detail: Iterable[str] = (), hints: Iterable[str] = ()
+    ) -> None:
+        self.cause = cause
+        super().__init__(summary, detail=detail, hints=hints)
+        self.code = code or self.code
+
+    @classmethod
+    def of(cls, error: SourceError, *, code: str = "") -> Self:
+        """Return the error that tells people what `error` told us."""
+        return cls(error.code, error.summary, code=code, detail=error.detail, hints=error.hints)
+
+    def facts(self) -> dict[str, object]:
+        """Return the kind of failure for scripts."""
+        return {"cause": self.cause}
 
 
 LoadStage = Literal["import", "mount", "start", "handshake"]
@@ -335,21 +411,6 @@ class ModuleLoadError(ModuleError, module_sources.ModuleLoadError):
         )
 
 
-class ToolMissingError(ModuleError):
-    """Raised when a module is asked for a tool that it did not mount; `mounted` are the names of those it did."""
-
-    def __init__(self, module_id: str, tool: str, *, mounted: Iterable[str]) -> None:
-        self.tool = tool
-        self.mounted = tuple(mounted)
-        close = get_close_matches(tool, self.mounted, n=1)
-        super().__init__(
-            module_id,
-            f"module `{module_id}` has no tool `{tool}`",
-            detail=[f"it mounted: {', '.join(self.mounted)}" if self.mounted else "it mounted no tool at all"],
-            hints=[f"did you mean `{close[0]}`?"] if close else (),
-        )
-
-
 class TurnError(ModuleError):
     """Raised for a turn that its orchestrator, `module_id`, ended with an exception of class `kind`.
 
@@ -357,17 +418,23 @@ class TurnError(ModuleError):
     """
 
     def __init__(
-        self, module_id: str, kind: str, message: str, *, traceback: str = "", report: Report | None = None
+        self,
+        module_id: str,
+        kind: str,
+        message: str,
+        *,
+        exit_code: int | None = None,
+        traceback: str = "",
+        report: Report | None = None,
     ) -> None:
         self.kind = kind
         self.message = message
         self.traceback = traceback
         self.report = report
-        if report is not None:
-            self.exit_code = 5
         super().__init__(
             module_id,
             f"the turn failed: `{module_id}` raised {kind}: {message}",
+            exit_code=exit_code if exit_code is not None or report is None else 5,
             detail=[*(report.describe().splitlines() if report is not None else ()), *_last_lines(traceback)],
         )
 
@@ -429,18 +496,6 @@ class QuarantinedError(ModuleError, boundary_errors.ModuleGoneError):
         )
 
 
-class UnenforcedLimitError(PlanError):
-    """Raised for limits that a person wrote and that nothing enforces at isolation level `level`."""
-
-    def __init__(self, problems: Iterable[PlanProblem], *, level: str) -> None:
-        self.level = level
-        super().__init__(problems)
-
-
-class GrantError(PlanError):
-    """Raised for grants that cannot be given as they are written."""
-
-
 @dataclass(frozen=True, slots=True)
 class LevelFailure:
     """Why an isolation level cannot be had: the step that failed, the kernel's answer (0: not asked), and a `fix`."""
@@ -473,22 +528,6 @@ class IsolationUnavailableError(PaddockError):
             _at(place, f"{either}isolation level {names} {'can' if either else 'cannot'} be had on this machine"),
             detail=[f"{level}: {failure.describe()}" for level, failure in self.failures.items()],
             hints=_unique([*(failure.fix for failure in self.failures.values() if failure.fix), *hints]),
-        )
-
-
-class IsolationRefusedError(PaddockError):
-    """Raised for a level below those of `minimum` that a plan asks for and no one accepted."""
-
-    exit_code = 4
-
-    def __init__(self, level: str, *, place: str, minimum: Iterable[str], missing: Iterable[str]) -> None:
-        self.level = level
-        self.place = place
-        self.minimum = tuple(minimum)
-        super().__init__(
-            _at(place, f"isolation level `{level}` is weaker than {' and '.join(f'`{one}`' for one in self.minimum)}"),
-            detail=[f"not given: {sentence}" for sentence in missing],
-            hints=[f"`--trust-plan` accepts what the plan says, `--isolation {level}` this level alone"],
         )
 
 

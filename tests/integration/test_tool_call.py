@@ -8,7 +8,6 @@ import anyio
 import pytest
 
 from integration.conftest import WriteModule
-from paddock.errors import ToolMissingError
 from paddock.session.tool_call import ToolCallSession
 
 _STAGES = """
@@ -62,8 +61,8 @@ async def test_a_called_tool_lives_as_in_a_session(write_module: WriteModule, tm
 
 async def test_a_tool_that_is_not_there_is_told_with_those_that_are(write_module: WriteModule) -> None:
     outcome = await ToolCallSession(write_module("tool-stages", _STAGES), "stage", {}).run()
-    assert isinstance(outcome.error, ToolMissingError)
-    assert outcome.error.mounted == ("stages",)
+    assert outcome.error.code == "ToolMissingError"
+    assert outcome.error.detail == ("it mounted: stages",)
     assert not outcome.result.success
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from paddock.authoring.module_name import FOLDER_PREFIX, KINDS, Kind
-from paddock.errors import PaddockError
+from paddock.errors import KindError
 from paddock_sources import SourceError
 from paddock_sources.manifest.declared_ids import declared_ids
 from paddock_sources.manifest.permission_request import PermissionRequest
@@ -27,28 +27,16 @@ _PARTS: Final[tuple[tuple[str, Kind], ...]] = (
 )
 
 
-class ModulePathError(PaddockError):
-    """Raised for a path, `path`, at which there is no module that can be looked at; `problem` says why."""
-
-    exit_code = 1
-
-    def __init__(self, path: Path, problem: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
-        self.path = path
-        self.problem = problem
-        super().__init__(f"`{path}`: {problem}", detail=detail, hints=hints)
-
-
-class KindUnknownError(ModulePathError):
-    """Raised for a module of which neither its code nor its name tells the kind."""
-
-    def __init__(self, path: Path) -> None:
-        parts = ", ".join(f"`{part}`" for part, _ in _PARTS)
-        super().__init__(
-            path,
-            "it does not say what kind of module it is",
-            detail=[f"its name has none of {parts} in it, and its code no `__amplifier_module_type__`"],
-            hints=[f"say it: `--type` takes {', '.join(KINDS)}"],
-        )
+def path_error(
+    path: Path,
+    problem: str,
+    *,
+    code: str = "ModulePathError",
+    detail: Iterable[str] = (),
+    hints: Iterable[str] = (),
+) -> KindError:
+    """Return the error for a path at which there is no module that can be looked at; `problem` says why."""
+    return KindError(code, f"`{path}`: {problem}", detail=detail, hints=hints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +59,19 @@ class ModuleFolder:
         """Return the module whose repository or package is at `path`.
 
         Raises:
-            ModulePathError: there is none.
+            KindError: there is none.
         """
         try:
             real = path.resolve(strict=True)
         except (OSError, RuntimeError) as error:
             said = getattr(error, "strerror", None) or "it leads nowhere"
-            raise ModulePathError(path, said.lower()) from error
+            raise path_error(path, said.lower()) from error
         if not real.is_dir():
-            raise ModulePathError(path, "it is no folder", hints=["name the module's repository, or its package"])
+            raise path_error(path, "it is no folder", hints=["name the module's repository, or its package"])
         try:
             return cls._read(real)
         except SourceError as error:
-            raise ModulePathError(path, error.summary, detail=error.detail, hints=error.hints) from error
+            raise path_error(path, error.summary, detail=error.detail, hints=error.hints) from error
 
     @classmethod
     def _read(cls, real: Path) -> Self:
@@ -104,13 +92,13 @@ class ModuleFolder:
         """Return the kind that is `named`, else that the code declares, else that its names tell.
 
         Raises:
-            ModulePathError: none of these is a kind that is validated.
+            KindError: none of these is a kind that is validated.
         """
         if named is not None:
             return named
         if self.declared_kind is not None:
             if self.declared_kind not in KINDS:
-                raise ModulePathError(
+                raise path_error(
                     self.root,
                     f"it is a {self.declared_kind}, which is not run as a module",
                     hints=[f"kinds are {', '.join(KINDS)}"],
@@ -119,7 +107,14 @@ class ModuleFolder:
         for name in (self.root.name, self.module_id, self.package_dir.name):
             if (kind := _kind_of_name(name)) is not None:
                 return kind
-        raise KindUnknownError(self.root)
+        parts = ", ".join(f"`{part}`" for part, _ in _PARTS)
+        raise path_error(
+            self.root,
+            "it does not say what kind of module it is",
+            code="KindUnknownError",
+            detail=[f"its name has none of {parts} in it, and its code no `__amplifier_module_type__`"],
+            hints=[f"say it: `--type` takes {', '.join(KINDS)}"],
+        )
 
 
 def _kind_of_name(name: str) -> Kind | None:

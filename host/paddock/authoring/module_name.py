@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, Self, get_args
 
-from paddock.errors import PaddockError
+from paddock.errors import KindError
 from paddock_sources.module_id import package_of_id
 
 Kind = Literal["tool", "hook", "provider", "orchestrator", "context"]
@@ -23,21 +23,6 @@ _RULE: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MAX_LENGTH: Final = 60  # of an id: with what is put before it, it is also the name of a folder and of a distribution
 
 
-class ModuleNameError(PaddockError):
-    """Raised for a name that no module can have; `rule` says which can."""
-
-    exit_code = 1
-
-    def __init__(self, name: str, problem: str) -> None:
-        self.name = name
-        self.problem = problem
-        self.rule = (
-            f"a name has small letters, digits and single dashes between them, begins with a letter, and is at most "
-            f"{_MAX_LENGTH} characters long with its prefix: `word-count`"
-        )
-        super().__init__(f"`{name}` is no name for a module: {problem}", hints=[self.rule])
-
-
 @dataclass(frozen=True, slots=True)
 class ModuleName:
     """A module of `kind` and all its names; `short` is its id without what tells the kind."""
@@ -50,16 +35,16 @@ class ModuleName:
         """Return the names of the module that an author calls so; the kind's prefix may be written or left out.
 
         Raises:
-            ModuleNameError: none can be called that.
+            KindError: none can be called that.
         """
         prefix = PREFIXES[kind]
         short = written.removeprefix(prefix)
         if not short:
-            raise ModuleNameError(written, "nothing is left of it without the prefix of its kind")
+            raise _unusable(written, "nothing is left of it without the prefix of its kind")
         if len(prefix + short) > _MAX_LENGTH:
-            raise ModuleNameError(written[:_MAX_LENGTH] + "…", "it is too long")
+            raise _unusable(written[:_MAX_LENGTH] + "…", "it is too long")
         if not _RULE.fullmatch(short):
-            raise ModuleNameError(written, _breach(short))
+            raise _unusable(written, _breach(short))
         return cls(kind, short)
 
     @property
@@ -86,6 +71,15 @@ class ModuleName:
     def class_name(self) -> str:
         """Its short name as classes are written, with what it is at the end: `WordCountTool`."""
         return "".join(part.capitalize() for part in self.short.split("-")) + self.kind.capitalize()
+
+
+def _unusable(name: str, problem: str) -> KindError:
+    """Return the error for a name that no module can have; its hint says which can."""
+    rule = (
+        f"a name has small letters, digits and single dashes between them, begins with a letter, and is at most "
+        f"{_MAX_LENGTH} characters long with its prefix: `word-count`"
+    )
+    return KindError("ModuleNameError", f"`{name}` is no name for a module: {problem}", hints=[rule])
 
 
 def _breach(name: str) -> str:

@@ -15,22 +15,11 @@ from string import Template
 from typing import Final
 
 from paddock.authoring.module_name import ModuleName
-from paddock.errors import PaddockError
+from paddock.errors import KindError
 
 _SUFFIX: Final = ".template"
 _SHARED: Final = "shared"
 _PACKAGE: Final = "package"  # the folder of a template that stands for the module's package
-
-
-class ProjectError(PaddockError):
-    """Raised when a project cannot be written to `folder`; `problem` says why."""
-
-    exit_code = 1
-
-    def __init__(self, folder: Path, problem: str, *, hint: str = "") -> None:
-        self.folder = folder
-        self.problem = problem
-        super().__init__(f"no project was written to `{folder}`: {problem}", hints=[hint] if hint else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +35,31 @@ def write_project(name: ModuleName, parent: Path) -> Project:
     """Write the project of a new module to a folder of its own in `parent`.
 
     Raises:
-        ProjectError: there is such a folder already, or it cannot be written.
+        KindError: there is such a folder already, or it cannot be written.
     """
     folder = parent / name.folder
     try:
         folder.mkdir()
     except FileExistsError:
-        raise ProjectError(
+        raise _not_written(
             folder, "there is something of that name already", hint="choose another name, or another folder: `--path`"
         ) from None
     except OSError as error:
-        raise ProjectError(folder, _reason(error)) from error
+        raise _not_written(folder, _reason(error)) from error
     try:
         files = tuple(sorted(_write(name, folder)))
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, OSError):
-            raise ProjectError(folder, _reason(error)) from error
+            raise _not_written(folder, _reason(error)) from error
         raise
     return Project(name, folder, files)
+
+
+def _not_written(folder: Path, problem: str, *, hint: str = "") -> KindError:
+    """Return the error for a project that cannot be written to `folder`."""
+    summary = f"no project was written to `{folder}`: {problem}"
+    return KindError("ProjectError", summary, hints=[hint] if hint else ())
 
 
 def _write(name: ModuleName, folder: Path) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import anyio.to_thread
 
@@ -56,31 +56,27 @@ class FetchOptions:
     audit: AuditLog | None = None
 
 
-class NoTestEnvironmentError(SourcesError):
-    """Raised when what tests need cannot be had: `needs` are the requirements beyond the module's own."""
-
-    @classmethod
-    def of_needs(cls, error: SourceError, needs: TrialNeeds) -> NoTestEnvironmentError:
-        """Return the error that names what could not be had."""
-        named = [*needs.more, *(f"the module's extra `{extra}`" for extra in needs.extras)]
-        return cls(
-            f"what the tests are run with cannot be had: {error.summary}",
-            detail=[*error.detail, f"needed besides what the module itself depends on: {', '.join(named)}"],
-            hints=error.hints,
-        )
+def _environment_error(error: SourceError, needs: TrialNeeds) -> SourcesError:
+    """Return the error for what tests need and cannot be had: it names the requirements beyond the module's own."""
+    named = [*needs.more, *(f"the module's extra `{extra}`" for extra in needs.extras)]
+    return SourcesError(
+        f"what the tests are run with cannot be had: {error.summary}",
+        code="NoTestEnvironmentError",
+        detail=[*error.detail, f"needed besides what the module itself depends on: {', '.join(named)}"],
+        hints=error.hints,
+    )
 
 
-class StrangersWordError(SourcesError):
-    """Raised when what a module depends on could be had with the user's own rights only."""
-
-    def __init__(self, error: OwnRightsError) -> None:
-        super().__init__(
-            f"{error.takes}; a trial lends no repository your rights",
-            hints=[
-                "a plan of yours that has the module in it lends it your rights: `paddock run PLAN`",
-                "or offer it as a package: the index that you name (`UV_DEFAULT_INDEX`) may be a private one",
-            ],
-        )
+def _rights_error(error: OwnRightsError) -> SourcesError:
+    """Return the error for what a module depends on and could be had with the user's own rights only."""
+    return SourcesError(
+        f"{error.takes}; a trial lends no repository your rights",
+        code="StrangersWordError",
+        hints=[
+            "a plan of yours that has the module in it lends it your rights: `paddock run PLAN`",
+            "or offer it as a package: the index that you name (`UV_DEFAULT_INDEX`) may be a private one",
+        ],
+    )
 
 
 @asynccontextmanager
@@ -91,8 +87,7 @@ async def provided(
 
     Raises:
         PolicyRefusedError: no module may come from there.
-        StrangersWordError: something it depends on is fetched by the user's own word only.
-        SourcesError: it cannot be had.
+        SourcesError: it cannot be had, or not without the user's own word for something it depends on.
     """
     uri = FolderUri(str(folder.root), folder.root)
     refuse_sources({"": uri.text}, policy)
@@ -100,9 +95,9 @@ async def provided(
         try:
             resolution = await _resolution(folder, uri, cache, policy, fetch_options, needs)
         except OwnRightsError as error:
-            raise StrangersWordError(error) from error
+            raise _rights_error(error) from error
         except SourceError as error:
-            raise NoTestEnvironmentError.of_needs(error, needs) if needs.more else SourcesError.of(error) from error
+            raise _environment_error(error, needs) if needs.more else SourcesError.of(error) from error
         yield resolution
 
 

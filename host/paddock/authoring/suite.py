@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from paddock.authoring.dev_requirements import RUNNERS, dev_requirements
-from paddock.authoring.module_folder import ModuleFolder, ModulePathError
+from paddock.authoring.module_folder import ModuleFolder, path_error
 from paddock.authoring.module_name import FOLDER_PREFIX, Kind
 from paddock.authoring.provided import TrialNeeds
 from paddock.authoring.trial import TrialContext, TrialSpec, run_trial
@@ -70,7 +70,7 @@ async def run_own_tests(trial_context: TrialContext, folder: ModuleFolder, args:
     try:
         needs = dev_requirements(folder.root)
     except SourceError as error:
-        raise ModulePathError(folder.root, error.summary, detail=error.detail, hints=error.hints) from error
+        raise path_error(folder.root, error.summary, detail=error.detail, hints=error.hints) from error
     return await _run(trial_context, folder, needs, args, ())
 
 

@@ -17,7 +17,7 @@ from paddock.authorization.open_web import GrantedModule, open_web_warnings
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.proposal import has_no_say, propose
-from paddock.errors import GrantError, PlanError, PolicyRefusedError, Refusal
+from paddock.errors import PlanError, PolicyRefusedError, Refusal
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import path_text
@@ -145,5 +145,5 @@ def _grant_problems(request: GrantRequest, proposed: Permissions, context: Evalu
     entry = request.entry.model_copy(update={"permissions": proposed})
     try:
         Grants.of(entry, Path(context.working_dir), context.owner, lambda path: None)
-    except GrantError as error:
+    except PlanError as error:
         yield from (problem.message for problem in error.problems)

@@ -77,9 +77,8 @@ def of_turn(error: Exception, orchestrator: str, modules: Sequence[ModuleStatus]
     advice = _ADVICE.get(str(kind).rpartition(".")[2])
     # What a person can mend is no defect of a module, whose code is then no part of the answer.
     trace = str(getattr(error, "remote_traceback", "")) if advice is None else ""
-    turn = TurnError(orchestrator, str(kind), str(error), traceback=trace, report=_death(modules))
-    if isinstance(error, RefusedError):
-        turn.exit_code = CallRefusedError.exit_code
+    refused = CallRefusedError.exit_code if isinstance(error, RefusedError) else None
+    turn = TurnError(orchestrator, str(kind), str(error), traceback=trace, report=_death(modules), exit_code=refused)
     return turn if advice is None else turn.with_hint(advice)
 
 

@@ -19,7 +19,7 @@ import click
 from paddock.cli import failure, options
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.errors import PaddockError, Refusal
+from paddock.errors import KindError, Refusal
 from paddock.isolation.denials.explain import Explanation, Family, explain
 from paddock.isolation.record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
 from paddock.plan.permissions import allow_option
@@ -42,12 +42,6 @@ _VERBS: Final[dict[Family, str]] = {
     "hooks": "handle",
     "mount": "mount at",
 }
-
-
-class NothingToExplainError(PaddockError):
-    """Raised when there is no such session, or no such module in it."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +188,7 @@ def _recorded(name: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
         hints.insert(0, f"it ran in another folder: `-C {elsewhere.working_dir}`")
     if here:
         raise _no_such_module(name, f"the sessions of `{place}`", [one.name for one in _modules(here)], hints)
-    raise NothingToExplainError(f"no session is known that ran in `{place}`", hints=hints)
+    raise KindError("NothingToExplainError", f"no session is known that ran in `{place}`", hints=hints)
 
 
 def _recorded_in(name: str, session: str) -> tuple[SessionRecord, ModuleRecord]:
@@ -204,7 +198,7 @@ def _recorded_in(name: str, session: str) -> tuple[SessionRecord, ModuleRecord]:
         begun = [one for one in known if session and one.startswith(session)]
         close = (begun or get_close_matches(session, known, n=3))[:3]
         hint = f"did you mean {' or '.join(f'`{one}`' for one in close)}?" if close else _known("sessions", known)
-        raise NothingToExplainError(f"no session `{session}` is known", hints=[hint])
+        raise KindError("NothingToExplainError", f"no session `{session}` is known", hints=[hint])
     module = record.module(name)
     if module is None:
         raise _no_such_module(name, f"session `{session}`", [one.name for one in record.modules])
@@ -215,11 +209,11 @@ def _modules(records: Iterable[SessionRecord]) -> Iterable[ModuleRecord]:
     return (module for record in records for module in record.modules)
 
 
-def _no_such_module(name: str, where: str, known: Iterable[str], hints: Iterable[str] = ()) -> NothingToExplainError:
+def _no_such_module(name: str, where: str, known: Iterable[str], hints: Iterable[str] = ()) -> KindError:
     names = list(dict.fromkeys(known))
     close = get_close_matches(name, names, n=1)
     first = f"did you mean `{close[0]}`?" if close else _known("modules", names)
-    return NothingToExplainError(f"there is no module `{name}` in {where}", hints=[first, *hints])
+    return KindError("NothingToExplainError", f"there is no module `{name}` in {where}", hints=[first, *hints])
 
 
 def _known(what: str, names: Iterable[str]) -> str:

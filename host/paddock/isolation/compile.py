@@ -156,7 +156,7 @@ def confine(
     `found` are the entry's grants where they were followed before, and are not to lead elsewhere by now.
 
     Raises:
-        GrantError: Something cannot be granted as it is written.
+        PlanError: Something cannot be granted as it is written.
     """
     by_mounts = level in LEVELS_WITH_NAMESPACES
     fixed = FixedPaths.of(resolution, modules, runtime.installation, kept)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.errors import PlanProblem, PolicyRefusedError, Refusal, UnenforcedLimitError
+from paddock.errors import PlanError, PlanProblem, PolicyRefusedError, Refusal
 from paddock.plan.model import ModuleEntry
 from paddock.plan.problems import path_text
 from paddock.policy.limits import ResourceLimits
@@ -75,14 +75,14 @@ def require_enforced(
 
     Raises:
         PolicyRefusedError: A policy bounds what nothing bounds here.
-        UnenforcedLimitError: with the place of each, why, and what to do.
+        PlanError: with the place of each, why, and what to do.
     """
     problems = unenforced(entry, limits, level, cgroups)
     refusals = tuple(_beyond_policy(entry, limits, level, cgroups))
     if refusals:
         raise PolicyRefusedError(refusals, problems=problems)
     if problems:
-        raise UnenforcedLimitError(problems, level=level)
+        raise PlanError(problems, code="UnenforcedLimitError")
 
 
 def _beyond_policy(

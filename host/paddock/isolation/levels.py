@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from paddock.errors import (
-    IsolationRefusedError,
     IsolationUnavailableError,
+    KindError,
     LevelFailure,
     PolicyRefusedError,
 )
@@ -42,7 +42,7 @@ def choose_level(
 
     Raises:
         IsolationUnavailableError: No level that would do can be had, with the steps that failed.
-        IsolationRefusedError: The plan asks for less than the floor and nobody accepted that.
+        KindError: The plan asks for less than the floor and nobody accepted that.
         PolicyRefusedError: A policy sets a minimum above what is asked for.
     """
     wanted = entry.isolation or named
@@ -51,12 +51,7 @@ def choose_level(
     if floor.is_fixed and wanted is not None and wanted not in accepted:
         raise PolicyRefusedError([floor.refusal(wanted, path_text(entry.path, "isolation") if entry.isolation else "")])
     if wanted is not None and wanted not in accepted and not may_lower:
-        raise IsolationRefusedError(
-            wanted,
-            place=path_text(entry.path, "isolation"),
-            minimum=floor.levels,
-            missing=guarantees_missing(wanted),
-        )
+        raise _refused(wanted, path_text(entry.path, "isolation"), floor)
     if wanted == "none":
         return wanted
     place = path_text(entry.path, "isolation") if entry.isolation else "" if named else entry.path
@@ -87,6 +82,18 @@ def _acceptable(
     if wanted is not None:
         return [wanted]
     return [level for level in _BY_STRENGTH if level in floor or may_lower]
+
+
+def _refused(level: IsolationLevel, place: str, floor: Floor) -> KindError:
+    """Return the error for a level below the floor that a plan asks for and nobody accepted."""
+    weaker = f"isolation level `{level}` is weaker than {' and '.join(f'`{one}`' for one in floor.levels)}"
+    return KindError(
+        "IsolationRefusedError",
+        f"{place}: {weaker}" if place else weaker,
+        exit_code=4,
+        detail=[f"not given: {sentence}" for sentence in guarantees_missing(level)],
+        hints=[f"`--trust-plan` accepts what the plan says, `--isolation {level}` this level alone"],
+    )
 
 
 def guarantees_missing(level: IsolationLevel) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from paddock.audit import AuditLog
 from paddock.egress.rules import NetRules, RefusedNetwork
-from paddock.errors import Denial, GrantError, PlanProblem
+from paddock.errors import Denial, PlanError, PlanProblem
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
@@ -131,7 +131,7 @@ class Networks:
         No connection leads to a network that is `closed`.
 
         Raises:
-            GrantError: what it is granted cannot be had.
+            PlanError: what it is granted cannot be had.
             OSError: no port can be had for it.
         """
         granted = grants_of(entry.permissions)
@@ -188,7 +188,7 @@ def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[KeyInject
     """Yield what is put into requests on their way.
 
     Raises:
-        GrantError: a secret's value cannot be.
+        PlanError: a secret's value cannot be.
     """
     from paddock.egress.injection import InjectionError, KeyInjection
 
@@ -202,7 +202,8 @@ def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[KeyInject
         except InjectionError as error:
             place = path_text(entry.path, "permissions", "secrets", number)
             hint = f"put the whole key, and nothing else, where `{secret.name}` is kept"
-            raise GrantError([PlanProblem(place, f"cannot be put into requests: {error}", hint)]) from None
+            problem = PlanProblem(place, f"cannot be put into requests: {error}", hint)
+            raise PlanError([problem], code="GrantError") from None
 
 
 class NetworkedLauncher:

@@ -128,7 +128,7 @@ class SandboxPlanner:
         """Decide on a shelter for each module that was cleared.
 
         Raises:
-            IsolationUnavailableError, IsolationRefusedError: A level cannot be had, or is too low.
+            PaddockError: A level cannot be had, or is too low.
             PolicyRefusedError: a policy's rule stands against what would come of it.
             PlanError: grants or limits cannot be given; all are named.
         """

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from paddock.errors import PaddockError
+from paddock.errors import KindError
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions, Preset
@@ -47,31 +47,6 @@ _FAMILIES: Final[Mapping[str, str]] = {
     "hooks": "events that it may handle",
     "mount": "where it may mount what is of another kind, and so act as that",
 }
-
-
-class PlanExistsError(PaddockError):
-    """Raised for a plan that is not to be replaced."""
-
-    exit_code = 1
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        super().__init__(
-            f"`{path}` is there already, and stays as it is",
-            hints=["name another file, or `--force` replaces this one"],
-        )
-
-
-class PlanNotWrittenError(PaddockError):
-    """Raised when a plan's file could not be made."""
-
-    exit_code = 1
-
-    def __init__(self, path: Path, reason: str) -> None:
-        self.path = path
-        super().__init__(
-            f"`{path}` cannot be written: {reason}", hints=["name a file in a folder that you can write to"]
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +87,24 @@ def plan_text(modules: Sequence[PlannedModule]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def plan_exists(path: Path) -> KindError:
+    """Return the error for a plan that is not to be replaced."""
+    return KindError(
+        "PlanExistsError",
+        f"`{path}` is there already, and stays as it is",
+        hints=["name another file, or `--force` replaces this one"],
+    )
+
+
 def write_plan(path: Path, text: str, *, replace: bool = False) -> MountPlan:
     """Write a plan, and return what reading it gives.
 
     Raises:
-        PlanExistsError: it is there already.
-        PlanNotWrittenError: it cannot be written there.
+        KindError: it is there already, or cannot be written there.
         PlanError: it would be no plan; nothing is written.
     """
     if not replace and os.path.lexists(path):
-        raise PlanExistsError(path)
+        raise plan_exists(path)
     # Beside the plan, where relative sources start; with its extension, by which it is read.
     unfinished = path.with_name(f".{path.stem}.unfinished-{os.getpid()}{path.suffix}")
     try:
@@ -137,9 +120,13 @@ def write_plan(path: Path, text: str, *, replace: bool = False) -> MountPlan:
             with suppress(FileNotFoundError):
                 unfinished.unlink()
     except FileExistsError as error:
-        raise PlanExistsError(path) from error
+        raise plan_exists(path) from error
     except OSError as error:
-        raise PlanNotWrittenError(path, (error.strerror or str(error)).lower()) from error
+        raise KindError(
+            "PlanNotWrittenError",
+            f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}",
+            hints=["name a file in a folder that you can write to"],
+        ) from error
     return load_plan(path, environ={})
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from paddock.errors import GrantError, PlanError, PolicyRefusedError
+from paddock.errors import PlanError, PolicyRefusedError
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import SecretGrant, grants_of
@@ -94,7 +94,7 @@ def raise_findings(found: Iterable[PolicyFindings], positions: Positions | None)
     if refusals:
         raise PolicyRefusedError(refusals, problems=problems, origin=file)
     if problems:
-        raise (PlanError if others else GrantError)(problems, origin=file)
+        raise PlanError(problems, code="PlanError" if others else "GrantError", origin=file)
 
 
 def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[PolicyFindings, Decision]:

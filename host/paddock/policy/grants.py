@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
-from paddock.errors import GrantError, PlanProblem
+from paddock.errors import PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import grants_of, is_program_path
 from paddock.plan.problems import NotAcceptedError, path_text
@@ -50,7 +50,7 @@ class Grants:
         `lets_see` says of a program that is not in the entry whether it may be shown, with what it brings.
 
         Raises:
-            GrantError: with everything that cannot be granted, its place in the plan, and what to do.
+            PlanError: with everything that cannot be granted, its place in the plan, and what to do.
         """
         written = grants_of(entry.permissions)
         collector = _Collector(entry)
@@ -72,7 +72,7 @@ class Grants:
 
         programs = [one for one in collector.collect("run", written.run, program) if one is not None]
         if collector.problems:
-            raise GrantError(collector.problems)
+            raise PlanError(collector.problems, code="GrantError")
         located = tuple(program for program in programs if program.located)
         if not all_programs:
             named = tuple(program for program in programs if not program.located)

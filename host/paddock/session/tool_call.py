@@ -23,10 +23,10 @@ from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.errors import (
     Denial,
     LaunchError,
+    ModuleError,
     ModuleLoadError,
     ModuleMissingError,
     PaddockError,
-    ToolMissingError,
 )
 from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.planner import OnConfined, SandboxPlanner
@@ -182,13 +182,13 @@ class ToolCallSession:
         """Return the tool's result.
 
         Raises:
-            ToolMissingError: there is no such tool.
+            ModuleError: there is no such tool.
             ModuleDiedError: the module ended, or was ended, before it answered.
         """
         marshaller = session_runtime.marshaller
         tools = session_runtime.coordinator.get("tools")
         if self._tool not in tools:
-            raise ToolMissingError(module.name, self._tool, mounted=tools)
+            raise ModuleError.tool_missing(module.name, self._tool, mounted=tools)
         handle = marshaller.handle_of(tools[self._tool])
         assert isinstance(handle, Handle)  # nothing but the module mounts anything here
         method = handle.description(marshaller.codec).number_of("execute")

@@ -52,7 +52,7 @@ def fetched(locked: Sequence[LockedDistribution], task: Task, *, attempt: str) -
 
     Raises:
         InstallerError: one cannot be had, or is not what was locked.
-        UnsafeWheelError: one is not to be unpacked.
+        SourceError: one is not to be unpacked.
     """
     from packaging.tags import sys_tags
 

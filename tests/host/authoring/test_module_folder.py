@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.authoring.module_folder import KindUnknownError, ModuleFolder, ModulePathError
+from failures import failing
+from paddock.authoring.module_folder import ModuleFolder
 
 
 def _write(root: Path, files: dict[str, str]) -> Path:
@@ -77,14 +78,14 @@ def test_the_kind_is_named_or_declared_or_read_from_the_name(tmp_path: Path) -> 
 
 def test_a_module_that_does_not_say_its_kind_is_asked_for_it(tmp_path: Path) -> None:
     root = _write(tmp_path / "greeter", {"amplifier_module_greeter/__init__.py": ""})
-    with pytest.raises(KindUnknownError) as unknown:
+    with failing("KindUnknownError") as unknown:
         ModuleFolder.at(root).kind()
     assert unknown.value.exit_code == 1 and "`--type` takes tool, hook" in unknown.value.hints[0]
 
 
 def test_a_resolver_is_no_module(tmp_path: Path) -> None:
     root = _write(tmp_path / "r", {"amplifier_module_r/__init__.py": '__amplifier_module_type__ = "resolver"\n'})
-    with pytest.raises(ModulePathError, match="it is a resolver"):
+    with failing("ModulePathError", "it is a resolver"):
         ModuleFolder.at(root).kind()
 
 
@@ -111,6 +112,6 @@ def test_where_there_is_no_module_that_is_said(there: str, said: str, tmp_path: 
             _write(place, {"pyproject.toml": "[", "amplifier_module_tool_x/__init__.py": ""})
         case _:
             pass
-    with pytest.raises(ModulePathError, match=said) as missing:
+    with failing("ModulePathError", said) as missing:
         ModuleFolder.at(place)
     assert missing.value.exit_code == 1

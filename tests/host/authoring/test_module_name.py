@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.authoring.module_name import Kind, ModuleName, ModuleNameError
+from failures import failing
+from paddock.authoring.module_name import Kind, ModuleName
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,6 @@ def test_a_name_gives_all_the_others(kind: Kind, written: str, module_id: str, c
     ],
 )
 def test_what_is_no_name_is_refused_with_the_rule(written: str) -> None:
-    with pytest.raises(ModuleNameError) as refused:
+    with failing("ModuleNameError") as refused:
         ModuleName.of("tool", written)
     assert refused.value.exit_code == 1 and "begins with a letter" in refused.value.hints[0]

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import KINDS, Kind, ModuleName
-from paddock.authoring.project import ProjectError, write_project
+from paddock.authoring.project import write_project
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,7 +57,7 @@ def test_what_is_there_is_never_changed(there: str, tmp_path: Path) -> None:
             place.write_text("mine")
         case _:
             place.symlink_to(elsewhere)
-    with pytest.raises(ProjectError, match="already"):
+    with failing("ProjectError", "already"):
         write_project(name, tmp_path)
     assert not elsewhere.exists() and (not place.is_dir() or not list(place.iterdir()))
 
@@ -72,11 +73,11 @@ def test_a_project_that_cannot_be_written_whole_is_not_there_at_all(
         return real(path, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(ProjectError, match="no space left on device"):
+    with failing("ProjectError", "no space left on device"):
         write_project(ModuleName.of("tool", "x"), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ProjectError, match="no such file or directory"):
+    with failing("ProjectError", "no such file or directory"):
         write_project(ModuleName.of("tool", "x"), tmp_path / "nowhere")

@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
+from failures import failing
 from host.authoring.conftest import Trials
-from paddock.authoring.provided import StrangersWordError
 from paddock.module_sources.provisioning import provisioning
 from paddock_sources import SourceError
 from paddock_sources.uri import FolderUri
@@ -81,7 +81,7 @@ async def test_what_a_repository_names_is_not_fetched_by_the_users_rights(
     for_all = _depending(trials, wanted)
     for_tests = trials.write("tool-y", "", project=f"[dependency-groups]\ndev = {wanted}\n")
     for run in (trials.validate(for_all), trials.test(for_tests)):
-        with pytest.raises(StrangersWordError, match=said) as refused:
+        with failing("StrangersWordError", said) as refused:
             await run
         assert refused.value.exit_code == 1 and any("paddock run PLAN" in hint for hint in refused.value.hints)
     assert not surroundings.was_asked

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from host.authoring.attack import Target, outcomes_outside
 from host.authoring.conftest import Trials
 from paddock.authoring.module_name import KINDS, ModuleName
 from paddock.authoring.project import write_project
-from paddock.authoring.provided import NoTestEnvironmentError
 from paddock.errors import ModuleDiedError
 from paddock.workers.exit_report import ExitReason
 from sources.index_server import IndexServer
@@ -109,11 +109,11 @@ async def test_what_its_developers_install_is_there(index: IndexServer, trials: 
 
 async def test_what_cannot_be_had_is_named(trials: Trials, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     root = trials.write("tool-x", _CODE, project='[dependency-groups]\ndev = ["no-such-package"]\n')
-    with pytest.raises(NoTestEnvironmentError) as missing:
+    with failing("NoTestEnvironmentError") as missing:
         await trials.test(root)
     assert "no-such-package" in str(missing.value) and missing.value.exit_code == 1
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
-    with pytest.raises(NoTestEnvironmentError) as unreachable:
+    with failing("NoTestEnvironmentError") as unreachable:
         await trials.test(trials.write("tool-y", _CODE))
     assert "needed besides what the module itself depends on: pytest, pytest-asyncio" in str(unreachable.value)
 
@@ -123,7 +123,7 @@ async def test_without_a_network_tests_have_what_they_had_the_last_time(index: I
     test = "import leaf\n\ndef test_it():\n    assert leaf.__version__ == '1.0'\n"
     root = trials.write("tool-x", _CODE, {"test_x.py": test}, '[dependency-groups]\ndev = ["leaf"]\n')
     trials.offline = True
-    with pytest.raises(NoTestEnvironmentError, match="leaf, pytest, pytest-asyncio"):
+    with failing("NoTestEnvironmentError", "leaf, pytest, pytest-asyncio"):
         await trials.test(root)
     trials.offline = False
     assert (await trials.test(root)).passed

@@ -11,7 +11,7 @@ from paddock.cli.call_command import _FAMILIES
 from paddock.cli.options import ISOLATING
 from paddock.cli.options import LEVELS as LEVEL_CHOICE
 from paddock.cli.plan_options import read_grants, read_limits, read_presets, retell
-from paddock.errors import GrantError, PlanError, PlanProblem, render
+from paddock.errors import PlanError, PlanProblem, render
 from paddock.plan.permissions import FAMILIES
 from paddock.selftest import LEVELS
 from paddock_sandbox.profile import ISOLATION_LEVELS
@@ -110,9 +110,10 @@ def test_a_limit_that_is_not_understood_is_a_usage_error(written: str, told: str
     ],
 )
 def test_a_place_in_a_plan_is_told_as_the_option_it_came_from(place: str, option: str) -> None:
-    error = GrantError([PlanProblem(place, "is wrong", "mend it")])
+    error = PlanError([PlanProblem(place, "is wrong", "mend it")], code="GrantError")
     retell(error)
     assert [problem.path for problem in error.problems] == [option]
+    assert error.code == "GrantError"
     shown = render(error)
     assert shown.startswith("error: the call has a problem\n")
     assert "plan" not in shown

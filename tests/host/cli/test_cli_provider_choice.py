@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from paddock.cli.init.catalogue import ModuleCatalogue, ModuleNotUsableError
+from failures import failing
+from paddock.cli.init.catalogue import ModuleCatalogue
 from paddock.cli.init.local_servers import LocalServer
-from paddock.cli.init.provider_choice import NoVariableError, ProviderChoice, ServiceOptions
+from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.terminal import line_input
 from paddock.cli.terminal.render import Screen
 from paddock.plan.permissions import Permissions
@@ -169,7 +170,7 @@ def test_without_options_nothing_is_looked_for() -> None:
     ],
 )
 def test_what_cannot_be_had_is_named(written: str | None, options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ModuleNotUsableError) as refused:
+    with failing("ModuleNotUsableError") as refused:
         choose(written, **options)
     shown = "\n".join([refused.value.summary, *refused.value.detail, *refused.value.hints])
     assert told in shown and "secret" not in shown
@@ -179,7 +180,7 @@ def test_what_cannot_be_had_is_named(written: str | None, options: dict[str, Any
     "key", ["sk-proj-Abc123", "Abcdef0123456789", "a b", "", "${OPENAI_API_KEY}", "A" * 65, "KEY\nX", "KÉY"]
 )
 def test_a_text_that_could_be_a_key_is_refused_unseen(key: str) -> None:
-    with pytest.raises(NoVariableError) as refused:
+    with failing("NoVariableError") as refused:
         choose("openai", key_variable=key)
     shown = "\n".join([refused.value.summary, *refused.value.detail, *refused.value.hints])
     assert key == "" or key not in shown

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import GrantError
+from failures import failing
 from paddock.isolation import compile as confining
 from paddock.isolation.compile import Confinement, confine
 from paddock.isolation.runtime_paths import RuntimePaths
@@ -120,7 +120,7 @@ def test_without_any_isolation_there_is_a_profile_of_no_more_than_that(scene: Sc
     confinement = scene.confine("shell", level="none")
     assert confinement.profile == SandboxProfile(level="none", scratch="/scratch")
     assert confinement.folder == scene.work
-    with pytest.raises(GrantError):
+    with failing("GrantError"):
         scene.confine({"read": ["missing"]}, level="none")
 
 

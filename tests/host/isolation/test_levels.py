@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
+from failures import failing
 from paddock.errors import (
-    IsolationRefusedError,
     IsolationUnavailableError,
     LevelFailure,
     PolicyRefusedError,
@@ -51,12 +51,12 @@ def test_the_level_is_what_the_plan_says_or_the_strongest_there_is(
 
 @pytest.mark.parametrize("wanted", ["landlock", "none"])
 def test_less_than_the_floor_takes_somebody_who_accepts_it(wanted: str) -> None:
-    with pytest.raises(IsolationRefusedError) as caught:
+    with failing("IsolationRefusedError") as caught:
         choose(wanted, {"ns", "landlock", "none"})
     assert caught.value.exit_code == 4
     shown = render(caught.value)
     assert shown.startswith(f"error: tools[0].isolation: isolation level `{wanted}` is weaker than `ns` and `bwrap`")
-    assert f"not given: {guarantees_missing(caught.value.level)[0]}" in shown  # type: ignore[arg-type]
+    assert f"not given: {guarantees_missing(wanted)[0]}" in shown  # type: ignore[arg-type]
     assert "`--trust-plan`" in shown and f"`--isolation {wanted}`" in shown
 
 
@@ -118,7 +118,7 @@ def test_a_level_that_the_operator_names_is_accepted_by_that(
 
 @pytest.mark.parametrize(("wanted", "named"), [("none", "landlock"), ("landlock", "none"), ("landlock", "ns")])
 def test_naming_one_level_accepts_no_other(wanted: str, named: IsolationLevel) -> None:
-    with pytest.raises(IsolationRefusedError):
+    with failing("IsolationRefusedError"):
         choose_level(entry(isolation=wanted), reachable={"ns", "landlock"}, failures={}, trusted=False, named=named)
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, AuthorizedModule
-from paddock.errors import IsolationRefusedError, IsolationUnavailableError, LaunchError, PlanError, PolicyRefusedError
+from paddock.errors import IsolationUnavailableError, LaunchError, PlanError, PolicyRefusedError
 from paddock.isolation.compile import Confinement
 from paddock.isolation.machine import Machine
 from paddock.isolation.network import Networks
@@ -183,7 +184,7 @@ async def test_a_level_that_an_entry_names_is_had_exactly(scene: Scene) -> None:
 
 
 async def test_a_level_that_an_entry_names_and_nobody_accepted_is_refused(scene: Scene) -> None:
-    with pytest.raises(IsolationRefusedError):
+    with failing("IsolationRefusedError"):
         await scene.sandbox_planner(ScriptedMachine("ns", "landlock")).decide(
             scene.authorized(scene.module("tool-x", isolation="landlock"))
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import GrantError
+from failures import failing
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.grants import Grants
 from paddock.policy.path_walk import GrantedPath
@@ -61,7 +61,7 @@ def test_every_problem_is_reported_with_its_place(tmp_path: Path) -> None:
     ]
     assert problems["tools[0].permissions.write[0]"] == "`.` may not be written to | grant another"
     assert "the system's own" in problems["tools[0].permissions.write[1]"]
-    with pytest.raises(GrantError) as caught:
+    with failing("GrantError") as caught:
         Grants.of(one, tmp_path, owner(), nothing)
     assert caught.value.exit_code == 1
 

@@ -193,20 +193,20 @@ def test_outside_an_installer_makes_a_thousand_bytes_of_each(tmp_path: Path, pyt
 
 
 def test_a_wheel_that_is_much_larger_unpacked_is_refused(customer: Customer) -> None:
-    assert "times as large when it is unpacked" in customer.refused(bomb()).problem
+    assert "times as large when it is unpacked" in customer.refused(bomb()).summary
     assert sum(path.stat().st_size for path in customer.cache.folder.rglob("*") if path.is_file()) < ZEROS // 100
 
 
 def test_many_members_are_refused(checked: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "MAX_FILES", 20)
     assert (
-        "more than 20 members" in checked.refused(packed(package(*((f"hostile/{n}", b"") for n in range(20))))).problem
+        "more than 20 members" in checked.refused(packed(package(*((f"hostile/{n}", b"") for n in range(20))))).summary
     )
 
 
 def test_more_bytes_than_a_module_may_need_are_refused(checked: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "MAX_BYTES", 1 << 20)
-    assert "is too large when it is unpacked" in checked.refused(packed(package(("hostile/x", bytes(2 << 20))))).problem
+    assert "is too large when it is unpacked" in checked.refused(packed(package(("hostile/x", bytes(2 << 20))))).summary
 
 
 def test_wheels_are_bounded_together(checked: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,7 @@ def test_an_archive_that_is_not_what_it_says_is_refused(checked: Customer, how: 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_compression_is_refused(checked: Customer, method: int) -> None:
-    assert "compressed in another way" in checked.refused(packed(package(), method=method)).problem
+    assert "compressed in another way" in checked.refused(packed(package(), method=method)).summary
 
 
 # -- which file, and by whom ---------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Final
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.needs import ProposalContext
 from paddock.authorization.suggestions.proposal import propose
-from paddock.errors import ModuleMissingError, PaddockError
+from paddock.errors import KindError, ModuleMissingError
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.plan.writing import PlannedModule
 from paddock.policy.owner import Owner
@@ -60,12 +60,6 @@ PURPOSES: Final[Mapping[str, str]] = {
 }
 
 
-class ModuleNotUsableError(PaddockError):
-    """Raised for a name or a folder that is no module which a plan could run."""
-
-    exit_code = 1
-
-
 class _AnyName:
     """Contains every name, so that a key is proposed for the plan before its variable is set."""
 
@@ -101,7 +95,7 @@ class ModuleCatalogue:
         """Return the module for the id of a shipped one, or for a folder.
 
         Raises:
-            ModuleNotUsableError: it names none, or one of another kind, or one that would have to be fetched.
+            KindError: it names none, or one of another kind, or one that would have to be fetched.
         """
         try:
             uri = SourceUri.parse(os.path.expanduser(written) if written.startswith("~/") else written)
@@ -118,7 +112,7 @@ class ModuleCatalogue:
         except SourceError as error:
             raise ModuleMissingError.of(written, error) from error
         if resolution.kind != kind:
-            raise ModuleNotUsableError(f"`{written}` is of kind {resolution.kind}, not {kind}")
+            raise KindError("ModuleNotUsableError", f"`{written}` is of kind {resolution.kind}, not {kind}")
         planned = PlannedModule(kind, resolution.module_id, source, purpose=PURPOSES.get(resolution.module_id, ""))
         return fitted(planned, resolution, self._known)
 
@@ -141,8 +135,9 @@ class ModuleCatalogue:
         return f"./{folder.relative_to(base)}" if folder.is_relative_to(base) else str(folder)
 
 
-def _not_fetched(kind: Kind, uri: GitUri) -> ModuleNotUsableError:
-    return ModuleNotUsableError(
+def _not_fetched(kind: Kind, uri: GitUri) -> KindError:
+    return KindError(
+        "ModuleNotUsableError",
         f"`{without_credentials(uri.text)}` is a git repository, which is fetched by a command of its own",
         hints=[
             f"write the plan without that {kind} first",
@@ -151,9 +146,10 @@ def _not_fetched(kind: Kind, uri: GitUri) -> ModuleNotUsableError:
     )
 
 
-def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> ModuleNotUsableError:
+def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> KindError:
     close = get_close_matches(name, known, n=1)
-    return ModuleNotUsableError(
+    return KindError(
+        "ModuleNotUsableError",
         f"no module `{name}` is shipped",
         detail=[f"of kind {kind} there are: {', '.join(known) or 'none'}"],
         hints=[

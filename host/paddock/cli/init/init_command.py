@@ -25,7 +25,7 @@ from paddock.cli.terminal.line_input import ask, confirm, numbered
 from paddock.cli.terminal.render import Screen
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions
-from paddock.plan.writing import PlanExistsError, PlannedModule, plan_text, write_plan
+from paddock.plan.writing import PlannedModule, plan_exists, plan_text, write_plan
 from paddock.policy.secrets.store import SecretSources
 from paddock.text import escape
 
@@ -111,7 +111,7 @@ def init(
         approvals = False
     try:
         if not replaces and os.path.lexists(plan):
-            raise PlanExistsError(plan)  # before anybody is asked
+            raise plan_exists(plan)  # before anybody is asked
         service = ServiceOptions(model, key_variable, base_url)
         choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
         wishes = _wishes(catalogue, choice.choose(provider), tools, approvals, logs, person)

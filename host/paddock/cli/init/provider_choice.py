@@ -18,11 +18,11 @@ import anyio
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.service_address import parse_address
 from paddock.authorization.suggestions.vendors import LOCAL_VENDORS, vendor_of
-from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, SCRIPTED, ModuleCatalogue, ModuleNotUsableError
+from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, SCRIPTED, ModuleCatalogue
 from paddock.cli.init.local_servers import LocalServer, find_servers, is_model_name
 from paddock.cli.terminal.line_input import ask, numbered
 from paddock.cli.terminal.render import Screen
-from paddock.errors import PaddockError
+from paddock.errors import KindError
 from paddock.plan.host_name import LOOPBACK, Destination
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
@@ -42,18 +42,6 @@ class FindServers(Protocol):
     """Looks for model servers at ports of 127.0.0.1."""
 
     async def __call__(self, ports: Sequence[int], /) -> tuple[LocalServer, ...]: ...
-
-
-class NoVariableError(PaddockError):
-    """Raised for a text that is not the name of a variable; the text may be a key, so nothing shows it."""
-
-    exit_code = 1
-
-    def __init__(self) -> None:
-        super().__init__(
-            "that is not the name of a variable",
-            hints=[f"name the variable that holds the key, as in OPENAI_API_KEY; `{_NO_KEY}`: no key is needed"],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +140,8 @@ class ProviderChoice:
         if isinstance(chosen, ModelService):
             return self._completed(chosen).planned()
         if self._options:
-            raise ModuleNotUsableError(
+            raise KindError(
+                "ModuleNotUsableError",
                 f"`{chosen.module}` is no service with a model, a key and an address",
                 hints=[f"services: {', '.join(one.name.lower() for one in self._services)}, {_LOCAL}, {_OWN}"],
             )
@@ -175,7 +164,8 @@ class ProviderChoice:
         found = self._with_models(local)
         if not found:
             looked = ", ".join(one.destination.text for one in local)
-            raise ModuleNotUsableError(
+            raise KindError(
+                "ModuleNotUsableError",
                 "no model server answers on this machine",
                 detail=[f"asked for their models: {looked}"],
                 hints=["start one and load a model", f"or name its address: --base-url http://{LOOPBACK}:PORT/v1"],
@@ -236,11 +226,13 @@ class ProviderChoice:
     def _own(self) -> ModelService:
         """Return a service by its address."""
         if not self._speaks_openai:
-            raise ModuleNotUsableError(f"`{_OPENAI}`, which speaks to such servers, is not shipped")
+            raise KindError("ModuleNotUsableError", f"`{_OPENAI}`, which speaks to such servers, is not shipped")
         own = ModelService("a server of yours", _OPENAI, Destination(LOOPBACK, DEFAULT_PORT))
         if self._options.base_url is None:
             if self._person is None:
-                raise ModuleNotUsableError("the server's address is missing", hints=["name it: --base-url URL"])
+                raise KindError(
+                    "ModuleNotUsableError", "the server's address is missing", hints=["name it: --base-url URL"]
+                )
             own = ask(self._person, "its address", _EXAMPLE_URL, lambda typed: _at(own, typed))
         return own
 
@@ -271,7 +263,12 @@ class ProviderChoice:
             return ""
         # A key is no valid name, or has small letters; a variable for one has capitals alone, or is set already.
         if not _VARIABLE.fullmatch(typed) or not (typed.isupper() or typed in self._secrets):
-            raise NoVariableError
+            # The text may be a key, so nothing shows it.
+            raise KindError(
+                "NoVariableError",
+                "that is not the name of a variable",
+                hints=[f"name the variable that holds the key, as in OPENAI_API_KEY; `{_NO_KEY}`: no key is needed"],
+            )
         return typed
 
     def _with_model(self, service: ModelService) -> ModelService:
@@ -284,8 +281,10 @@ class ProviderChoice:
                 self._person.labelled(list(_numbered_rows(service.models)))
             return replace(service, model=ask(self._person, "model", suggested, lambda typed: _model(typed, service)))
         if not suggested:
-            raise ModuleNotUsableError(
-                f"which model of {service.name} answers is missing", hints=["name it: --model NAME"]
+            raise KindError(
+                "ModuleNotUsableError",
+                f"which model of {service.name} answers is missing",
+                hints=["name it: --model NAME"],
             )
         return replace(service, model=suggested)
 
@@ -316,7 +315,8 @@ def _at(service: ModelService, written: str) -> ModelService:
     """Return a service at an address; it keeps its usual key only at its usual host and port."""
     found = parse_address("base_url", written, port=DEFAULT_PORT)
     if found.destination is None or "://" not in written or not is_model_name(written):
-        raise ModuleNotUsableError(
+        raise KindError(
+            "ModuleNotUsableError",
             "that is no address of a server" + (f": {found.problem}" if found.problem else ""),
             hints=[f"write it as in {_EXAMPLE_URL}"],
         )
@@ -327,7 +327,9 @@ def _at(service: ModelService, written: str) -> ModelService:
 def _model(typed: str, service: ModelService) -> str:
     name = numbered(typed, service.models[:_MAX_LISTED_MODELS])
     if not is_model_name(name):
-        raise ModuleNotUsableError("that is no name of a model", hints=["type its name as the service has it"])
+        raise KindError(
+            "ModuleNotUsableError", "that is no name of a model", hints=["type its name as the service has it"]
+        )
     return name
 
 

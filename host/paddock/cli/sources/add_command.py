@@ -35,7 +35,7 @@ from paddock.cli.sources.source_command import (
     run_source_command,
 )
 from paddock.cli.terminal.render import Screen
-from paddock.errors import PaddockError
+from paddock.errors import KindError
 from paddock.lookalikes import marked
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.sourced_modules import pinned_text
@@ -60,12 +60,6 @@ from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
 from paddock_sources.manifest.permission_request import PermissionRequest
 from paddock_sources.provisioner import PinKind, PinnedSource
-
-
-class NothingToAddError(PaddockError):
-    """Raised for a source that cannot be added as it was named."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +168,8 @@ def add(
             change = partial(LockFile.with_news, news=[locked], since=added.lock)
             after = await context.call(partial(update_lock, added.lock_path, change, os.environ))
             if after.get(added.key) != locked:
-                raise NothingToAddError(
+                raise KindError(
+                    "NothingToAddError",
                     f"`{added.key}` was locked by somebody else meanwhile, and that stays",
                     hints=["add it again to see what was locked"],
                 )
@@ -195,7 +190,8 @@ async def _found(context: CommandContext, wishes: _Wishes, start: Path) -> _Adde
     known = lock.get(key)
     pinned, locked = await context.call(partial(_pinned, context, uri, key, known, wishes))
     if locked is None and wishes.plan is None:
-        raise NothingToAddError(
+        raise KindError(
+            "NothingToAddError",
             f"there is nothing to lock of `{uri.text}`: {_why_not(uri)}",
             hints=["`--to PLAN` names it in a plan"],
         )
@@ -245,17 +241,18 @@ def _check_is_here(context: CommandContext, uri: SourceUri, start: Path) -> None
     """Refuse a folder or a package that is to be here already, and is not.
 
     Raises:
-        NothingToAddError: with what may be meant.
+        KindError: with what may be meant.
     """
     match uri:
         case FolderUri() if not uri.folder.is_dir():
             close = get_close_matches(uri.folder.name, _folders(uri.folder.parent), n=1)
             meant = [f"did you mean `{uri.folder.parent / one}`?" for one in close]
-            raise NothingToAddError(f"there is no folder `{uri.folder}`", hints=meant)
+            raise KindError("NothingToAddError", f"there is no folder `{uri.folder}`", hints=meant)
         case PackageUri(version="") if context.provider.find_installed(uri.name) is None:
             ids = get_close_matches(uri.name, BuiltinSource().list(), n=1)
             folders = get_close_matches(uri.name, _folders(start), n=1)
-            raise NothingToAddError(
+            raise KindError(
+                "NothingToAddError",
                 f"no module `{uri.name}` is shipped with Paddock, and no package that is installed here has one",
                 hints=[
                     *(f"did you mean `{one}`?" for one in [*ids, *(f"./{folder}" for folder in folders)]),
@@ -295,21 +292,24 @@ def _module_id(context: CommandContext, uri: SourceUri, locked: LockedModule | N
     """Return the id of the one module that is meant.
 
     Raises:
-        NothingToAddError: it could be several, or there is none.
+        KindError: it could be several, or there is none.
     """
     try:
         found = context.provider.module_ids(uri, locked)
     except InstalledDistributionError as error:
         if locked is None:
             raise
-        raise NothingToAddError(f"the package `{uri.text}` of the index cannot be added: {error.problem}") from error
+        raise KindError(
+            "NothingToAddError", f"the package `{uri.text}` of the index cannot be added: {error.problem}"
+        ) from error
     if wanted is not None and (wanted in found or len(found) == 1):
         return wanted
     if wanted is None and len(found) == 1:
         return found[0]
     inside = " or, if it is in a folder of its own, `#subdirectory=FOLDER`" if isinstance(uri, GitUri) else ""
     problem = "has several modules" if wanted is None else f"has no module `{wanted}`"
-    raise NothingToAddError(
+    raise KindError(
+        "NothingToAddError",
         f"`{uri.text}` {problem}",
         detail=[f"it has: {', '.join(found)}"],
         hints=[f"say which one: `--as ID`{inside}"],

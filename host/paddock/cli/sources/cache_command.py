@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Self
+from typing import Final
 
 import click
 
@@ -20,7 +20,7 @@ from paddock.cli import failure, options
 from paddock.cli.command_group import INTERRUPTED, CommandGroup
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.errors import PaddockError
+from paddock.errors import KindError, PaddockError, SourceFailedError
 from paddock.text import escape
 from paddock_sources.cache import CacheItem, Damage, PruneResult, SourceCache
 from paddock_sources.errors import SourceError
@@ -42,39 +42,6 @@ _KINDS: Final = {
 _FIX: Final = "`paddock cache prune` takes it away; what is needed of it is fetched again"
 
 
-class CacheFailedError(PaddockError):
-    """Raised for a cache that cannot be used; `cause` names the kind of failure for scripts."""
-
-    exit_code = 1
-
-    def __init__(self, error: SourceError) -> None:
-        self.cause = error.code
-        super().__init__(error.summary, detail=error.detail, hints=error.hints)
-
-    def facts(self) -> Mapping[str, object]:
-        """Return the kind of failure for scripts."""
-        return {"cause": self.cause}
-
-
-class CacheDamagedError(PaddockError):
-    """Raised when something in the cache is not as it was put there."""
-
-    exit_code = 1
-
-    def __init__(self, damages: tuple[Damage, ...]) -> None:
-        self.damages = damages
-        hints = [_FIX]
-        kept = [damage for damage in damages if not damage.is_refused]
-        if kept:
-            hints.append(f"the cache cannot be written to; remove by hand: {' '.join(str(one.path) for one in kept)}")
-        super().__init__(f"{_counted(len(damages), 'entry', 'entries')} of the cache cannot be relied on", hints=hints)
-
-    @classmethod
-    def of(cls, damages: tuple[Damage, ...]) -> Self | None:
-        """Return the error for what was found; None if that is nothing."""
-        return cls(damages) if damages else None
-
-
 @dataclass(frozen=True, slots=True)
 class _CommandReport:
     """What a command ends with: facts for scripts, what people are shown on stdout, and what is wrong, if anything."""
@@ -83,6 +50,18 @@ class _CommandReport:
     show: Callable[[Screen], None]
     problem: PaddockError | None = None
     notes: tuple[str, ...] = field(default=())
+
+
+def _damage_error(damages: tuple[Damage, ...]) -> KindError | None:
+    """Return the error for what in the cache is not as it was put there; None if that is nothing."""
+    if not damages:
+        return None
+    hints = [_FIX]
+    kept = [damage for damage in damages if not damage.is_refused]
+    if kept:
+        hints.append(f"the cache cannot be written to; remove by hand: {' '.join(str(one.path) for one in kept)}")
+    summary = f"{_counted(len(damages), 'entry', 'entries')} of the cache cannot be relied on"
+    return KindError("CacheDamagedError", summary, hints=hints)
 
 
 @click.group(cls=CommandGroup)
@@ -151,7 +130,7 @@ def verify(as_json: bool) -> int:
         rows = [(_KINDS[one.bucket.value], _short(one.name), one.problem, str(one.path)) for one in damages]
         notes = () if damages else (f"of {_counted(count, 'entry', 'entries')} none is damaged",)
         facts = {"ok": not damages, "damages": [_damage_facts(damage) for damage in damages]}
-        return _CommandReport(facts, lambda screen: _list(screen, rows), CacheDamagedError.of(damages), notes)
+        return _CommandReport(facts, lambda screen: _list(screen, rows), _damage_error(damages), notes)
 
     return _run(work, as_json=as_json)
 
@@ -190,7 +169,7 @@ def _run(work: Callable[[SourceCache], _CommandReport], *, as_json: bool) -> int
         screen.note("interrupted")
         return INTERRUPTED
     except SourceError as caught:
-        error = CacheFailedError(caught)
+        error = SourceFailedError.of(caught, code="CacheFailedError")
         screen.text(failure.text(error))
         if as_json:
             print_json({"error": failure.as_dict(error)})

@@ -22,7 +22,6 @@ from paddock.cli.sources.source_command import (
     WORKING_DIR,
     CommandContext,
     CommandOutcome,
-    SourceFailedError,
     locked_facts,
     module_facts,
     pin_text,
@@ -32,6 +31,7 @@ from paddock.cli.sources.source_command import (
     unresolved_failures,
 )
 from paddock.cli.terminal.render import Screen
+from paddock.errors import SourceFailedError
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources.lock.lock_file import LockedModule, LockFile

@@ -28,7 +28,7 @@ from paddock.cli.sources.source_command import (
     run_source_command,
 )
 from paddock.cli.terminal.render import Screen
-from paddock.errors import PaddockError
+from paddock.errors import KindError
 from paddock.module_sources.sourced_modules import NoSuchModuleError, SourcedModule, SourcedModules
 from paddock.plan.edit import PlanEdit, without_entry
 from paddock_sources import SourceError
@@ -36,22 +36,6 @@ from paddock_sources.lock.lock_file import LockFile
 
 if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
-
-
-class StillNamedError(PaddockError):
-    """Raised for what is to be no longer locked, and is named in a plan."""
-
-    exit_code = 1
-
-    def __init__(self, written: str, plan: Path) -> None:
-        self.plan = plan
-        super().__init__(
-            f"`{written}` is named in `{plan}`, so that the next session would lock it anew, as it is then",
-            hints=[
-                f"take it out of both: `paddock remove {written} --from {plan}`",
-                f"or have what is newer shown, and locked: `paddock update {written}`",
-            ],
-        )
 
 
 @click.command()
@@ -70,7 +54,14 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
             sources = sources.as_locked()
             found = await context.call(partial(_locked_as, context.provider, sources, module))
             if origin is not None and any(one.entry is not None for one in found):
-                raise StillNamedError(module, origin)
+                raise KindError(
+                    "StillNamedError",
+                    f"`{module}` is named in `{origin}`, so that the next session would lock it anew, as it is then",
+                    hints=[
+                        f"take it out of both: `paddock remove {module} --from {origin}`",
+                        f"or have what is newer shown, and locked: `paddock update {module}`",
+                    ],
+                )
         else:
             place = _place(sources, module)
             found = [one for one in sources.modules if one.place == place]

@@ -30,7 +30,7 @@ from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
-from paddock.errors import PaddockError
+from paddock.errors import SourceFailedError
 from paddock.module_sources.sourced_modules import USUAL_PLAN, SourcedModule, SourcedModules
 from paddock.policy.files.policy import Policy
 from paddock.text import escape
@@ -59,25 +59,6 @@ _SSH_USER: Final = re.compile(r"(\bssh://[\w.-]+@)(?![^/\s`]*@)")
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
-
-
-class SourceFailedError(PaddockError):
-    """Raised for what went wrong with a source; `cause` names the kind of failure for scripts."""
-
-    exit_code = 1
-
-    def __init__(self, cause: str, summary: str, detail: Sequence[str], hints: Sequence[str]) -> None:
-        self.cause = cause
-        super().__init__(summary, detail=detail, hints=hints)
-
-    @classmethod
-    def of(cls, error: SourceError) -> SourceFailedError:
-        """Return the error that tells people what `error` told us."""
-        return cls(error.code, error.summary, error.detail, error.hints)
-
-    def facts(self) -> dict[str, object]:
-        """Return the kind of failure for scripts."""
-        return {"cause": self.cause}
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,4 +282,8 @@ def unresolved_failures(sources: SourcedModules) -> list[tuple[str, SourceFailed
 def tell_failures(screen: Screen, failures: Sequence[tuple[str, SourceFailedError]]) -> None:
     """Tell what went wrong with each of several modules."""
     for name, error in failures:
-        screen.text(failure.text(SourceFailedError(error.cause, f"{name}: {error.summary}", error.detail, error.hints)))
+        screen.text(failure.text(_of_module(name, error)))
+
+
+def _of_module(name: str, error: SourceFailedError) -> SourceFailedError:
+    return SourceFailedError(error.cause, f"{name}: {error.summary}", detail=error.detail, hints=error.hints)

@@ -19,7 +19,6 @@ from paddock.cli.sources.source_command import (
     WORKING_DIR,
     CommandContext,
     CommandOutcome,
-    SourceFailedError,
     module_facts,
     pin_text,
     read_modules,
@@ -28,6 +27,7 @@ from paddock.cli.sources.source_command import (
     unresolved_failures,
 )
 from paddock.cli.terminal.render import Screen
+from paddock.errors import SourceFailedError
 from paddock.module_sources.sourced_modules import SourcedModule
 
 if TYPE_CHECKING:

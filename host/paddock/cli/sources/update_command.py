@@ -28,7 +28,6 @@ from paddock.cli.sources.source_command import (
     WORKING_DIR,
     CommandContext,
     CommandOutcome,
-    SourceFailedError,
     date_text,
     iso_text,
     module_facts,
@@ -38,6 +37,7 @@ from paddock.cli.sources.source_command import (
     tell_failures,
 )
 from paddock.cli.terminal.render import Screen
+from paddock.errors import SourceFailedError
 from paddock.lookalikes import marked
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules

@@ -24,7 +24,6 @@ from paddock.cli.sources.source_command import (
     WORKING_DIR,
     CommandContext,
     CommandOutcome,
-    SourceFailedError,
     module_facts,
     pin_text,
     read_modules,
@@ -33,6 +32,7 @@ from paddock.cli.sources.source_command import (
     tell_failures,
 )
 from paddock.cli.terminal.render import Screen
+from paddock.errors import SourceFailedError
 from paddock.module_sources.sourced_modules import SourcedModule
 from paddock_sources import GitUri
 from paddock_sources.lock.locked_module import LockedModule
