@@ -23,7 +23,6 @@ from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import FAMILIES, grants_of
 from paddock_sources.builtin import BuiltinSource
 from sources.index_server import IndexServer
-from support.plain_pytest import PLAIN
 from twins.published import OURS, Python
 
 _ACTS = Path(__file__).parent / "acts"
@@ -112,8 +111,9 @@ def test_all_of_them_pass_their_tests_under_both_contract_packages(kernel: Pytho
     report = tmp_path / "report.xml"
     done = kernel.run(
         *("-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={tmp_path}"),
-        *("-p", "no:cacheprovider", "-p", "no:warnings", "--import-mode=importlib", "--tb=short", *PLAIN),
-        *(f"--junitxml={report}", str(tmp_path)),
+        *("-p", "no:cacheprovider", "-p", "no:warnings", "--import-mode=importlib", "--tb=short"),
+        # Beside the others, of which pytest would otherwise remove the oldest.
+        *(f"--basetemp={tmp_path}.temporary", f"--junitxml={report}", str(tmp_path)),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
@@ -140,7 +140,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
 @pytest.mark.slow
 @pytest.mark.timeout(_SECONDS)
 @pytest.mark.parametrize("module_id", shipped.sandboxed())
-@pytest.mark.usefixtures("index")
+@pytest.mark.usefixtures("index", "warm_starts")
 def test_the_commands_for_authors_say_yes_to_it(
     module_id: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

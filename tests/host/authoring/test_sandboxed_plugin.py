@@ -49,7 +49,19 @@ def _run(folder: Path, *args: str, **suites: str) -> tuple[int, str]:
     (suite / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
     level = f"--module-isolation={reachable_level()}"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rpfE", *_PLUGIN, *_NOT_NEEDED, level, *args, str(suite)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-rpfE",
+            *_PLUGIN,
+            *_NOT_NEEDED,
+            level,
+            f"--basetemp={folder}.temporary",
+            *args,
+            str(suite),
+        ],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": _PATHS},
         capture_output=True,

@@ -51,6 +51,8 @@ def run_pytest(folder: Path, *arguments: str, path: str | None = None, autoload:
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, f"--rootdir={folder}", f"--junitxml={report}"]
     # Test files share their names; and what pytest-asyncio says of a setting nobody made is not about the module.
     command += ["--import-mode=importlib", "--strict-markers", "-p", "no:cacheprovider", *PLAIN]
+    # Without it, pytest makes a folder among those of all runs on the machine, and removes the oldest of them.
+    command += [f"--basetemp={folder}.temporary"]
     command += ["-W", "error", "-W", "ignore:The configuration option"]
     ended = subprocess.run(
         [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=_SECONDS

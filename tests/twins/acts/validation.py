@@ -60,7 +60,7 @@ def failed_tests():
             *(sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"),
             # Hundreds are to fail, and only their names are read: what they would show takes most of the time.
             *("--tb=no", "--assert=plain"),
-            *sys.argv[2:],
+            *(f"--basetemp={FOLDER}.temporary", *sys.argv[2:]),
             *("--import-mode=importlib", f"--rootdir={FOLDER}", f"--junitxml={report}", str(FOLDER)),
         ],
         cwd=FOLDER,
