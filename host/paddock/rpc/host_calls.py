@@ -97,7 +97,10 @@ class HostCall(RoutedCall):
 
 
 class ScopedCall(HostCall):
-    """A call that has to end within a scope, whose time stands while the worker waits for others."""
+    """A call that has to end within a scope, whose time stands while the worker waits for others.
+
+    The deadline of anyio's scope is moved by writing it; there is no other way.
+    """
 
     __slots__ = ("_left", "_scope")
 

@@ -54,10 +54,22 @@ class _Call:
 
     __slots__ = ("cancelled", "credit", "is_stream")
 
-    def __init__(self, is_stream: bool) -> None:
+    def __init__(self, *, is_stream: bool, cancelled: bool = False) -> None:
         self.is_stream = is_stream
-        self.cancelled = False
+        self.cancelled = cancelled
         self.credit = 0
+
+    def cancel(self) -> None:
+        """Its end is not waited for any more."""
+        self.cancelled = True
+
+    def allow(self, items: int) -> None:
+        """So many items more may come."""
+        self.credit += items
+
+    def spend(self) -> None:
+        """An item has come, or gone."""
+        self.credit -= 1
 
 
 _HELLO, _WELCOME, _REQUEST, _RESPONSE, _FAILURE, _NOTIFY = (
@@ -74,8 +86,7 @@ _STREAM = int(Flag.STREAM)
 
 # A call that is not a stream needs no state but its existence; sharing one value spares an allocation per call.
 _PLAIN: Final = _Call(is_stream=False)
-_PLAIN_CANCELLED: Final = _Call(is_stream=False)
-_PLAIN_CANCELLED.cancelled = True
+_PLAIN_CANCELLED: Final = _Call(is_stream=False, cancelled=True)
 
 
 class Connection:
@@ -249,7 +260,7 @@ class Connection:
                 raise RemoteProtocolError(f"an item for call {frame.id}, which has no open stream")
             if call.credit == 0:
                 raise RemoteProtocolError(f"an item for call {frame.id} beyond the credit it was given")
-            call.credit -= 1
+            call.spend()
             return _discard(frame) if call.cancelled else frame
         if kind == _CREDIT:
             served = self._incoming.get(frame.id)
@@ -257,7 +268,7 @@ class Connection:
                 return None  # crossed with the stream's end
             if not served.is_stream or not 0 < frame.target <= _MAX_CREDIT - served.credit:
                 raise RemoteProtocolError(f"credit of {frame.target} for call {frame.id}")
-            served.credit += frame.target
+            served.allow(frame.target)
             return frame
         if kind == _GOODBYE:
             return self._accept_goodbye(frame)
@@ -270,7 +281,7 @@ class Connection:
         if served.cancelled:
             raise RemoteProtocolError(f"a second cancellation of call {frame.id}")
         if served.is_stream:
-            served.cancelled = True
+            served.cancel()
         else:
             self._incoming[frame.id] = _PLAIN_CANCELLED
         return frame
@@ -370,7 +381,7 @@ class Connection:
         if call is None or call.cancelled or self._phase is not _OPEN:
             return None
         if call.is_stream:
-            call.cancelled = True
+            call.cancel()
         else:
             self._outgoing[id] = _PLAIN_CANCELLED
         return encode_frame(_CANCEL, id=id)
@@ -383,7 +394,7 @@ class Connection:
         if call.credit == 0:
             raise LocalProtocolError(f"no credit left on the stream of call {id}")
         frame = encode_frame(_ITEM, id=id, handles=handles, body=body, max_frame_bytes=self.send_limit)
-        call.credit -= 1
+        call.spend()
         return frame
 
     def credit(self, id: int) -> int:
@@ -398,7 +409,7 @@ class Connection:
             return None
         if not 0 < items <= _MAX_CREDIT - call.credit:
             raise LocalProtocolError(f"credit of {items} on top of {call.credit}; the limit is {_MAX_CREDIT}")
-        call.credit += items
+        call.allow(items)
         return encode_frame(_CREDIT, id=id, target=items)
 
     def send_release(self, id: int, times: int) -> bytes | FrameParts:

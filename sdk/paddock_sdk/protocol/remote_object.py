@@ -90,10 +90,15 @@ def stand_in(description: Description, object_id: int, caller: Caller) -> Any:
         cls = _class_of_one(cls, description.members, data, object_id, caller)
     instance: RemoteObject = object.__new__(cls)
     if data:
-        instance._paddock_class_data = data
-    instance._paddock_caller = caller
-    instance._paddock_id = object_id
+        instance.__dict__["_paddock_class_data"] = data
+    _tie(instance, object_id, caller)
     instance.__dict__.update(description.attributes)  # also what its class says: it is this one's, to write into
+    return instance
+
+
+def _tie(instance: RemoteObject, object_id: int, caller: Caller) -> RemoteObject:
+    """Give a stand-in the way to its object, past whatever its members are called."""
+    instance.__dict__.update(_paddock_caller=caller, _paddock_id=object_id)
     return instance
 
 
@@ -129,9 +134,7 @@ def _class_of_one(
     It has the data of the real one's class, and its class and static methods know their object, as nobody hands them
     one.
     """
-    holder = RemoteObject()
-    holder._paddock_caller = caller
-    holder._paddock_id = object_id
+    holder = _tie(RemoteObject(), object_id, caller)
     methods = {
         member.name: staticmethod(_bound(_method(number, member), member, holder))
         for number, member in enumerate(members)
@@ -176,8 +179,7 @@ def _method(number: int, member: Member) -> Callable[..., Any]:
             return self._paddock_caller.call_sync(self._paddock_id, number, [list(args), kwargs])
 
         function = call_sync
-    function.__name__ = function.__qualname__ = member.name
-    return function
+    return _named(function, member.name)
 
 
 def _iterator_methods(stream: Callable[..., Any], close: Callable[..., Any] | None) -> dict[str, Any]:
@@ -209,12 +211,9 @@ def _iterator_methods(stream: Callable[..., Any], close: Callable[..., Any] | No
 
 def _function(description: Description, object_id: int, caller: Caller) -> Callable[..., Any]:
     member = description.members[0]
-    holder = RemoteObject()
-    holder._paddock_caller = caller
-    holder._paddock_id = object_id
+    holder = _tie(RemoteObject(), object_id, caller)
     function = _bound(_method(0, member), member, holder)
-    function.__name__ = function.__qualname__ = description.type_name
-    return function
+    return _named(function, description.type_name)
 
 
 def _bound(method: Callable[..., Any], member: Member, holder: RemoteObject) -> Callable[..., Any]:
@@ -240,5 +239,9 @@ def _bound(method: Callable[..., Any], member: Member, holder: RemoteObject) -> 
             return method(holder, *args, **kwargs)
 
         function = call_sync
-    function.__name__ = function.__qualname__ = member.name
+    return _named(function, member.name)
+
+
+def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
     return function

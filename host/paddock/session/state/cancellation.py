@@ -7,14 +7,17 @@ one below it is the application's there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
 
 
 class HostedCancellationToken(CancellationToken):
     """A `CancellationToken` that tells the application's wish from those of modules."""
 
-    def __init__(self) -> None:
+    def __init__(self, observer: Callable[[str], None]) -> None:
         super().__init__()
+        self.observer = observer
         self._lasting = CancellationState.NONE
 
     def request_graceful(self) -> bool:

@@ -72,14 +72,12 @@ class HostedCoordinator(ModuleCoordinator):
         self._contributions = 0
         super().__init__(session, approval_system, display_system)
         self.observer = _Broadcast(self)
-        self.hooks.observer = _SubscriptionBroadcast(self)
-        self.cancellation.observer = lambda state: self._tell_cancellation()
         self._state.shared.bind(self.session_state)
         self._tell_session()
         self._tell_cancellation()
 
     def _make_cancellation(self) -> HostedCancellationToken:
-        self._token = HostedCancellationToken()
+        self._token = HostedCancellationToken(lambda state: self._tell_cancellation())
         return self._token
 
     @property
@@ -87,7 +85,7 @@ class HostedCoordinator(ModuleCoordinator):
         return self._token
 
     def _make_hooks(self) -> HookRegistry:
-        self._hosted_hooks = HostedHooks()
+        self._hosted_hooks = HostedHooks(_SubscriptionBroadcast(self))
         return self._hosted_hooks
 
     @property

@@ -10,7 +10,7 @@ from typing import Any, Final
 from paddock.rpc.fan_in import ResponseBudget
 from paddock.rpc.peer import Peer
 from paddock_sdk.contract.models import HookResult
-from paddock_sdk.kernel.hooks import HandlerRegistration, HookRegistry
+from paddock_sdk.kernel.hooks import HandlerRegistration, HookObserver, HookRegistry
 from paddock_sdk.kernel.payload import Payload
 
 _OF_THE_SESSION: Final = frozenset({"session_id", "parent_id"})
@@ -19,8 +19,9 @@ _OF_THE_SESSION: Final = frozenset({"session_id", "parent_id"})
 class HostedHooks(HookRegistry):
     """A `HookRegistry` whose handlers live elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, observer: HookObserver) -> None:
         super().__init__()
+        self.observer = observer
         self._given: dict[str, Any] = {}  # the default fields of the session and the application
         self._laid_over: tuple[Peer, dict[str, Any]] | None = None
 
