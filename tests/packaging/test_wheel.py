@@ -42,6 +42,9 @@ def names(wheel: Path) -> set[str]:
     [
         "paddock/session/session.py",
         "paddock/demo/plan.yaml",
+        "paddock/manual/permissions.md",
+        "paddock/manual/writing-modules.md",
+        "paddock/manual/sources.md",
         "paddock_sandbox/lockdown.py",
         "paddock_sdk/worker/main.py",
         "paddock_sdk/stand_in/amplifier_core/__init__.py",

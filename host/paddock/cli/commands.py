@@ -93,6 +93,11 @@ _COMMANDS = (
         "paddock.cli.modules:module",
         "Write modules: start one, see whether it is what hosts expect, run its tests.",
     ),
+    LazyCommand(
+        "help",
+        "paddock.cli.help_command:help_",
+        "Show the manual's page on TOPIC, or the help of the command that TOPIC names.",
+    ),
 )
 
 
