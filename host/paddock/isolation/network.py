@@ -75,6 +75,16 @@ class WorkerNetwork:
     environ: Mapping[str, str]
 
     @classmethod
+    def through(cls, gate: EgressGate, folder: Path, level: IsolationLevel) -> Self:
+        """Write the files for a worker whose connections go through `gate`; see `lay_out`.
+
+        Raises:
+            OSError: no port can be had for it.
+        """
+        ports = gate.ports if level in LEVELS_WITH_NAMESPACES else (gate.listen(),)
+        return cls.lay_out(folder, level, ports, gate.proxy_url, gate.ca_pem)
+
+    @classmethod
     def lay_out(
         cls, folder: Path, level: IsolationLevel, ports: tuple[int, ...], proxy_url: str, extra_certificates: str = ""
     ) -> Self:
@@ -151,9 +161,7 @@ class Networks:
             injections=tuple(_injections(entry, secrets)),
             line=partial(_line, granted),
         )
-        ports = gate.ports if level in LEVELS_WITH_NAMESPACES else (gate.listen(),)
-        folder = self._folder / _FOLDER.format(len(self._gates))
-        return WorkerNetwork.lay_out(folder, level, ports, gate.proxy_url, gate.ca_pem)
+        return WorkerNetwork.through(gate, self._folder / _FOLDER.format(len(self._gates)), level)
 
     def gate_of(self, entry: ModuleEntry) -> EgressGate | None:
         """Return the gate that was opened for an entry's module, if any was."""

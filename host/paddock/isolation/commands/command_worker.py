@@ -25,7 +25,6 @@ from paddock.audit import AuditLog
 from paddock.errors import Denial, LaunchError
 from paddock.isolation.commands.command_channel import CommandChannel, WorkerGoneError
 from paddock.isolation.compile import compile_profile, tree_limits_of
-from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.network import NetworkedLauncher, WorkerNetwork
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.host_name import parse_authority
@@ -244,8 +243,7 @@ def _supervisor(
         rules = NetRules(granted, names_lead_inside=access.is_users_word)
         gate = EgressGate(access.name, rules, audit=audit, on_denial=refused.note)
         steps.push_async_callback(close_within_bound, gate.aclose)
-        ports = gate.ports if level in LEVELS_WITH_NAMESPACES else (gate.listen(),)
-        network = WorkerNetwork.lay_out(folder / "network", level, ports, gate.proxy_url)
+        network = WorkerNetwork.through(gate, folder / "network", level)
         launcher = NetworkedLauncher(launcher, gate)
     scratch = host.scratch(level, folder)
     limits = ResourceLimits(
