@@ -5,9 +5,17 @@ the groups it then makes are limited, read, emptied and removed by plain files. 
 file. Everything here waits for the kernel, bounded in time: not for the thread of an event loop.
 """
 
-from paddock_sandbox.cgroup.group import Cgroup, CgroupReadings, enter
+from paddock_sandbox.cgroup.group import (
+    CONTROLLERS,
+    Advice,
+    Cgroup,
+    CgroupPlace,
+    CgroupProblem,
+    CgroupReadings,
+    Controller,
+    enter,
+)
 from paddock_sandbox.cgroup.home import CgroupHome
-from paddock_sandbox.cgroup.place import CONTROLLERS, Advice, CgroupPlace, CgroupProblem, Controller
 
 __all__ = [
     "CONTROLLERS",

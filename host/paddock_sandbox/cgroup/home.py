@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from paddock_sandbox.cgroup.group import Cgroup
-from paddock_sandbox.cgroup.place import CONTROLLERS, CgroupPlace, CgroupProblem, Controller
+from paddock_sandbox.cgroup.group import CONTROLLERS, Cgroup, CgroupPlace, CgroupProblem, Controller
 from paddock_sandbox.cgroup.search import hierarchies, search
 
 _MEMORY_BYTES = 64 << 20  # several times what the idle process needs

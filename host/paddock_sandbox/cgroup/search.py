@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from paddock_sandbox.cgroup import files
-from paddock_sandbox.cgroup.place import Advice, CgroupPlace, CgroupProblem, Controller
+from paddock_sandbox.cgroup.group import Advice, CgroupPlace, CgroupProblem, Controller
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
