@@ -1,4 +1,4 @@
-"""Make text from modules, plans and file names safe to show.
+"""Text that people are shown: made safe where it is from modules, plans and file names, and why the system refused.
 
 `escape` leaves nothing in a text that could move a cursor, hide, reorder or forge other text on a terminal or in a log
 line. It is idempotent, never fails, and keeps everything that a person can see as it is. Knows nothing of who shows it.
@@ -31,6 +31,12 @@ def escape(text: str, *, multiline: bool = False) -> str:
     With `multiline`, newline and tab stay as they are.
     """
     return (_UNSAFE_IN_LINES if multiline else _UNSAFE).sub(_visible, text)
+
+
+def reason_of(error: Exception) -> str:
+    """Return why the system, or a parser, refused something, as the end of a sentence."""
+    said = error.strerror if isinstance(error, OSError) else None
+    return (said or str(error)).lower()
 
 
 def _visible(match: re.Match[str]) -> str:

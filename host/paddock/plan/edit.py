@@ -30,6 +30,7 @@ from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import YamlError
 from paddock.plan.writing import GRANT_COMMENT
+from paddock.text import reason_of
 from paddock_sources.bounded_toml import read_toml
 
 SECTIONS: Final[Mapping[Kind, str]] = {"provider": "providers", "tool": "tools", "hook": "hooks"}
@@ -91,9 +92,7 @@ class PlanEdit:
                 with suppress(FileNotFoundError):
                     unfinished.unlink()
         except OSError as error:
-            raise PlanNotEditedError(
-                self.path, f"it cannot be written: {(error.strerror or str(error)).lower()}"
-            ) from error
+            raise PlanNotEditedError(self.path, f"it cannot be written: {reason_of(error)}") from error
 
 
 def with_entry(path: Path, kind: Kind, entry: Mapping[str, str]) -> PlanEdit:

@@ -20,7 +20,7 @@ from paddock.errors import KindError
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions, Preset
-from paddock.text import escape
+from paddock.text import escape, reason_of
 
 _SECTIONS: Final[tuple[tuple[str, Kind], ...]] = (("providers", "provider"), ("tools", "tool"), ("hooks", "hook"))
 _PRESETS: Final[Mapping[Preset, str]] = {
@@ -124,7 +124,7 @@ def write_plan(path: Path, text: str, *, replace: bool = False) -> MountPlan:
     except OSError as error:
         raise KindError(
             "PlanNotWrittenError",
-            f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}",
+            f"`{path}` cannot be written: {reason_of(error)}",
             hints=["name a file in a folder that you can write to"],
         ) from error
     return load_plan(path, environ={})

@@ -24,6 +24,7 @@ from paddock.policy.executable import SharedLibraries, is_binary, libraries_of, 
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.programs import PROGRAM_FOLDERS, SEARCH_PATH, Program, helpers_of, is_of_system, started_with
+from paddock.text import reason_of
 
 _MAX_LIBRARIES: Final = 64
 _MAX_CONFIG_BYTES: Final = 1 << 16
@@ -161,8 +162,7 @@ class _Search:
         try:
             stranger = None if granted.is_directory else self._owner.stranger_writing(granted.path.stat())
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise NotAcceptedError(f"program `{self._written}`: `{granted.path}`: {reason}") from error
+            raise NotAcceptedError(f"program `{self._written}`: `{granted.path}`: {reason_of(error)}") from error
         if stranger is not None:
             raise NotAcceptedError(
                 f"program `{self._written}`: somebody else could change `{granted.path}`: {stranger}",
@@ -258,15 +258,17 @@ class _Search:
         try:
             return libraries_of(binary)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise NotAcceptedError(f"program `{self._written}`: `{binary}` cannot be read: {reason}") from error
+            raise NotAcceptedError(
+                f"program `{self._written}`: `{binary}` cannot be read: {reason_of(error)}"
+            ) from error
 
     def _base_of(self, configuration: Path) -> Path | None:
         try:
             return _base_of(configuration)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise NotAcceptedError(f"program `{self._written}`: `{configuration}` cannot be read: {reason}") from error
+            raise NotAcceptedError(
+                f"program `{self._written}`: `{configuration}` cannot be read: {reason_of(error)}"
+            ) from error
 
 
 def _base_of(configuration: Path) -> Path | None:

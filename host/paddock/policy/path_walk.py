@@ -17,6 +17,7 @@ from typing import Final, Generic, Self, TypeVar
 
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
+from paddock.text import reason_of
 
 _MAX_LINKS: Final = 40  # as many as the kernel follows
 _MAX_NAMES_COMPARED: Final = 1000
@@ -170,9 +171,8 @@ class _GrantWalk(PathWalk[os.stat_result]):
         except (FileNotFoundError, NotADirectoryError):
             raise NotAcceptedError(self._missing(path), _what_to_do_about_missing(self.path, name)) from None
         except (OSError, ValueError) as error:
-            reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             raise NotAcceptedError(
-                f"`{self._written}` cannot be followed: `{path}`: {reason.lower()}",
+                f"`{self._written}` cannot be followed: `{path}`: {reason_of(error)}",
                 "grant what the user who runs Paddock can reach",
             ) from error
 

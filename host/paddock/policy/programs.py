@@ -20,6 +20,7 @@ from typing import Final
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.executable import loader_of, script_line_of
 from paddock.policy.path_walk import GrantedPath
+from paddock.text import reason_of
 
 SEARCH_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
@@ -158,8 +159,7 @@ def started_with(name: str, path: Path, folders: tuple[str, ...], follow: Callab
         try:
             line, loader = script_line_of(path), loader_of(path)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise NotAcceptedError(f"program `{name}` cannot be read: `{path}`: {reason.lower()}") from error
+            raise NotAcceptedError(f"program `{name}` cannot be read: `{path}`: {reason_of(error)}") from error
         if loader is not None:
             yield found(loader)
         if not line:

@@ -22,6 +22,7 @@ from paddock.plan.formats.json_lines import json_lines
 from paddock.plan.formats.toml_lines import toml_lines
 from paddock.plan.problems import YamlError
 from paddock.plan.source_map import Positions, SourceNode
+from paddock.text import reason_of
 from paddock_sources.bounded_toml import TomlError, read_toml
 
 _EXTENSIONS = frozenset({".yaml", ".yml", ".json", ".toml"})
@@ -94,8 +95,7 @@ def _read_bytes(path: Path) -> bytes:
                 raise _error(path, "not a regular file")
             return file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-        raise _error(path, f"cannot be read: {reason}", _instead_of(path)) from error
+        raise _error(path, f"cannot be read: {reason_of(error)}", _instead_of(path)) from error
 
 
 def _instead_of(path: Path) -> str:

@@ -24,6 +24,7 @@ from paddock.policy.files.policy import user_config_folder
 from paddock.policy.owner import Owner
 from paddock.policy.pins import MovedPin, Pin
 from paddock.policy.rule import Rule
+from paddock.text import reason_of
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _VERSIONS_KEPT: Final = 8  # of one plan: people go back and forth between a few
@@ -161,7 +162,7 @@ class GrantsFile:
         except filelock.Timeout as error:
             raise GrantsNotKeptError(self.path, "another process has been changing it all the time") from error
         except OSError as error:
-            raise GrantsNotKeptError(self.path, (error.strerror or str(error)).lower()) from error
+            raise GrantsNotKeptError(self.path, reason_of(error)) from error
         try:
             yield
         finally:
@@ -183,4 +184,4 @@ class GrantsFile:
         except OSError as error:
             with suppress(OSError):
                 unfinished.unlink()
-            raise GrantsNotKeptError(self.path, (error.strerror or str(error)).lower()) from error
+            raise GrantsNotKeptError(self.path, reason_of(error)) from error

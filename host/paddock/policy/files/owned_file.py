@@ -25,6 +25,7 @@ from paddock.plan.problems import problems_of
 from paddock.plan.source_map import Positions
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import PathWalk
+from paddock.text import reason_of
 from paddock_sources.bounded_toml import TomlError, read_toml
 
 ROOT: Final = Owner(0, Path("/root"))
@@ -111,8 +112,7 @@ class _OwnedFile(PathWalk[os.stat_result]):
                 self._check_file(os.fstat(descriptor))
                 content = file.read(max_bytes + 1)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            self._refuse(f"cannot be read: {reason}", f"make it readable, or remove it: {self._shown}")
+            self._refuse(f"cannot be read: {reason_of(error)}", f"make it readable, or remove it: {self._shown}")
         if len(content) > max_bytes:
             self._refuse(f"is larger than {max_bytes // 1024} KiB", "it is some other file, or has to become shorter")
         try:

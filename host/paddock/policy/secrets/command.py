@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
+from paddock.text import reason_of
+
 MAX_BYTES: Final = 64 * 1024
 TIMEOUT_SECONDS: Final = 30.0
 
@@ -90,18 +92,14 @@ def run_secret_command(
             start_new_session=True,  # a group to end as a whole, and no terminal to ask on behind our back
         )
     except (OSError, ValueError) as error:
-        raise SecretCommandError(f"`{argv[0]}` cannot be run: {_reason(error)}") from None
+        raise SecretCommandError(f"`{argv[0]}` cannot be run: {reason_of(error)}") from None
     try:
         output = _Output.of(child, stop, time.monotonic() + timeout)
     except OSError as error:  # of a host that has no descriptors left, say
-        raise SecretCommandError(f"`{argv[0]}` cannot be listened to: {_reason(error)}") from None
+        raise SecretCommandError(f"`{argv[0]}` cannot be listened to: {reason_of(error)}") from None
     finally:
         status = _end(child)
     return output.result(argv[0], status, timeout)
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).lower()
 
 
 def _end(child: subprocess.Popen[bytes]) -> int:

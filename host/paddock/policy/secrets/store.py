@@ -25,6 +25,7 @@ from paddock.policy.files.policy import user_config_folder
 from paddock.policy.files.secrets import WAYS_TEXT, SecretLocation, secrets_in
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.command import MAX_BYTES, SecretCommandError, run_secret_command
+from paddock.text import reason_of
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -144,7 +145,7 @@ class SecretSources(Mapping[str, str]):
         try:
             stop = os.eventfd(0, os.EFD_CLOEXEC)
         except OSError as error:
-            problem = f"it cannot be asked for: {(error.strerror or '').lower()}"
+            problem = f"it cannot be asked for: {reason_of(error)}"
             missed |= {name: PlanProblem(name, f"{self.where(name)}: {problem}") for name in names}
             return
         try:
@@ -209,7 +210,7 @@ class SecretSources(Mapping[str, str]):
         except FileNotFoundError:
             mode = 0
         except OSError as error:
-            raise _NotHadError(f"{self.where(name)}: it cannot be read: {(error.strerror or '').lower()}") from None
+            raise _NotHadError(f"{self.where(name)}: it cannot be read: {reason_of(error)}") from None
         if mode & _OTHERS:
             told = f"{self.where(name)}: others than you may read it or more (mode {mode:04o})"
             raise _NotHadError(told, f"chmod go-rwx {path}")
