@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock_sources.errors import SourceError
-from paddock_sources.layer import NoAnswer
+from paddock_sources.resolution import NoAnswer
 from paddock_sources.uri import FolderUri
 
 AwaitCall = Callable[[Callable[[], Coroutine[Any, Any, object]]], object]

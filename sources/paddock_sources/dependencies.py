@@ -18,8 +18,7 @@ from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.errors import SourceError, SourceUriError, pin_mismatch
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.lock.source_key import normalised_source
-from paddock_sources.manifest.declared_ids import id_of_name
-from paddock_sources.manifest.read import ModuleManifest
+from paddock_sources.manifest.read import ModuleManifest, id_of_name
 from paddock_sources.progress import Progress
 from paddock_sources.resolution import Resolution
 from paddock_sources.settings import IndexSettings

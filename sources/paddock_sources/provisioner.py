@@ -6,7 +6,9 @@ code is executed for any of it. May be used by several threads at once.
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
@@ -30,12 +32,10 @@ from paddock_sources.errors import (
     without_credentials,
 )
 from paddock_sources.file import FileSource
-from paddock_sources.inside_host import is_inside
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.lock.source_key import package_key
-from paddock_sources.manifest.declared_ids import declared_ids
 from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
-from paddock_sources.manifest.read import declares_dependencies
+from paddock_sources.manifest.read import declared_ids, declares_dependencies
 from paddock_sources.progress import Progress
 from paddock_sources.resolution import Resolution
 from paddock_sources.settings import SourceSettings
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from paddock_sources.package import PackageSource
 
 PinKind = Literal["branch", "tag", "commit", "default", "folder", "version", "installed", "builtin"]
+_NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)  # `127.1`, `0x7f000001`: addresses to some, names to nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,3 +484,17 @@ def _inside(uri: GitUri, tree: Path) -> Path:
     if not root.is_dir():
         raise SourceUriError(uri.text, f"there is no folder `{uri.subdirectory}` in it")
     return root
+
+
+def is_inside(url: str) -> bool:
+    """Return whether only whoever owns the machine may have this asked; what cannot be told counts as inside."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".").lower()
+    if parts.scheme == "file":
+        return True
+    if not host or host == "localhost" or host.endswith(".localhost") or parts.scheme == "http":
+        return True
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return bool(_NUMBERS.fullmatch(host)) or "." not in host

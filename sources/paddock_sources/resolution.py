@@ -1,4 +1,4 @@
-"""Where a module's code is: the answer of a source, and all that a worker needs to import it."""
+"""Where a module's code is: the answer of a source, with what a worker needs to import it, or that there is none."""
 
 from __future__ import annotations
 
@@ -35,3 +35,10 @@ class Resolution:
     commit: str = ""
     tree: str = ""
     is_live: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """Why a layer has no source for a module."""
+
+    reason: str

@@ -21,9 +21,8 @@ from paddock_sources.application import ApplicationResolver
 from paddock_sources.builtin import BuiltinSource
 from paddock_sources.errors import LayerAnswer, SourceError, UnresolvedError, unavailable
 from paddock_sources.file import FileSource
-from paddock_sources.layer import NoAnswer
 from paddock_sources.module_id import checked_module_id, environment_variable_of_id
-from paddock_sources.resolution import Resolution
+from paddock_sources.resolution import NoAnswer, Resolution
 from paddock_sources.settings import SourceSettings
 from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, SourceUri
 from paddock_sources.workspace import WorkspaceFolder

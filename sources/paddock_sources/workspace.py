@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock_sources.errors import ManifestError
-from paddock_sources.layer import NoAnswer
+from paddock_sources.resolution import NoAnswer
 from paddock_sources.uri import FolderUri
 
 _MAX_ENTRIES: Final = 2000  # looked at in one module's folder; its package is at the top, or below `src`

@@ -16,7 +16,7 @@ import pytest
 
 from paddock_sources import FolderUri
 from paddock_sources.application import ApplicationResolver, ApplicationResolverError
-from paddock_sources.layer import NoAnswer
+from paddock_sources.resolution import NoAnswer
 
 
 class NotFoundError(Exception):

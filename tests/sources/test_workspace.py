@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddock_sources import FolderUri, ManifestError
-from paddock_sources.layer import NoAnswer
+from paddock_sources.resolution import NoAnswer
 from paddock_sources.workspace import WorkspaceFolder
 from sources.module_folder import BOOBY_TRAP, make_module
 

@@ -13,9 +13,8 @@ from typing import Final, Self
 from paddock.authoring.module_name import FOLDER_PREFIX, KINDS, Kind
 from paddock.errors import KindError
 from paddock_sources import SourceError
-from paddock_sources.manifest.declared_ids import declared_ids
 from paddock_sources.manifest.permission_request import PermissionRequest
-from paddock_sources.manifest.read import ModuleManifest
+from paddock_sources.manifest.read import ModuleManifest, declared_ids
 
 # What a name has in it that tells the kind, in the order of the contract's own command.
 _PARTS: Final[tuple[tuple[str, Kind], ...]] = (

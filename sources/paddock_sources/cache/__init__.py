@@ -6,7 +6,7 @@ digest is complete: it is built elsewhere, marked when it is, and renamed into i
 
 from __future__ import annotations
 
-from paddock_sources.cache.bucket import Bucket
+from paddock_sources.cache.cache_folder import Bucket
 from paddock_sources.cache.entry_store import EntryStore, StagedEntry, TreeEntry
 from paddock_sources.cache.errors import (
     CacheError,

@@ -15,6 +15,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,29 @@ _PATIENCE: Final = 0.5  # seconds of waiting of which nobody is told
 _POLL: Final = 0.02  # seconds
 _GLANCE_SECONDS: Final = 0.2  # between two looks at whether anybody still waits
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+class Bucket(Enum):
+    """A room of the cache, by the name of its folder.
+
+    The number in a name changes with what the room holds, so that versions can live together.
+    """
+
+    GIT = "git-v1"
+    COMMITS = "commits-v1"
+    TREES = "trees-v1"
+    ENVIRONMENTS = "envs-v1"
+    METADATA = "metadata-v1"
+    DOWNLOADS = "downloads-v1"
+
+    @property
+    def content(self) -> str:
+        """Which folder of an entry its digest is of, where that is told by its files; empty for the whole of it."""
+        # With a dot: the name of no package, as which a repository with an `__init__.py` would be imported by it.
+        return "tree.d" if self is Bucket.TREES else ""
+
+
+ENTRY_BUCKETS = (Bucket.TREES, Bucket.ENVIRONMENTS, Bucket.METADATA)
 
 
 class CacheFolder:

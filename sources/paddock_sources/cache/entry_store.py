@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock_sources.cache import marker as markers
-from paddock_sources.cache.bucket import Bucket
-from paddock_sources.cache.cache_folder import CacheFolder
+from paddock_sources.cache.cache_folder import Bucket, CacheFolder
 from paddock_sources.cache.errors import FULL, CacheError, adding_to, reason_of
 from paddock_sources.cache.finalize import finalize, write_out
 from paddock_sources.cache.in_use_locks import InUseLocks, alone_with, opened_to_use

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from paddock_sources.cache.bucket import Bucket
+from paddock_sources.cache.cache_folder import Bucket
 from paddock_sources.cache.entry_store import StoreContext
 from paddock_sources.cache.errors import adding_to
 from paddock_sources.errors import without_credentials

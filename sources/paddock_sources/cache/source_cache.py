@@ -11,8 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from paddock_sources.cache.bucket import ENTRY_BUCKETS, Bucket
-from paddock_sources.cache.cache_folder import CacheFolder
+from paddock_sources.cache.cache_folder import ENTRY_BUCKETS, Bucket, CacheFolder
 from paddock_sources.cache.entry_store import EntryStore, Stage, StoreContext
 from paddock_sources.cache.errors import adding_to
 from paddock_sources.cache.in_use_locks import InUseLocks

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Final
 
 from paddock_sources.cache.cache_folder import CacheFolder
 from paddock_sources.cache.errors import adding_to
-from paddock_sources.cache.removal import remove
 
 ROOM: Final = "tmp"
 _MARK: Final = ".lock"
@@ -105,3 +105,28 @@ def _is_alone(descriptor: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a whole folder; what is gone already is no matter. Links are not followed.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    folders: list[str] = []
+    waiting = [os.fspath(path)]
+    while waiting:  # not recursive: how deep it is was somebody else's choice
+        at = waiting.pop()
+        with suppress(FileNotFoundError):
+            mode = os.lstat(at).st_mode
+            if not stat.S_ISDIR(mode):
+                os.unlink(at)
+                continue
+            if mode & stat.S_IRWXU != stat.S_IRWXU:
+                os.chmod(at, 0o700)
+            folders.append(at)
+            with os.scandir(at) as entries:
+                waiting += [entry.path for entry in entries]
+    for folder in reversed(folders):
+        with suppress(FileNotFoundError):
+            os.rmdir(folder)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock_sources.cache import marker as markers
-from paddock_sources.cache.bucket import Bucket
+from paddock_sources.cache.cache_folder import Bucket
 from paddock_sources.cache.entry_store import EntryStore, StoreContext
 from paddock_sources.cache.errors import CacheError, UnsafeTreeError, adding_to, reason_of
 from paddock_sources.cache.in_use_locks import InUseLocks, alone_with

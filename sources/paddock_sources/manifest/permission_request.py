@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.errors import ManifestError
-from paddock_sources.manifest.paddock_table import read_paddock_table
+from paddock_sources.tree import SourceTree
 
 _MAX_FAMILIES: Final = 32
 _MAX_GRANTS: Final = 200  # of one family; nobody reads more before a yes
@@ -33,6 +34,7 @@ PRESETS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = MappingProxyType(
 )
 _WHOLE_FAMILIES: Final = ("run", "call", "emit", "hooks")  # where `*` stands for everything
 _EVERYTHING: Final = "*"
+_MAX_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +155,28 @@ def _checked(text: str) -> str:
     if not text.strip() or len(text) > _MAX_CHARACTERS:
         raise ValueError("it has a text that is empty or too long")
     return text
+
+
+def read_paddock_table(root: Path) -> Mapping[str, Any]:
+    """Return the table of the module in the folder `root`; it is empty where the file or the table is missing.
+
+    Raises:
+        ManifestError: the file cannot be read as TOML, or has something else in the table's place.
+    """
+    tree = SourceTree(root)
+    content = tree.read("pyproject.toml", limit_bytes=_MAX_BYTES)
+    if content is None:
+        return {}
+    path = tree.root / "pyproject.toml"
+    try:
+        table: Any = read_toml(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ManifestError(path, "it is not UTF-8 text") from error
+    except TomlError as error:
+        raise ManifestError(path, f"it is {error.problem}") from error
+    for key in ("tool", "paddock"):
+        table = table.get(key, {})
+        if not isinstance(table, dict):
+            raise ManifestError(path, f"`{key}` is not a table")
+    found: Mapping[str, Any] = table
+    return found

@@ -11,14 +11,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
 from paddock_sources.bounded_toml import TomlError, read_toml
-from paddock_sources.errors import ManifestError, layout_error
+from paddock_sources.errors import ManifestError, ModuleIdError, layout_error
 from paddock_sources.manifest.outline import PackageOutline
-from paddock_sources.module_id import PACKAGE_PREFIX, package_of_id
+from paddock_sources.module_id import PACKAGE_PREFIX, checked_module_id, package_of_id
 from paddock_sources.tree import SourceTree
 
 ENTRY_POINT_GROUPS = ("amplifier.modules", "amplifier.tools")
@@ -28,6 +28,8 @@ _MAX_PYPROJECT_BYTES = 256 * 1024
 _MAX_INIT_BYTES = 2 * 1024 * 1024  # what is no source file any more; the outline parses much less
 _MAX_SHOWN = 80  # characters of a declared kind that is none
 _ENTRY_POINT = re.compile(r"\s*(([A-Za-z_]\w*)(?:\.\w+)*)\s*(?::\s*([\w.]+)\s*)?(?:\[.*\]\s*)?", re.ASCII)
+_REPOSITORY_PREFIX = "amplifier-module-"
+_NAMELESS = "tool"  # the id of a module in a folder whose name can be none
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +193,30 @@ def declares_dependencies(root: Path) -> bool:
         return False
     project = read_project(root)
     return bool(project.get("dependencies")) or "dependencies" in project.get("dynamic", ())
+
+
+def declared_ids(root: Path, name: str) -> tuple[str, ...]:
+    """Return the ids of the modules in the folder `root`, of a repository, folder or package that is called `name`.
+
+    Where it declares several, the one that it is named for is the first.
+
+    Raises:
+        SourceError: the folder holds no module.
+    """
+    named = id_of_name(name)
+    manifest = ModuleManifest.read(root, named)
+    declared = tuple(manifest.entry_points) or (_id_of_package(manifest.package, named),)
+    return (named, *(one for one in declared if one != named)) if named in declared else declared
+
+
+def id_of_name(name: str) -> str:
+    """Return the id that a repository, folder or package of this name suggests."""
+    suggested = PurePosixPath(name).name.removesuffix(".git").replace("_", "-").removeprefix(_REPOSITORY_PREFIX)
+    try:
+        return checked_module_id(suggested)
+    except ModuleIdError:
+        return _NAMELESS
+
+
+def _id_of_package(package: str, otherwise: str) -> str:
+    return package.removeprefix(PACKAGE_PREFIX).replace("_", "-") if package.startswith(PACKAGE_PREFIX) else otherwise

@@ -28,7 +28,7 @@ from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.plan.writing import PlannedModule
 from paddock_sources import Resolution
-from paddock_sources.manifest.paddock_table import read_paddock_table
+from paddock_sources.manifest.permission_request import read_paddock_table
 
 _OPENAI: Final = "provider-openai"  # speaks the protocol that all model servers below understand
 _LOCAL: Final = "local"

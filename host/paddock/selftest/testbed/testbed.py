@@ -22,7 +22,7 @@ from paddock.selftest.testbed.commons import SharedObjects
 from paddock.selftest.testbed.doors import ForbiddenListeners
 from paddock.selftest.testbed.neighbourhood import AttackNetwork
 from paddock.selftest.testbed.target import VARIABLE, TargetProcess
-from paddock_sources.cache.removal import remove
+from paddock_sources.cache.staging import remove
 
 ATTACKER: Final = Path(__file__).resolve().parents[1] / "modules" / "tool-attacker"
 
