@@ -123,10 +123,6 @@ class Connection:
         self.said_goodbye = False
         self.peer_said_goodbye = False
 
-    def limit_frames(self, send_limit: int) -> None:
-        """Send no larger frames from here on: the peer has said what it accepts."""
-        self.send_limit = send_limit
-
     # -- what stands open ------------------------------------------------------------------
 
     @property

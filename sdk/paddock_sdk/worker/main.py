@@ -101,7 +101,7 @@ class ModuleRuntime:
         """Keep to the size of frame that the host accepts from this module."""
         match self._driver.decode(welcome):
             case {"frame_max": int() as frame_max}:
-                self._driver.connection.limit_frames(frame_max)
+                self._driver.connection.send_limit = frame_max  # a documented attribute
 
     def on_goodbye(self) -> None:
         """End what is being served, then the connection: the host has taken its leave."""
