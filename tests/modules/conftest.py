@@ -16,4 +16,5 @@ def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     shared = tmp_path_factory.getbasetemp().parent
     wanted = {one for module_id in shipped.IDS for one in shipped.requirements(module_id)}
     runners = ("pytest", "pytest-asyncio")
-    return with_packages(published_in(shared), shared, sorted(one for one in wanted if not one.startswith(runners)))
+    needed = [one for one in wanted if not one.startswith(runners)]
+    return with_packages(published_in(shared), shared, shipped.installed_for(needed))

@@ -61,7 +61,7 @@ _NAMED = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # the first to ask for the published package installs what all modules depend on
+@pytest.mark.timeout(600)
 def test_every_event_that_is_named_comes_with_its_fields(kernel: Python, tmp_path: Path) -> None:
     wanted = json.dumps({event: sorted(fields) for event, fields in _NAMED.items()})
     played = kernel.outcomes(str(_ACT), str(shipped.FOLDER), str(tmp_path), wanted)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,23 +87,27 @@ def published_in(shared: Path) -> Python:
     return Python(str(folder / "bin/python"), tries=3)
 
 
-def with_packages(python: Python, shared: Path, requirements: Sequence[str]) -> Python:
-    """Return the interpreter with further packages, in a folder that test processes share; skip where they lack."""
+def with_packages(python: Python, shared: Path, names: Iterable[str]) -> Python:
+    """Return the interpreter with distributions that are installed here, in a folder that test processes share.
+
+    They are links to where they are installed: compiled there already, which takes as long as a hundred tests. By the
+    folder's name hypothesis knows that they are nobody's own code, in all of which it would look for constants.
+    """
+    found = [metadata.distribution(name) for name in names]
+    places = {Path(str(one.locate_file(file.parts[0]))) for one in found for file in one.files or ()}
+    linked = sorted(place for place in places if place.name not in ("..", "__pycache__"))
     # The folder may be one that lasts from run to run, while what is required does not.
-    name = f"published-{sha256(repr(sorted(requirements)).encode()).hexdigest()[:16]}"
-    folder, failure = shared / name, shared / f"{name}.failure"
+    folder = shared / f"linked-{sha256(repr(linked).encode()).hexdigest()[:16]}"
     with open(shared / "published.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if failure.exists():
-            pytest.skip(failure.read_text())
         if not folder.exists():
-            made = shared / f"{name}.new"
-            said = _installed(python.executable, f"--target={made}", *requirements)
-            if said is not None:
-                failure.write_text(f"what the modules depend on cannot be installed: {said}")
-                pytest.skip(failure.read_text())
+            made = folder.with_suffix(".new")
+            shutil.rmtree(made, ignore_errors=True)
+            (made / "site-packages").mkdir(parents=True)
+            for place in linked:
+                (made / "site-packages" / place.name).symlink_to(place)
             made.rename(folder)
-    return replace(python, path=str(folder))
+    return replace(python, path=str(folder / "site-packages"))
 
 
 def _make(folder: Path) -> str | None:
@@ -109,20 +115,21 @@ def _make(folder: Path) -> str | None:
     made = folder.with_name("published.new")
     said = _failure_of([sys.executable, "-m", "venv", "--without-pip", "--clear", str(made)])
     if said is None:
-        said = _installed(str(made / "bin/python"), *_PACKAGES)
+        said = _installed(str(made / "bin/python"))
     if said is not None:
         return f"the published package {_PACKAGES[0]} cannot be installed: {said}"
     made.rename(folder)
     return None
 
 
-def _installed(python: str, *arguments: str) -> str | None:
-    """Install packages, which are compiled as far as they are used; return what kept them from being installed."""
+def _installed(python: str) -> str | None:
+    """Install the packages, which are compiled as far as they are used; return what kept them from being installed."""
     # In a thirtieth of pip's processor time; it knows only its own settings and no index that pip alone is set up for.
-    if _failure_of([sys.executable, "-m", "uv", "pip", "install", "--quiet", f"--python={python}", *arguments]) is None:
+    uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", f"--python={python}")
+    if _failure_of([*uv, *_PACKAGES]) is None:
         return None
     pip = (python, "-m", "pip", "install", "--quiet", "--retries=1", "--no-compile", "--upgrade")
-    return _failure_of([python, "-m", "ensurepip"]) or _failure_of([*pip, *arguments])
+    return _failure_of([python, "-m", "ensurepip"]) or _failure_of([*pip, *_PACKAGES])
 
 
 def _failure_of(command: Sequence[str]) -> str | None:
