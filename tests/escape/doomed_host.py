@@ -30,7 +30,7 @@ async def main(level: str, module: str, workspace: str) -> None:
     try:
         async with Session(plan, working_dir=workspace, trust_plan=True) as session:
             for name in ("leave_a_daemon", "refuse_to_end"):
-                order = {"name": name, "arguments": {"lock": f"{workspace}/{name}"}}
+                order = {"body": f"endings.{name}", "arguments": {"lock": f"{workspace}/{name}"}}
                 result = await session.coordinator.get("tools")["attack"].execute(order)
                 assert result.output["succeeded"], result
             print("here", flush=True)

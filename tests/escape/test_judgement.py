@@ -15,7 +15,8 @@ from paddock.selftest.outcome import KEPT_MAX, LAG_MAX, Evidence, judge
 from paddock.selftest.testbed.testbed import ATTACKER, AttackTestbed
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
 
-_ATTACK = Attack("open_the_door", "files", "opens a door")
+_ATTACK = Attack("open_the_door", "files", "files.open_the_door", "opens a door")
+_ASKED_BY_THE_HOST = {"identity.listen_honestly", "ways_out.tell_its_proxy"}  # of a module that attacks nothing
 _GREEDY = dataclasses.replace(_ATTACK, ends=frozenset((ExitReason.MEMORY,)))
 
 
@@ -90,7 +91,9 @@ def test_an_attacker_that_never_attacked_shows_nothing() -> None:
 
 
 def test_an_attack_that_fails_outside_shows_nothing() -> None:
-    attack = Attack("read_ssh_key", "files", "reads", arguments=lambda stage: {"path": "/there/is/none"})
+    attack = Attack(
+        "read_ssh_key", "files", "files.read_ssh_key", "reads", arguments=lambda stage: {"path": "/there/is/none"}
+    )
     with AttackTestbed() as stage:
         control = perform_outside(attack, stage)
     assert not control.proves_something
@@ -99,12 +102,14 @@ def test_an_attack_that_fails_outside_shows_nothing() -> None:
 
 def test_an_attack_that_is_broken_outside_shows_nothing() -> None:
     with AttackTestbed() as stage:
-        control = perform_outside(Attack("read_ssh_key", "files", "reads"), stage)
+        control = perform_outside(Attack("read_ssh_key", "files", "files.read_ssh_key", "reads"), stage)
     assert "TypeError" in control.problem
 
 
 def test_an_attack_that_should_leave_a_mark_and_leaves_none_shows_nothing() -> None:
-    attack = Attack("read_ssh_key", "files", "reads", arguments=lambda stage: {"path": str(stage.files.key)})
+    attack = Attack(
+        "read_ssh_key", "files", "files.read_ssh_key", "reads", arguments=lambda stage: {"path": str(stage.files.key)}
+    )
     with AttackTestbed() as stage:
         assert perform_outside(attack, stage).proves_something
         assert "no mark" in perform_outside(dataclasses.replace(attack, marks=True), stage).problem
@@ -112,7 +117,9 @@ def test_an_attack_that_should_leave_a_mark_and_leaves_none_shows_nothing() -> N
 
 def test_an_attack_that_should_have_no_end_and_has_one_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paddock.selftest.control._ENDLESS_SECONDS", 60.0)  # it ends long before
-    attack = Attack("open_many_files", "resources", "opens", arguments=lambda stage: {"files": 1})
+    attack = Attack(
+        "open_many_files", "resources", "resources.open_many_files", "opens", arguments=lambda stage: {"files": 1}
+    )
     with AttackTestbed() as stage:
         assert "ended by itself" in perform_outside(dataclasses.replace(attack, outside=Outside.RUNS_ON), stage).problem
 
@@ -132,12 +139,11 @@ def test_every_attack_has_a_name_of_its_own() -> None:
     assert all(name.isidentifier() for name in names)
 
 
-def test_every_attack_has_a_body_in_the_file_that_is_loaded_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attacks_and_bodies_are_each_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ATTACKER))
-    files = import_module("amplifier_module_tool_attacker.performance").FILES
-    found = {file: import_module(f"amplifier_module_tool_attacker.{file}").__all__ for file in files}
-    assert {file: sorted(names.split()) for file, names in files.items()} == {
-        file: sorted(name for name in names if name.islower()) for file, names in found.items()
-    }
-    names = [name for names in files.values() for name in names.split()]
-    assert len(set(names)) == len(names) and {attack.act for attack in CATALOGUE} <= set(names)
+    declared = {body for attack in CATALOGUE for body in (attack.body, attack.before) if body}
+    files = {body.partition(".")[0] for body in declared}
+    modules = {file: import_module(f"amplifier_module_tool_attacker.{file}") for file in files}
+    found = {f"{file}.{name}" for file, module in modules.items() for name in module.__all__ if name.islower()}
+    assert declared == found - _ASKED_BY_THE_HOST
+    assert all(callable(getattr(modules[file], name)) for file, _, name in (body.partition(".") for body in found))

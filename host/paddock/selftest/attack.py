@@ -1,7 +1,7 @@
 """What one attack is: what it tries, with what, where it has to be refused, and how one sees whether it was.
 
-A value. The act itself is a function of the attacking module, by the name `body`; it is performed outside, with
-nothing in its way, and inside, as a module at some level of isolation.
+A value. The act itself is a function of the attacking module, which no code of the host can import; it is performed
+outside, with nothing in its way, and inside, as a module at some level of isolation.
 """
 
 from __future__ import annotations
@@ -68,19 +68,21 @@ def _no_grants(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
 class Attack:
     """One attack.
 
-    `tries` says in the third person what the module does. `arguments` are what the body is given inside,
+    `body` is the function that performs it, as `file.function` below the attacking module's package. `tries` says in
+    the third person what the module does. `arguments` are what the body is given inside,
     `outside_arguments` what it is given outside where that must be less, lest the machine is harmed. `refusals` are the
     words that count as a refusal, `ends` the reasons for which the module may be ended instead. `known` names the
     levels that do not refuse it, each with the reason that is documented for that; `only_at` those at which it means
     anything, where not all do. `marks`: outside, the stage must bear a mark of it, so that one is known to be noticed.
-    `before` is a function that is performed in a call of its own before, which comes with a provider to call.
+    `before` is a function, written like `body`, that is performed in a call of its own before, which comes with a
+    provider to call.
     `saves` is a file that somebody outside replaces first, by renaming; the module acts once the host has said so.
     """
 
     name: str
     family: Family
+    body: str
     tries: str
-    body: str = ""
     arguments: Arguments = _nothing
     outside_arguments: Arguments | None = None
     grants: Grants = _no_grants
@@ -95,11 +97,6 @@ class Attack:
     marks: bool = False
     before: str = ""
     saves: Callable[[AttackTestbed], Path] | None = None
-
-    @property
-    def act(self) -> str:
-        """The name of the function that performs it."""
-        return self.body or self.name
 
     def excuse_for(self, word: str) -> str:
         """Return why this machine may refuse the act by `word` to everybody; empty if it may not."""

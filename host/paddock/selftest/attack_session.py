@@ -68,8 +68,8 @@ class AttackSession:
             self._session = await self._opened(stack)
             self._observers = SessionObservers(self._session)
             confidant = self._session.coordinator.get("tools")["confidant"]
-            await confidant.execute({"name": "listen_honestly"})
-            self._testbed.network.neighbours_proxy = await self._proxy_of_the_confidant()
+            await confidant.execute({"body": "identity.listen_honestly"})
+            self._testbed.network.give_away(await self._proxy_of_the_confidant())
             self._stack = stack.pop_all()
         return self
 
@@ -92,7 +92,7 @@ class AttackSession:
             await self._save(attack.saves(self._testbed))
         if attack.before:
             lent = self._session.coordinator.get("providers")["mock"]
-            await self._tool(index).execute({"name": attack.before, "arguments": {"lent": lent}})
+            await self._tool(index).execute({"body": attack.before, "arguments": {"lent": lent}})
         with Responsiveness() as responsiveness:
             answer, error = await self._call(index, attack)
         after = self._status(index)
@@ -196,7 +196,7 @@ class AttackSession:
     async def _proxy_of_the_confidant(self) -> str:
         """Return where its proxy is, with all that one has to know to use it; empty if it has none."""
         confidant = self._session.coordinator.get("tools")["confidant"]
-        told = (await confidant.execute({"name": "tell_its_proxy"})).output
+        told = (await confidant.execute({"body": "ways_out.tell_its_proxy"})).output
         return str(told["how"]).removeprefix("proxy: ") if told["succeeded"] else ""
 
     async def _save(self, path: Path) -> None:
@@ -213,7 +213,7 @@ class AttackSession:
 
     async def _call(self, index: int, attack: Attack) -> tuple[object, str]:
         """Return what the attacker answered, or what the host said in its place."""
-        order = {"name": attack.act, "arguments": dict(attack.arguments(self._testbed))}
+        order = {"body": attack.body, "arguments": dict(attack.arguments(self._testbed))}
         try:
             result = await self._tool(index).execute(order)
         except PaddockError as error:

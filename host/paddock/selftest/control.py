@@ -198,7 +198,7 @@ def _drain(connection: socket.socket) -> None:
 def _order(attack: Attack, testbed: AttackTestbed, *, and_end: bool = False) -> str:
     arguments = (attack.outside_arguments or attack.arguments)(testbed)
     order = {
-        "name": attack.act,
+        "body": attack.body,
         "arguments": dict(arguments),
         "before": attack.before,
         "and_end": and_end,

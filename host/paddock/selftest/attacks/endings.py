@@ -11,6 +11,7 @@ ENDINGS: Final = (
     Attack(
         "leave_a_daemon",
         "endings",
+        "endings.leave_a_daemon",
         "leaves a process behind that outlives it",
         arguments=lambda testbed: {"lock": str(testbed.lock)},
         grants=workspace,
@@ -20,6 +21,7 @@ ENDINGS: Final = (
     Attack(
         "leave_a_daemon_and_end_its_keeper",
         "endings",
+        "endings.leave_a_daemon_and_end_its_keeper",
         "leaves a process behind and kills the one that would end it",
         arguments=lambda testbed: {"lock": str(testbed.lock), "with_keeper": True},
         outside_arguments=lambda testbed: {"lock": str(testbed.lock), "with_keeper": False},
@@ -30,6 +32,7 @@ ENDINGS: Final = (
     Attack(
         "refuse_to_end",
         "endings",
+        "endings.refuse_to_end",
         "ignores signals and hangs wherever an end can be held up",
         arguments=lambda testbed: {"lock": str(testbed.lock)},
         grants=workspace,

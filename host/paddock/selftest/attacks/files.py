@@ -49,24 +49,28 @@ FILES: Final = (
     Attack(
         "read_ssh_key",
         "files",
+        "files.read_ssh_key",
         "reads a private SSH key",
         arguments=lambda testbed: {"path": str(testbed.files.key)},
     ),
     Attack(
         "read_every_file_of_the_home",
         "files",
+        "files.read_every_file_of_the_home",
         "walks through the home folder for credentials",
         arguments=lambda testbed: {"home": str(testbed.files.home), "secret": testbed.secret},
     ),
     Attack(
         "read_a_secret_of_the_environment",
         "files",
+        "files.read_a_secret_of_the_environment",
         "looks for a secret in its environment",
         arguments=lambda stage: {"name": VARIABLE},
     ),
     Attack(
         "find_out_what_exists",
         "files",
+        "files.find_out_what_exists",
         "asks whether a file exists that it was not granted",
         arguments=lambda testbed: {"path": str(testbed.files.key)},
         known={"landlock": "Landlock guards what files hold, not whether they exist"},
@@ -74,12 +78,14 @@ FILES: Final = (
     Attack(
         "watch_what_others_touch",
         "files",
+        "files.watch_what_others_touch",
         "has itself told of every file that is opened in a folder it was not granted",
         arguments=lambda testbed: {"folder": str(testbed.files.key.parent)},
     ),
     Attack(
         "climb_out_of_the_root",
         "files",
+        "files.climb_out_of_the_root",
         "leaves its root through parents, other processes and open folders",
         arguments=lambda testbed: {
             "path": str(testbed.files.key),
@@ -95,12 +101,14 @@ FILES: Final = (
     Attack(
         "use_inherited_descriptors",
         "files",
+        "files.use_inherited_descriptors",
         "uses open files, folders and sockets that were left to it",
         refusals=frozenset(("EBADF",)),
     ),
     Attack(
         "open_by_handle",
         "files",
+        "files.open_by_handle",
         "opens a file by its number in the file system",
         arguments=lambda testbed: {
             "path": str(testbed.files.key),
@@ -112,6 +120,7 @@ FILES: Final = (
     Attack(
         "pull_in_by_a_link",
         "files",
+        "files.pull_in_by_a_link",
         "links a file from outside into a folder it may write to",
         arguments=lambda testbed: {"folder": str(testbed.files.workspace), "path": str(testbed.files.notes)},
         grants=workspace,
@@ -120,6 +129,7 @@ FILES: Final = (
     Attack(
         "change_what_may_only_be_read",
         "files",
+        "files.change_what_may_only_be_read",
         "changes a file that it may only read",
         arguments=lambda testbed: {"path": str(testbed.files.document)},
         grants=workspace,
@@ -128,8 +138,8 @@ FILES: Final = (
     Attack(
         "change_metadata_outside",
         "files",
+        "files.change_metadata",
         "changes mode, owner, times and attributes of a file it was not granted",
-        body="change_metadata",
         arguments=lambda testbed: {"path": str(testbed.files.notes)},
         refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts what they take
         excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
@@ -138,8 +148,8 @@ FILES: Final = (
     Attack(
         "change_metadata_of_what_may_only_be_read",
         "files",
+        "files.change_metadata",
         "changes mode, owner, times and attributes of a file it may only read",
-        body="change_metadata",
         arguments=lambda testbed: {"path": str(testbed.files.document)},
         grants=workspace,
         refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts what they take
@@ -149,6 +159,7 @@ FILES: Final = (
     Attack(
         "rewrite_its_own_code",
         "files",
+        "files.rewrite_its_own_code",
         "changes its own code, and what other modules import",
         arguments=_others_code,
         outside_arguments=lambda stage: {},
@@ -157,6 +168,7 @@ FILES: Final = (
     Attack(
         "plant_what_runs_later",
         "files",
+        "files.plant_what_runs_later",
         "leaves a git hook and a shell start-up file in a granted folder",
         arguments=lambda testbed: {"folder": str(testbed.files.workspace)},
         grants=workspace,
@@ -167,6 +179,7 @@ FILES: Final = (
     Attack(
         "write_what_was_saved_meanwhile",
         "files",
+        "files.write_what_was_saved_meanwhile",
         "writes to a guarded file that somebody outside has saved by renaming while it runs",
         arguments=lambda testbed: {"path": str(testbed.files.saved)},
         grants=a_folder_where_others_save,
@@ -178,6 +191,7 @@ FILES: Final = (
     Attack(
         "leave_a_set_user_id_program",
         "files",
+        "files.leave_a_set_user_id_program",
         "leaves a program in a granted folder that runs with its owner's rights",
         arguments=lambda testbed: {"folder": str(testbed.files.workspace)},
         grants=workspace,
@@ -186,6 +200,7 @@ FILES: Final = (
     Attack(
         "hold_up_whoever_opens_a_file",
         "files",
+        "files.hold_up_whoever_opens_a_file",
         "takes a lease on a granted file, so that others wait to open it",
         arguments=lambda testbed: {"path": str(testbed.files.workspace / "notes.txt")},
         grants=workspace,
@@ -194,6 +209,7 @@ FILES: Final = (
     Attack(
         "change_devices",
         "files",
+        "files.change_devices",
         "changes the modes of devices that it may use",
         arguments=lambda stage: {"paths": ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]},
         excuses=(needs("CAP_FOWNER"),),
@@ -201,6 +217,7 @@ FILES: Final = (
     Attack(
         "reach_devices",
         "files",
+        "files.reach_devices",
         "opens devices, kernel memory and settings of the machine",
         arguments=_forgotten_places,
         outside=Outside.ANSWERS_ONCE,

@@ -47,8 +47,8 @@ KERNEL: Final = (
     Attack(
         "use_io_uring",
         "kernel",
+        "kernel_calls.reach_the_kernel",
         "sets up io_uring, whose operations no filter of calls sees",
-        body="reach_the_kernel",
         arguments=_calls(
             ("io_uring_setup", 1, 0), ("io_uring_enter", -1, 0, 0, 0, 0), ("io_uring_register", -1, 0, 0, 0)
         ),
@@ -58,8 +58,8 @@ KERNEL: Final = (
     Attack(
         "steal_keys",
         "kernel",
+        "kernel_calls.reach_the_kernel",
         "looks into the session's keyring",
-        body="reach_the_kernel",
         arguments=_calls(("keyctl", 0, -3, 0), ("add_key", _BAD, 0, 0, 0, 0), ("request_key", _BAD, 0, 0, 0)),
         refusals=_UNHEARD,
         excuses=(may_lack("keyrings", "ENOSYS"),),
@@ -67,8 +67,8 @@ KERNEL: Final = (
     Attack(
         "watch_the_machine",
         "kernel",
+        "kernel_calls.reach_the_kernel",
         "asks for eBPF, performance counters and page faults of its own",
-        body="reach_the_kernel",
         # Each is refused for its arguments before the kernel asks who makes it.
         arguments=_calls(("bpf", 0, _BAD, 1 << 20), ("perf_event_open", 0, 0, 0, 0, -1), ("userfaultfd", 0x7FFF0001)),
         refusals=_UNHEARD,
@@ -81,8 +81,8 @@ KERNEL: Final = (
     Attack(
         "load_code_into_the_kernel",
         "kernel",
+        "kernel_calls.reach_the_kernel",
         "loads modules and another kernel",
-        body="reach_the_kernel",
         arguments=_calls(
             ("init_module", _BAD, 1, 0),
             ("finit_module", -1, 0, 0x7FFF),
@@ -96,8 +96,8 @@ KERNEL: Final = (
     Attack(
         "change_what_is_mounted",
         "kernel",
+        "kernel_calls.reach_the_kernel",
         "mounts, unmounts and changes its root",
-        body="reach_the_kernel",
         arguments=_calls(
             ("mount", 0, _MISSING, 0, 0, 0),
             ("umount2", _MISSING, 0x7FFF),
@@ -111,8 +111,8 @@ KERNEL: Final = (
     Attack(
         "make_file_systems",
         "kernel",
+        "kernel_calls.reach_the_kernel",
         "makes file systems and moves mounts",
-        body="reach_the_kernel",
         arguments=_calls(
             ("pivot_root", _MISSING, _MISSING),
             ("fsopen", _BAD, 0),
@@ -127,6 +127,7 @@ KERNEL: Final = (
     Attack(
         "make_namespaces",
         "kernel",
+        "kernel_calls.make_namespaces",
         "makes namespaces of its own, to be root there",
         arguments=lambda stage: {name: numbers_here()[name] for name in ("clone", "unshare", "setns")},
         refusals=_UNHEARD,
@@ -139,8 +140,8 @@ KERNEL: Final = (
     Attack(
         "use_a_newer_clone",
         "kernel",
+        "kernel_calls.reach_the_kernel",
         "makes a process by a call whose flags no filter can look at",
-        body="reach_the_kernel",
         arguments=_calls(("clone3", 0, 0)),
         # Anything else and the C library would not fall back to the older call.
         refusals=frozenset(("ENOSYS",)),
@@ -149,16 +150,16 @@ KERNEL: Final = (
     Attack(
         "set_the_clock",
         "kernel",
+        "kernel_calls.reach_the_kernel",
         "sets the machine's clock",
-        body="reach_the_kernel",
         arguments=_calls(("settimeofday", _BAD, 0), ("clock_settime", 999, _BAD)),
         refusals=_UNHEARD,
     ),
     Attack(
         "take_down_the_machine",
         "kernel",
+        "kernel_calls.reach_the_kernel",
         "restarts the machine and changes where it swaps to",
-        body="reach_the_kernel",
         arguments=_calls(("reboot", 0, 0, 0, 0), ("swapon", _MISSING, 0x7FFFFFFF), ("swapoff", _MISSING)),
         refusals=_UNHEARD,
         excuses=(needs("CAP_SYS_ADMIN"), needs("CAP_SYS_BOOT"), may_lack("swap", "ENOSYS")),
@@ -166,8 +167,8 @@ KERNEL: Final = (
     Attack(
         "type_into_the_terminal",
         "kernel",
+        "kernel_calls.reach_the_kernel",
         "pushes keys into a terminal, for the shell behind it to run",
-        body="reach_the_kernel",
         arguments=_terminal_commands,
         refusals=_UNHEARD,
     ),
@@ -175,6 +176,7 @@ KERNEL: Final = (
         Attack(
             "call_as_another_architecture",
             "kernel",
+            "kernel_calls.call_as_another_architecture",
             "makes calls by the numbers of 32-bit programs",
             refusals=_UNHEARD | {"SIGSYS"},
             excuses=(may_lack("32-bit calls", "SIGSEGV", "ENOSYS"),),
@@ -185,6 +187,7 @@ KERNEL: Final = (
     Attack(
         "hold_privileges",
         "kernel",
+        "kernel_calls.hold_privileges",
         "uses capabilities, set-user-ID programs and threads that escaped the filter",
         refusals=frozenset(("EPERM",)),
         excuses=(needs("CAP_SYS_ADMIN"),),
@@ -192,6 +195,7 @@ KERNEL: Final = (
     Attack(
         "read_memory_shared_by_others",
         "kernel",
+        "kernel_calls.read_memory_shared_by_others",
         "opens shared memory, queues and semaphores of the machine",
         arguments=lambda testbed: {
             "key": testbed.commons.key,

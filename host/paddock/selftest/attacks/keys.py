@@ -62,8 +62,8 @@ KEYS: Final = (
     Attack(
         "find_a_key_that_it_uses",
         "keys",
+        "keys.find_a_key",
         "looks for a key that the host puts into its requests, wherever a process can look",
-        body="find_a_key",
         arguments=lambda testbed: {**_looking(testbed), "vault": list(testbed.network.vault.address)},
         grants=a_service_with_a_key,
         refusals=_NOT_THERE,
@@ -71,14 +71,15 @@ KEYS: Final = (
     Attack(
         "find_a_key_of_another_module",
         "keys",
+        "keys.find_a_key",
         "looks for a key that the host puts into another module's requests",
-        body="find_a_key",
         arguments=_looking,
         refusals=_NOT_THERE,
     ),
     Attack(
         "have_a_key_shown",
         "keys",
+        "keys.have_a_key_shown",
         "has a service say the key that it was told, as it is and as messages of all sorts spell it",
         arguments=lambda testbed: _echoed(testbed, _PLAIN),
         grants=a_service_with_a_key,
@@ -87,8 +88,8 @@ KEYS: Final = (
     Attack(
         "have_a_key_shown_in_another_form",
         "keys",
+        "keys.have_a_key_shown",
         "has a service say the key that it was told in a form that only it knows",
-        body="have_a_key_shown",
         arguments=lambda testbed: _echoed(testbed, _TRANSFORMED),
         grants=a_service_with_a_key,
         refusals=_HIDDEN,
@@ -97,6 +98,7 @@ KEYS: Final = (
     Attack(
         "guess_a_key_by_the_time_of_its_echo",
         "keys",
+        "keys.guess_a_key_by_the_time_of_its_echo",
         "has a service repeat right and wrong guesses at how the key begins, and sees which of them arrive later",
         arguments=lambda testbed: _guessed(testbed, testbed.network.vault.address),
         outside_arguments=lambda testbed: _guessed(testbed, testbed.network.redactor.address),
@@ -106,6 +108,7 @@ KEYS: Final = (
     Attack(
         "take_a_key_elsewhere",
         "keys",
+        "keys.take_a_key_elsewhere",
         "has the key put into requests for another service, and into paths and bodies",
         arguments=lambda testbed: {
             "vault": list(testbed.network.vault.address),

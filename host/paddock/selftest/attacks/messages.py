@@ -27,8 +27,8 @@ MESSAGES: Final = (
         Attack(
             name,
             "messages",
+            "messages.lie_to_the_host",
             tries,
-            body="lie_to_the_host",
             arguments=lambda stage, lie=lie: {"lie": lie, "patience": _PATIENCE},  # type: ignore[misc]
             outside_arguments=lambda stage, lie=lie: {"lie": lie, "patience": 0.0},  # type: ignore[misc]
             refusals=frozenset(("EPIPE",)),
@@ -39,6 +39,7 @@ MESSAGES: Final = (
     Attack(
         "stop_reading",
         "messages",
+        "messages.stop_reading",
         "asks without ever reading the answers",
         arguments=lambda stage: {"requests": 128, "patience": _PATIENCE},
         outside_arguments=lambda stage: {"requests": 128, "patience": 0.0},
@@ -48,6 +49,7 @@ MESSAGES: Final = (
     Attack(
         "flood_the_host",
         "messages",
+        "messages.flood_the_host",
         "sends a hundred thousand messages that it may send, as fast as it can",
         arguments=lambda stage: {"messages": 100_000},
         sign=Sign.LAG,
@@ -55,6 +57,7 @@ MESSAGES: Final = (
     Attack(
         "send_half_a_message",
         "messages",
+        "messages.send_half_a_message",
         "announces a large message and sends it a byte at a time",
         arguments=lambda stage: {"mebibytes": 3, "seconds": 0.5},
         outside_arguments=lambda stage: {"mebibytes": 3, "seconds": 0.1},

@@ -16,6 +16,7 @@ NETWORK: Final = (
     Attack(
         "connect_to_a_port_of_the_machine",
         "network",
+        "network.connect_to_a_port_of_the_machine",
         "connects to services of the machine",
         arguments=lambda testbed: {"ports": dict(testbed.doors.ports)},
         refusals=_CLOSED,
@@ -24,6 +25,7 @@ NETWORK: Final = (
     Attack(
         "find_a_route_to_the_outside",
         "network",
+        "network.find_a_route_to_the_outside",
         "looks for a way to other machines and to a cloud's metadata",
         arguments=lambda stage: {"addresses": ["169.254.169.254", "198.51.100.1", "fd00:ec2::254", "2001:db8::1"]},
         outside=Outside.ANSWERS_ONCE,
@@ -33,6 +35,7 @@ NETWORK: Final = (
     Attack(
         "open_sockets",
         "network",
+        "network.open_sockets",
         "makes sockets of every family",
         arguments=lambda stage: {
             "kinds": [
@@ -53,8 +56,8 @@ NETWORK: Final = (
     Attack(
         "open_raw_sockets",
         "network",
+        "network.open_sockets",
         "makes sockets that see and forge packets",
-        body="open_sockets",
         arguments=lambda stage: {
             "kinds": [
                 ["raw", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP],
@@ -69,6 +72,7 @@ NETWORK: Final = (
     Attack(
         "connect_to_an_abstract_socket",
         "network",
+        "network.connect_to_an_abstract_socket",
         "connects to sockets without a place, as X11 and D-Bus have",
         arguments=lambda testbed: {"stream": testbed.doors.abstract_agent, "datagram": testbed.doors.abstract_log},
         refusals=_CLOSED | {"ECONNREFUSED"},
@@ -77,8 +81,8 @@ NETWORK: Final = (
     Attack(
         "connect_to_an_agent",
         "network",
+        "network.connect_to_an_agent",
         "connects to sockets in the file system, as docker and ssh-agent have",
-        body="connect_to_an_agent",
         arguments=lambda testbed: {"stream": str(testbed.doors.agent), "datagram": str(testbed.doors.log)},
         refusals=_CLOSED,
         marks=True,
@@ -86,8 +90,8 @@ NETWORK: Final = (
     Attack(
         "connect_to_an_agent_in_a_granted_folder",
         "network",
+        "network.connect_to_an_agent",
         "connects to sockets in a folder that it may write to",
-        body="connect_to_an_agent",
         arguments=lambda testbed: {
             "stream": str(testbed.doors.granted_agent),
             "datagram": str(testbed.doors.granted_log),
@@ -99,6 +103,7 @@ NETWORK: Final = (
     Attack(
         "serve_the_network",
         "network",
+        "network.serve_the_network",
         "waits for connections from elsewhere",
         refusals=_CLOSED,
         excuses=(may_lack("IPv6", "EAFNOSUPPORT", "EADDRNOTAVAIL"),),

@@ -25,6 +25,7 @@ PROCESSES: Final = (
     Attack(
         "kill_the_host",
         "processes",
+        "processes.kill_the_host",
         "signals the host and another process of the user",
         arguments=lambda testbed: {
             "pids": _others(testbed),
@@ -36,6 +37,7 @@ PROCESSES: Final = (
     Attack(
         "kill_everything",
         "processes",
+        "processes.kill_everything",
         "signals every process that it can reach",
         arguments=lambda stage: {"pid": -1},
         outside_arguments=lambda testbed: {"pid": -testbed.target_process.pid},
@@ -45,6 +47,7 @@ PROCESSES: Final = (
     Attack(
         "signal_through_a_file",
         "processes",
+        "processes.signal_through_a_file",
         "has the kernel signal a process for it",
         arguments=lambda testbed: {"pid": testbed.target_process.pid},
         sign=Sign.MARKS,
@@ -53,6 +56,7 @@ PROCESSES: Final = (
     Attack(
         "trace_a_process",
         "processes",
+        "processes.trace_a_process",
         "attaches to another process as a debugger does",
         arguments=lambda testbed: {"pids": _others(testbed)},
         outside_arguments=lambda testbed: {"pids": {"a process of the user": testbed.target_process.pid}},
@@ -61,6 +65,7 @@ PROCESSES: Final = (
     Attack(
         "read_memory_of_a_process",
         "processes",
+        "processes.read_memory_of_a_process",
         "reads and writes another process's memory",
         arguments=lambda testbed: {
             "pid": testbed.target_process.pid,
@@ -72,12 +77,14 @@ PROCESSES: Final = (
     Attack(
         "remember_what_others_were_told",
         "processes",
+        "memory.remember_what_others_were_told",
         "looks in its own memory for what another module was granted",
         arguments=_shifted_confidence,
     ),
     Attack(
         "steal_a_descriptor",
         "processes",
+        "processes.steal_a_descriptor",
         "takes over a file that another process has open",
         arguments=lambda testbed: {
             "pid": testbed.target_process.pid,
@@ -93,6 +100,7 @@ PROCESSES: Final = (
     Attack(
         "read_environment_of_a_process",
         "processes",
+        "processes.read_environment_of_a_process",
         "reads the environment and the memory map of other processes",
         arguments=lambda testbed: {"pids": {"the first process": 1, **_others(testbed)}},
         outside_arguments=lambda testbed: {"pids": {"a process of the user": testbed.target_process.pid}},
@@ -100,6 +108,7 @@ PROCESSES: Final = (
     Attack(
         "change_limits_of_a_process",
         "processes",
+        "processes.change_limits_of_a_process",
         "lowers the limits and priorities of another process",
         arguments=lambda testbed: {
             "pid": testbed.target_process.pid,
@@ -110,6 +119,7 @@ PROCESSES: Final = (
     Attack(
         "renice_everything_of_the_user",
         "processes",
+        "processes.renice_everything_of_the_user",
         "lowers the priority of everything that the user runs",
         arguments=lambda stage: {
             "ioprio_set": numbers_here()["ioprio_set"],

@@ -18,26 +18,29 @@ def _with_a_shell(testbed: AttackTestbed) -> Mapping[str, list[str]]:
 
 
 PROGRAMS: Final = (
-    Attack("run_a_shell", "programs", "runs a shell", arguments=lambda stage: {"shell": "/bin/sh"}),
-    Attack("run_code_from_memory", "programs", "runs a program that is in no file"),
-    Attack("run_its_own_program", "programs", "writes a program and runs it"),
+    Attack(
+        "run_a_shell", "programs", "programs.run_a_shell", "runs a shell", arguments=lambda stage: {"shell": "/bin/sh"}
+    ),
+    Attack("run_code_from_memory", "programs", "programs.run_code_from_memory", "runs a program that is in no file"),
+    Attack("run_its_own_program", "programs", "programs.run_its_own_program", "writes a program and runs it"),
     Attack(
         "run_its_own_program_beside_a_granted_one",
         "programs",
+        "programs.run_its_own_program",
         "writes a program and runs it, where a shell was granted",
-        body="run_its_own_program",
         grants=_with_a_shell,
     ),
     Attack(
         "run_code_from_memory_beside_a_granted_program",
         "programs",
+        "programs.run_code_from_memory",
         "runs a program that is in no file, where a shell was granted",
-        body="run_code_from_memory",
         grants=_with_a_shell,
     ),
     Attack(
         "break_out_with_a_shell",
         "programs",
+        "programs.break_out_with_a_shell",
         "has a granted shell read, write, signal and connect",
         arguments=lambda testbed: {
             "shell": _SHELL,

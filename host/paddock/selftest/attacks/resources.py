@@ -17,6 +17,7 @@ RESOURCES: Final = (
     Attack(
         "eat_memory",
         "resources",
+        "resources.eat_memory",
         "takes memory without end",
         arguments=lambda stage: {"mebibytes": 1024},
         outside_arguments=lambda stage: {"mebibytes": 256},
@@ -27,6 +28,7 @@ RESOURCES: Final = (
     Attack(
         "eat_memory_in_several_processes",
         "resources",
+        "resources.eat_memory_in_several_processes",
         "takes memory in several processes, none of them too large",
         arguments=lambda stage: {"mebibytes": 512, "processes": 8, "seconds": 2.0},
         outside_arguments=lambda stage: {"mebibytes": 256, "processes": 8, "seconds": 0.0},
@@ -37,6 +39,7 @@ RESOURCES: Final = (
     Attack(
         "fill_the_scratch_folder",
         "resources",
+        "resources.fill_the_scratch_folder",
         "fills the private folder without end",
         arguments=lambda stage: {"mebibytes": 128},
         outside_arguments=lambda stage: {"mebibytes": 32},
@@ -47,6 +50,7 @@ RESOURCES: Final = (
     Attack(
         "write_a_huge_file",
         "resources",
+        "resources.write_a_huge_file",
         "writes a file without end into a granted folder",
         arguments=lambda testbed: {"folder": str(testbed.files.workspace), "mebibytes": 64},
         outside_arguments=lambda testbed: {"folder": str(testbed.files.workspace), "mebibytes": 32},
@@ -58,6 +62,7 @@ RESOURCES: Final = (
     Attack(
         "start_a_fork_bomb",
         "resources",
+        "resources.start_a_fork_bomb",
         "starts processes without end",
         arguments=lambda stage: {"processes": 400, "seconds": 2.0},
         outside_arguments=lambda stage: {"processes": 50, "seconds": 0.0},
@@ -68,6 +73,7 @@ RESOURCES: Final = (
     Attack(
         "start_many_threads",
         "resources",
+        "resources.start_many_threads",
         "starts threads without end",
         arguments=lambda stage: {"threads": 400, "seconds": 2.0},
         outside_arguments=lambda stage: {"threads": 50, "seconds": 0.0},
@@ -78,6 +84,7 @@ RESOURCES: Final = (
     Attack(
         "open_many_files",
         "resources",
+        "resources.open_many_files",
         "opens files without end",
         arguments=lambda stage: {"files": 1024},
         outside_arguments=lambda stage: {"files": 200},
@@ -87,6 +94,7 @@ RESOURCES: Final = (
     Attack(
         "spin",
         "resources",
+        "resources.spin",
         "runs in a circle for good",
         limits={"runtime_max": "500ms"},
         outside=Outside.RUNS_ON,
@@ -95,6 +103,7 @@ RESOURCES: Final = (
     Attack(
         "hold_the_interpreter_lock",
         "resources",
+        "resources.hold_the_interpreter_lock",
         "stays in one instruction for good",
         limits={"runtime_max": "500ms"},
         outside=Outside.RUNS_ON,
@@ -103,6 +112,7 @@ RESOURCES: Final = (
     Attack(
         "never_answer",
         "resources",
+        "resources.never_answer",
         "sleeps where it should answer",
         limits={"runtime_max": "500ms"},
         outside=Outside.RUNS_ON,
@@ -111,6 +121,7 @@ RESOURCES: Final = (
     Attack(
         "burn_processor_time",
         "resources",
+        "resources.burn_processor_time",
         "takes all of a processor, in several processes",
         arguments=lambda stage: {"seconds": 1.5, "share": 0.25, "processes": 4},
         outside_arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4, "tries": 20},
@@ -121,6 +132,7 @@ RESOURCES: Final = (
     Attack(
         "flood_the_output",
         "resources",
+        "resources.flood_the_output",
         "prints without end, in one line and in many",
         arguments=lambda stage: {"mebibytes": 32},
         sign=Sign.KEPT,

@@ -20,8 +20,8 @@ def _attack(
     return Attack(
         name,
         "resources",
+        "unmapped.hold_unmapped_memory",
         tries,
-        body="hold_unmapped_memory",
         arguments=lambda stage: {
             "kind": kind,
             "mebibytes": mebibytes,

@@ -48,6 +48,7 @@ WAY_OUT: Final = (
     Attack(
         "connect_to_what_was_not_granted",
         "way out",
+        "ways_out.connect_to_what_was_not_granted",
         "connects to other ports and addresses than the granted one",
         arguments=lambda testbed: {
             "granted": _granted(testbed),
@@ -60,8 +61,8 @@ WAY_OUT: Final = (
     Attack(
         "send_datagrams_beside_a_granted_service",
         "way out",
+        "network.connect_to_a_port_of_the_machine",
         "connects and sends to services of the machine, where one was granted",
-        body="connect_to_a_port_of_the_machine",
         arguments=lambda testbed: {"ports": dict(testbed.doors.ports)},
         grants=one_service,
         sign=Sign.MARKS,  # in a network of its own, whatever is sent was sent
@@ -70,6 +71,7 @@ WAY_OUT: Final = (
     Attack(
         "spell_addresses_otherwise",
         "way out",
+        "ways_out.spell_addresses_otherwise",
         "asks for addresses and names that were not granted, in spellings that some take for granted ones",
         arguments=lambda testbed: {
             "granted": _granted(testbed),
@@ -86,8 +88,8 @@ WAY_OUT: Final = (
     Attack(
         "ask_for_a_clouds_credentials",
         "way out",
+        "ways_out.spell_addresses_otherwise",
         "asks for what clouds tell the machines in them, at the granted port",
-        body="spell_addresses_otherwise",
         arguments=lambda testbed: {"granted": _granted(testbed), "spellings": list(clouds(testbed)), "straight": []},
         grants=one_service,
         refusals=_NOT_CARRIED,
@@ -96,8 +98,8 @@ WAY_OUT: Final = (
     Attack(
         "reach_inside_where_every_public_host_is_granted",
         "way out",
+        "ways_out.spell_addresses_otherwise",
         "asks for the machine and its network in every spelling, where all public hosts were granted",
-        body="spell_addresses_otherwise",
         arguments=lambda testbed: {
             "granted": _granted(testbed),
             "spellings": [*spellings(testbed), testbed.network.hidden.authority],
@@ -113,8 +115,8 @@ WAY_OUT: Final = (
     Attack(
         "ask_for_a_clouds_credentials_where_every_public_host_is_granted",
         "way out",
+        "ways_out.spell_addresses_otherwise",
         "asks for what clouds tell the machines in them, where all public hosts were granted",
-        body="spell_addresses_otherwise",
         arguments=lambda testbed: {"granted": _granted(testbed), "spellings": list(clouds(testbed)), "straight": []},
         grants=every_public_host,
         refusals=_NOT_CARRIED,
@@ -123,8 +125,8 @@ WAY_OUT: Final = (
     Attack(
         "follow_a_redirection_inside_where_every_public_host_is_granted",
         "way out",
+        "ways_out.follow_where_it_is_sent",
         "follows a redirection to the machine itself, where all public hosts were granted",
-        body="follow_where_it_is_sent",
         arguments=lambda testbed: {"granted": _granted(testbed)},
         grants=every_public_host,
         refusals=_NOT_CARRIED,
@@ -133,6 +135,7 @@ WAY_OUT: Final = (
     Attack(
         "follow_where_it_is_sent",
         "way out",
+        "ways_out.follow_where_it_is_sent",
         "follows a redirection of the granted service to one that was not granted",
         arguments=lambda testbed: {"granted": _granted(testbed)},
         grants=one_service,
@@ -142,6 +145,7 @@ WAY_OUT: Final = (
     Attack(
         "connect_by_other_means",
         "way out",
+        "ways_out.connect_by_other_means",
         "connects by sending, from chosen devices and addresses, and with sockets that were connected elsewhere",
         arguments=lambda testbed: {
             "granted": _granted(testbed),
@@ -155,8 +159,8 @@ WAY_OUT: Final = (
     Attack(
         "open_other_sockets_beside_granted_ones",
         "way out",
+        "network.open_sockets",
         "makes sockets of every family but that of the granted service",
-        body="open_sockets",
         arguments=lambda stage: {
             "kinds": [
                 ["TCP over IPv6", socket.AF_INET6, socket.SOCK_STREAM, 0],
@@ -182,8 +186,8 @@ WAY_OUT: Final = (
     Attack(
         "send_datagrams_at_all",
         "way out",
+        "network.open_sockets",
         "makes a socket for datagrams, which nobody would see the addresses of",
-        body="open_sockets",
         arguments=lambda stage: {"kinds": [["UDP", socket.AF_INET, socket.SOCK_DGRAM, 0]]},
         grants=one_service,
         refusals=_NOT_CARRIED,
@@ -192,6 +196,7 @@ WAY_OUT: Final = (
     Attack(
         "be_reached",
         "way out",
+        "ways_out.be_reached",
         "waits for connections, also beside the listener of the host",
         arguments=lambda testbed: {"granted": _granted(testbed)},
         grants=one_service,
@@ -200,6 +205,7 @@ WAY_OUT: Final = (
     Attack(
         "open_a_listener_that_is_there",
         "way out",
+        "ways_out.open_a_listener_that_is_there",
         "looks for listeners among the descriptors of its own process and of the one that started it",
         arguments=lambda testbed: {"granted": _granted(testbed)},
         grants=one_service,
@@ -208,6 +214,7 @@ WAY_OUT: Final = (
     Attack(
         "ask_for_names",
         "way out",
+        "ways_out.ask_for_names",
         "looks up names that were not granted, with what it wants to tell in them",
         arguments=lambda testbed: {
             "granted": _granted(testbed),
@@ -226,8 +233,8 @@ WAY_OUT: Final = (
     Attack(
         "reach_the_machine_by_a_name",
         "way out",
+        "ways_out.reach_by_a_name",
         "connects to a granted name that leads to the machine itself",
-        body="reach_by_a_name",
         arguments=lambda testbed: {"name": testbed.network.name, "port": testbed.network.hidden.address[1]},
         grants=a_name_alone,
         refusals=_NOT_CARRIED,
@@ -237,6 +244,7 @@ WAY_OUT: Final = (
     Attack(
         "name_another_server_in_tls",
         "way out",
+        "ways_out.name_another_server_in_tls",
         "begins TLS with the granted server for another one, as behind servers of many names",
         arguments=lambda testbed: {
             "name": testbed.network.name,
@@ -252,6 +260,7 @@ WAY_OUT: Final = (
     Attack(
         "smuggle_requests",
         "way out",
+        "smuggling.smuggle_requests",
         "asks the granted service for pages of another in requests that readers differ about",
         arguments=lambda testbed: {"granted": _granted(testbed), "stranger": testbed.network.stranger},
         grants=one_service,
@@ -261,6 +270,7 @@ WAY_OUT: Final = (
     Attack(
         "smuggle_requests_in_odd_spaces",
         "way out",
+        "smuggling.smuggle_requests_in_odd_spaces",
         "asks the granted service for pages of another in requests that only lenient servers take for any",
         arguments=lambda testbed: {"granted": _granted(testbed), "stranger": testbed.network.stranger},
         grants=one_service,
@@ -270,6 +280,7 @@ WAY_OUT: Final = (
     Attack(
         "borrow_anothers_proxy",
         "way out",
+        "ways_out.borrow_anothers_proxy",
         "uses the proxy of another module, which has told it everything",
         arguments=lambda testbed: {
             "authority": testbed.network.vault.authority,
@@ -281,8 +292,8 @@ WAY_OUT: Final = (
     Attack(
         "borrow_a_proxy_without_a_network",
         "way out",
+        "ways_out.borrow_anothers_proxy",
         "uses the proxy of another module, without a network grant of its own",
-        body="borrow_anothers_proxy",
         arguments=lambda testbed: {
             "authority": testbed.network.vault.authority,
             "proxy": testbed.network.neighbours_proxy,
@@ -292,6 +303,7 @@ WAY_OUT: Final = (
     Attack(
         "pass_for_another_at_the_proxy",
         "way out",
+        "ways_out.pass_for_another_at_the_proxy",
         "asks the proxy without its token, and with others",
         arguments=lambda testbed: {"granted": _granted(testbed), "authority": testbed.network.service.authority},
         grants=one_service,
@@ -301,6 +313,7 @@ WAY_OUT: Final = (
     Attack(
         "reach_others_at_the_proxys_port",
         "way out",
+        "ways_out.reach_others_at_the_proxys_port",
         "connects to other addresses at the number that the proxy's port has",
         arguments=lambda testbed: {"granted": _granted(testbed), "address": BESIDE},
         grants=one_service,
@@ -313,6 +326,7 @@ WAY_OUT: Final = (
     Attack(
         "flood_the_way_out",
         "way out",
+        "floods.flood_the_way_out",
         "connects as fast as it can, and hangs up",
         arguments=lambda testbed: {"granted": _granted(testbed), "seconds": _FLOOD_SECONDS},
         outside_arguments=lambda testbed: {"granted": _granted(testbed), "seconds": 0.1},
@@ -323,6 +337,7 @@ WAY_OUT: Final = (
     Attack(
         "keep_the_way_out_busy",
         "way out",
+        "floods.keep_the_way_out_busy",
         "holds hundreds of connections, and says something on each a letter at a time",
         arguments=lambda testbed: {"granted": _granted(testbed), "seconds": _FLOOD_SECONDS},
         outside_arguments=lambda testbed: {"granted": _granted(testbed), "seconds": 0.1},
@@ -333,6 +348,7 @@ WAY_OUT: Final = (
     Attack(
         "flood_with_lookups",
         "way out",
+        "floods.flood_with_lookups",
         "looks up a name after the other, as fast as it can",
         arguments=lambda testbed: {
             "granted": _granted(testbed),

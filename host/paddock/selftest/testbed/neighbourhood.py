@@ -94,6 +94,10 @@ class AttackNetwork:
         portal.call(self.proxy.open)
         self._stack.callback(portal.call, self.proxy.close)
 
+    def give_away(self, proxy: str) -> None:
+        """Take the proxy of another module, which it gave away, as one that attacks may borrow."""
+        self.neighbours_proxy = proxy
+
     def knocks(self) -> tuple[str, ...]:
         """Return what was noticed, and forget it."""
         return (*self._services.knocks(), *self._inquiries.made())

@@ -114,7 +114,10 @@ def emit_what_others_decide_by(session: Any, events: Sequence[str]) -> Iterator[
 def reach_what_it_was_not_handed(session: Any, other: str) -> Iterator[Way]:
     """Call other modules, and read and write the conversation."""
     message = {"role": "user", "content": "attack"}
-    yield "a tool", partial(_refusable, lambda: session.get("tools", other).execute({"name": "tell_its_proxy"}))
+    yield (
+        "a tool",
+        partial(_refusable, lambda: session.get("tools", other).execute({"body": "ways_out.tell_its_proxy"})),
+    )
     yield "a provider", partial(_refusable, lambda: session.get("providers", "mock").get_info())
     yield "the conversation", partial(_refusable, lambda: session.get("context").get_messages())
     yield "to write to it", partial(_refusable, lambda: session.get("context").add_message(message))

@@ -1,6 +1,6 @@
 """Perform one attack as a program of its own, with nothing in its way: `python -I -S -c … <this folder's folder>`.
 
-Reads the attack's name and arguments as one line of JSON from stdin and writes what came of it as another to stdout,
+Reads the attack's body and arguments as one line of JSON from stdin and writes what came of it as another to stdout,
 where the attack's own output does not go.
 """
 
@@ -19,20 +19,20 @@ __all__ = ["main"]
 def main() -> None:
     """Do it, and end at once, or as programs end if the order says `and_end`."""
     order = json.loads(sys.stdin.readline())
-    load(order["name"])
+    load(order["body"])
     # What was compiled until now is kept for the next one; an attack finds things as they are elsewhere.
     sys.pycache_prefix, sys.dont_write_bytecode = None, True
     answer = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    if is_on_the_session(order["name"]):
+    if is_on_the_session(order["body"]):
         import asyncio  # the one family that needs it, and it takes as long as everything else here
 
         sys.path += order["paths"]
         told = json.dumps(asyncio.run(_in_session(order))) + "\n"
     else:
-        told = json.dumps(perform(order["name"], order["arguments"])) + "\n"
+        told = json.dumps(perform(order["body"], order["arguments"])) + "\n"
     os.write(answer, told.encode())
     if not order["and_end"]:
         os._exit(0)
@@ -44,4 +44,4 @@ async def _in_session(order: dict[str, Any]) -> dict[str, Any]:
     session = await bare_session(order["gates"])
     if order["before"]:
         await perform_in_session(order["before"], session, {"lent": session.get("providers", "mock")})
-    return await perform_in_session(order["name"], session, order["arguments"])
+    return await perform_in_session(order["body"], session, order["arguments"])

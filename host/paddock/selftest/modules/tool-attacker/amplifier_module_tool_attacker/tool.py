@@ -1,4 +1,4 @@
-"""The tool: its input names an attack, its output is what came of it."""
+"""The tool: its input names the body of an attack, its output is what came of it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class AttackTool:
     description = "Try to break out, and say how far it went."
     input_schema: Mapping[str, Any] = {
         "type": "object",
-        "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
-        "required": ["name"],
+        "properties": {"body": {"type": "string"}, "arguments": {"type": "object"}},
+        "required": ["body"],
     }
 
     def __init__(self, name: str, coordinator: Any) -> None:
@@ -27,8 +27,8 @@ class AttackTool:
         self._coordinator = coordinator
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Return what came of the attack `name`; not every attack leaves anybody to return it."""
-        name, arguments = input["name"], input.get("arguments", {})
-        if is_on_the_session(name):
-            return ToolResult(output=await perform_in_session(name, self._coordinator, arguments))
-        return ToolResult(output=perform(name, arguments))
+        """Return what came of the attack; not every attack leaves anybody to return it."""
+        body, arguments = input["body"], input.get("arguments", {})
+        if is_on_the_session(body):
+            return ToolResult(output=await perform_in_session(body, self._coordinator, arguments))
+        return ToolResult(output=perform(body, arguments))
