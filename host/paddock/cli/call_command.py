@@ -22,7 +22,6 @@ from paddock.authorization.grant_lines import what_writing_opens
 from paddock.cli import failure, options, plan_options
 from paddock.cli.command_group import INTERRUPTED
 from paddock.cli.options import SourceFlags
-from paddock.cli.terminal.answer import print_answer
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, tell_confinements
 from paddock.cli.terminal.denial_notes import tell_denials
@@ -32,7 +31,7 @@ from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.json_output import Mask, plain, print_json
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
-from paddock.cli.terminal.stdin_text import read_stdin
+from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
 from paddock.module_sources.sourced_modules import USUAL_PLAN
 from paddock.plan.load import load_plan

@@ -13,7 +13,7 @@ from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding, examine
-from paddock.doctor.capability_names import NAMES, names_of
+from paddock.doctor.diagnosis import NAMES, names_of
 from paddock.isolation.levels import guarantees_missing
 from paddock.isolation.machine import Machine
 from paddock.policy.rule import FLOOR

@@ -21,10 +21,8 @@ import click
 
 from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED
-from paddock.cli.module_rows import row_of
 from paddock.cli.options import JSON, SessionOptions, session_options
-from paddock.cli.session_on_screen import SessionOpener
-from paddock.cli.terminal.answer import print_answer
+from paddock.cli.session_on_screen import SessionOpener, row_of
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.denial_notes import tell_denials
@@ -34,7 +32,7 @@ from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.render import Screen
-from paddock.cli.terminal.stdin_text import read_stdin
+from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import PaddockError, render
 from paddock.session.session import ModuleStatus, Session
 

@@ -1,4 +1,4 @@
-"""How a command opens the session of its plan: output, questions and progress are on the command's screen."""
+"""How a command opens the session of its plan, and lists its modules: all of it is on the command's screen."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from paddock.cli.terminal.confinement_notes import tell_confinements
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen
+from paddock.session.hosted_session import ModuleStatus
 from paddock.session.session import Session
 
 
@@ -56,3 +57,15 @@ class SessionOpener:
         for note in session.plan.notes:
             screen.note(f"note: {note}")
         return session
+
+
+def row_of(module: ModuleStatus) -> tuple[str, str, str, str]:
+    """Return a row of a listing of modules."""
+    isolation = f"isolation: {module.level}" if module.level else ""
+    if module.exit_reports:
+        state = "; ".join(report.describe() for report in module.exit_reports)
+    elif module.is_mounted:
+        state = "started" if module.live_from is None else f"started, live from {module.live_from}"
+    else:
+        state = "not started" if module.problem is None else module.problem.summary
+    return module.module, module.kind, isolation, state

@@ -6,9 +6,10 @@ What follows for a session is in here as well: which level it gets, and whether 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from paddock.doctor.capability_names import names_of
 from paddock.doctor.settings import SettingFinding
 from paddock.errors import LevelFailure
 from paddock.isolation.levels import guarantees_missing
@@ -184,3 +185,18 @@ def _machine_as_dict(machine: Machine) -> dict[str, object]:
         "container_signs": list(machine.signs),
         "settings": dict(machine.settings),
     }
+
+
+NAMES: Final = (
+    *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP"),
+    *("LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER"),
+    *("SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE"),
+    *("SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP"),
+    *("MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF"),
+    "CHECKPOINT_RESTORE",
+)
+
+
+def names_of(capabilities: Iterable[int]) -> list[str]:
+    """Return the names in the order of the numbers; of one that is newer than this list, the number."""
+    return [NAMES[number] if number < len(NAMES) else str(number) for number in sorted(capabilities)]

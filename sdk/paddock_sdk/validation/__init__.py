@@ -19,14 +19,16 @@ A fixture may skip a test that is for another kind of module. Fixtures and tests
 
 from __future__ import annotations
 
-from paddock_sdk.validation.context import ContextValidator
-from paddock_sdk.validation.hook import HookValidator
 from paddock_sdk.validation.mount_plan import MountPlanValidationResult, MountPlanValidator
-from paddock_sdk.validation.orchestrator import OrchestratorValidator
-from paddock_sdk.validation.provider import ProviderValidator
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
-from paddock_sdk.validation.tool import ToolValidator
 from paddock_sdk.validation.validator import ModuleValidator
+from paddock_sdk.validation.validators import (
+    ContextValidator,
+    HookValidator,
+    OrchestratorValidator,
+    ProviderValidator,
+    ToolValidator,
+)
 
 __all__ = [
     "KINDS",

@@ -1,4 +1,4 @@
-"""What there is to say of a function without calling it, and of an exception without trusting it."""
+"""What a function, an exception or a member can be said to be, and the checks of members that validators share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import inspect
 from typing import Any
 
-__all__ = ["count_parameters", "described", "is_async"]
+from paddock_sdk.validation.result import ValidationCheck, ValidationResult
+
+__all__ = ["count_parameters", "described", "is_async", "check_async", "check_name", "check_on_session_ready"]
 
 
 def is_async(function: Any) -> bool:
@@ -30,3 +32,70 @@ def described(error: BaseException) -> str:
     except Exception:  # `__str__` of a class we do not know
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def check_name(result: ValidationResult, check: str, obj: Any) -> None:
+    """Check that an object has a name: text that is not empty."""
+    try:
+        name = obj.name
+    except Exception as error:  # a property of a class we do not know
+        result.fail(check, f"reading the `name` of {type(obj).__name__} raised {described(error)}")
+        return
+    if isinstance(name, str) and name:
+        result.succeed(check, f"`name` is {_shortened(name)}")
+    else:
+        result.fail(
+            check, f"`name` has to be a text that is not empty, and that of {type(obj).__name__} is {name!r:.60}"
+        )
+
+
+def check_async(result: ValidationResult, check: str, obj: Any, name: str, *, at_least: int, called: str) -> None:
+    """Check that an object has an asynchronous method of this name with at least so many parameters."""
+    method = getattr(obj, name, None)
+    fault = None
+    if method is None:
+        fault = f"{type(obj).__name__} has no `{name}`"
+    elif not is_async(method):
+        fault = f"that of {type(obj).__name__} is not asynchronous"
+    elif (taken := count_parameters(method)) < at_least:
+        fault = f"that of {type(obj).__name__} has {taken} parameters"
+    if fault is None:
+        result.succeed(check, f"`{name}` is asynchronous and takes what it is called with")
+    else:
+        result.fail(check, f"`{name}` has to be defined as `async def {called}`: {fault}")
+
+
+def _shortened(text: str, limit: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+_DEFINITION = "define it as `async def on_session_ready(coordinator)`"
+
+
+def check_on_session_ready(module: Any) -> ValidationCheck | None:
+    """Return a failed check where a module's `on_session_ready` cannot be awaited with a coordinator, else None."""
+    ready = getattr(module, "on_session_ready", None)
+    if ready is None:
+        return None
+    if not is_async(ready):
+        return _failed(f"on_session_ready is not asynchronous; {_DEFINITION}")
+    if not _takes_something(ready):
+        return _failed(f"on_session_ready takes no coordinator; {_DEFINITION}")
+    return None
+
+
+def _takes_something(function: Any) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # it does not say what it takes; calling it will tell
+        return True
+    return any(
+        parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        for parameter in parameters
+    )
+
+
+def _failed(message: str) -> ValidationCheck:
+    return ValidationCheck("on_session_ready_async", False, message, "error")

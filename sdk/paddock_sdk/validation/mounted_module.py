@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from paddock_sdk.kernel.settle import settled
-from paddock_sdk.testing.mock_coordinator import MockCoordinator
+from paddock_sdk.testing.mocks import MockCoordinator
 from paddock_sdk.validation import validator_for
 from paddock_sdk.validation.entry_point import find_mount
 from paddock_sdk.validation.mounted_object import MountedObjectValidator

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from paddock_sdk.testing.mock_coordinator import MockCoordinator
+from paddock_sdk.testing.mocks import MockCoordinator
 from paddock_sdk.validation.result import ValidationResult
 from paddock_sdk.validation.validator import ModuleValidator
 

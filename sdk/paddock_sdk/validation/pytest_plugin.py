@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from paddock_sdk.testing import EventRecorder, MockContextManager, MockCoordinator, MockTool
-from paddock_sdk.testing.mock_provider import MockProvider
+from paddock_sdk.testing.mocks import MockProvider
 from paddock_sdk.validation import ValidationResult, validator_for
 from paddock_sdk.validation.module_under_test import ModuleUnderTest
 from paddock_sdk.validation.mounted_module import mounted_module, mounted_object

@@ -19,11 +19,10 @@ from weakref import WeakKeyDictionary
 
 from paddock_sdk.kernel.cancel_watch import CancelWatch
 from paddock_sdk.kernel.startup.entry_point import EntryPointError, home_of
-from paddock_sdk.testing.mock_coordinator import MockCoordinator
+from paddock_sdk.testing.mocks import MockCoordinator
 from paddock_sdk.validation.entry_point import find_mount
-from paddock_sdk.validation.members import count_parameters, described, is_async
+from paddock_sdk.validation.members import check_on_session_ready, count_parameters, described, is_async
 from paddock_sdk.validation.package_import import import_package, name_of, own_imports
-from paddock_sdk.validation.ready_check import check_on_session_ready
 from paddock_sdk.validation.result import ValidationResult
 
 __all__ = ["ModuleValidator"]

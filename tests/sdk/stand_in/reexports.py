@@ -32,7 +32,7 @@ _TO_SHOW: Final = {"kernel.redaction": "SENSITIVE_KEYS redact_secrets", "kernel.
 _RETRIES: Final = {"kernel.retry": "RetryConfig classify_error_message retry_with_backoff"}
 _CHECKS: Final = {
     "validation.package_import": "import_module_from_path",
-    "validation.ready_check": "check_on_session_ready",
+    "validation.members": "check_on_session_ready",
     "validation.result": "ValidationCheck ValidationResult",
 }
 
@@ -184,7 +184,7 @@ _CORE: Final = {
     ),
     "validation/structural/__init__": Reexport(
         "The validators' checks, as tests to inherit from.",
-        {"validation.ready_check": "check_on_session_ready", "validation.structural": _ALL},
+        {"validation.members": "check_on_session_ready", "validation.structural": _ALL},
     ),
 }
 
@@ -194,7 +194,7 @@ def _of_kinds() -> Iterator[tuple[str, Reexport]]:
     beside = {"hook": "HookResult", "provider": "ProviderInfo", "tool": "ToolResult"}
     for kind in ("context", "hook", "orchestrator", "provider", "tool"):
         name = kind.title()
-        own = {f"validation.{kind}": f"{name}Validator"} | _CHECKS
+        own = {"validation.validators": f"{name}Validator"} | _CHECKS
         if kind == "provider":
             own["contract.models"] = "ProviderInfo"
         who = f"{'an' if kind == 'orchestrator' else 'a'} {kind}"

@@ -24,12 +24,12 @@ from paddock.cli.chat.spending import Spending
 from paddock.cli.command_group import INTERRUPTED
 from paddock.cli.options import SessionOptions
 from paddock.cli.session_on_screen import SessionOpener
-from paddock.cli.terminal.answer import print_answer
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.standard_streams import print_answer
 from paddock.errors import render
 from paddock.plan.edit import grant_line
 from paddock.plan.model import ModuleEntry

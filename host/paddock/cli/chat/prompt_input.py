@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+import termios
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application.run_in_terminal import in_terminal
@@ -223,3 +224,31 @@ class _Completer(Completer):
 def matching(words: Iterable[str], begun: str) -> Sequence[str]:
     """Return the printable words that start with `begun`."""
     return [word for word in words if word.startswith(begun) and word.isprintable()]
+
+
+_INPUT, _LOCAL, _KEYS = 0, 3, 6  # indices in a terminal's attributes: the flag for Enter, that for echo, special keys
+_END: Final = b"\x04"  # Ctrl-D, as the line takes it too
+
+
+@contextmanager
+def echo(terminal: TextIO, *, wanted: bool) -> Iterator[None]:
+    """Switch the echo of `terminal` on or off while this is entered; do nothing if it is no terminal.
+
+    Without echo, Enter is not translated to a line end, nor Ctrl-D to the end of the input: both wait for the line.
+    """
+    try:
+        saved = termios.tcgetattr(terminal)
+    except (termios.error, ValueError):
+        yield
+        return
+    changed = [*saved]
+    for at, flag in ((_INPUT, termios.ICRNL), (_LOCAL, termios.ECHO)):
+        changed[at] = saved[at] | flag if wanted else saved[at] & ~flag
+    changed[_KEYS] = [*saved[_KEYS]]
+    changed[_KEYS][termios.VEOF] = _END if wanted else os.fpathconf(terminal.fileno(), "PC_VDISABLE").to_bytes()
+    try:
+        termios.tcsetattr(terminal, termios.TCSANOW, changed)
+        yield
+    finally:
+        with suppress(termios.error, ValueError):  # where the terminal is gone
+            termios.tcsetattr(terminal, termios.TCSANOW, saved)

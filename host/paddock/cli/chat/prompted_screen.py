@@ -12,13 +12,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TextIO, TypeVar
 
-from paddock.cli.chat.echo import echo
-from paddock.cli.chat.prompt_input import PromptInput
-from paddock.cli.terminal.backlog import DrawingBacklog
+from paddock.cli.chat.prompt_input import PromptInput, echo
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.keyboard import Keyboard
 from paddock.cli.terminal.question import Question
-from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.render import DrawingBacklog, Screen
 
 _Answer = TypeVar("_Answer")
 

@@ -19,8 +19,8 @@ import anyio.to_thread
 import click
 
 from paddock.cli.chat.conversation import ChatConversation
-from paddock.cli.module_rows import row_of
 from paddock.cli.plan_options import read_grants
+from paddock.cli.session_on_screen import row_of
 from paddock.cli.terminal.denial_notes import tell_denials
 from paddock.cli.terminal.render import Screen
 from paddock.cli.why_command import run_why

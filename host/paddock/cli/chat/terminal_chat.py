@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.audit import state_folder
-from paddock.cli.chat.echo import echo
 from paddock.cli.chat.interrupts import on_interrupt
-from paddock.cli.chat.prompt_input import PromptInput, open_history
+from paddock.cli.chat.prompt_input import PromptInput, echo, open_history
 from paddock.cli.command_group import INTERRUPTED
 
 if TYPE_CHECKING:

@@ -78,6 +78,24 @@ class _Call:
     refusal: str = ""
     is_previewed: bool = False
 
+    def begin(self, at: float) -> None:
+        """Take that the tool runs from now on."""
+        self.started = at
+
+    def refuse(self, reason: str) -> None:
+        """Take why it was not allowed."""
+        self.refusal = reason
+
+    def preview(self, change: Change | None) -> Change | None:
+        """Return the change as it is now, which is shown before the call runs."""
+        self.is_previewed = True
+        return self.foresee(change)
+
+    def foresee(self, change: Change | None) -> Change | None:
+        """Take the change as it is now: calls before this one may have changed the file."""
+        self.change = change
+        return change
+
 
 @dataclass(slots=True)
 class _Reply:
@@ -146,7 +164,7 @@ class TurnView:
                 data.get("tool_call_id"), data.get("tool_name"), data.get("tool_input"), hint, is_nested=is_nested
             )
             if call.change is not None and call.change.doubt:
-                call.change = self._change_of(call.arguments)  # anew: calls before it may have changed the file
+                call.foresee(self._change_of(call.arguments))
 
     def _change_of(self, arguments: Mapping[str, Any]) -> Change | None:
         return change_of(arguments, self._read, self._folder, self._mask)
@@ -192,10 +210,7 @@ class TurnView:
         ]
         if len(calls) != 1 or calls[0].is_previewed:
             return None
-        call = calls[0]
-        call.is_previewed = True
-        call.change = self._change_of(call.arguments)  # anew: calls before it may have changed the file
-        return call.change
+        return calls[0].preview(self._change_of(calls[0].arguments))
 
     # -- what the model says ---------------------------------------------------------------
 
@@ -320,7 +335,7 @@ class TurnView:
             _hint(data),
             is_nested=not self._is_own(data),
         )
-        call.started = self._clock()
+        call.begin(self._clock())
         yield from ()
 
     def _on_tool_post(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
@@ -370,7 +385,7 @@ class TurnView:
         call_id = data.get("tool_call_id")
         call = self._calls.get(call_id) if isinstance(call_id, str) else None
         if call is not None:
-            call.refusal = self._one_line(data.get("reason")) or "not allowed"
+            call.refuse(self._one_line(data.get("reason")) or "not allowed")
         yield from ()
 
     def _unanswered(self) -> Iterator[Shown]:

@@ -104,15 +104,12 @@ class TerminalApproval:
             self._screen.note(f"no answer; the default is {default}")
             raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None
         finally:
-            self._row_of(requester).last = self._clock()
+            self._row_of(requester).end(self._clock())
         return _DENIED if answer is None else answer  # the end of the input, or of the patience, allows nothing
 
     def _is_flood(self, requester: Requester | None) -> bool:
         row = self._row_of(requester)
-        if self._clock() - row.last > _PAUSE:
-            row.length = 0
-        row.last = self._clock()
-        row.length += 1
+        row.add(self._clock())
         if row.length == _MAX_IN_A_ROW + 1:
             self._screen.warning(
                 f"{_named(requester)} asked {_MAX_IN_A_ROW} questions in a row; "
@@ -132,7 +129,16 @@ class _Row:
 
     def __init__(self) -> None:
         self.length = 0
-        self.last = float("-inf")
+        self._last = float("-inf")
+
+    def add(self, now: float) -> None:
+        """Count a question."""
+        self.length = 1 if now - self._last > _PAUSE else self.length + 1
+        self._last = now
+
+    def end(self, now: float) -> None:
+        """Take that the question has ended."""
+        self._last = now
 
 
 def _named(requester: Requester | None) -> str:

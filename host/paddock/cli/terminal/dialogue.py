@@ -77,7 +77,7 @@ class Dialogue:
                     while (line := await self._keyboard.line()) is not None:
                         answer = understood(line.strip(" \t"), shown)
                         if answer is not None:
-                            drawing.is_answered = True
+                            drawing.take_answer()
                             return answer
                         shown = drawing.draw(replace(question, is_again=True))
                         await self._keyboard.forget()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -22,7 +22,7 @@ _MAX_BARS: Final = 6
 _BAR_CELLS: Final = 10
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Work:
     """What is being done about one subject: how far its phase has got, since when, and which phases there were."""
 
@@ -64,11 +64,11 @@ class FetchProgress:
             if work is None or step.phase not in work.phases:
                 self._begin(step, work)
             elif self._screen.is_terminal:
-                work.step = step
+                self._works[step.subject] = replace(work, step=step)
                 if self._clock() - self._drawn_at >= _PERIOD:
                     self._draw()
             elif step.phase == work.step.phase:  # others may be behind; what has been told to end has ended
-                work.step = step
+                self._works[step.subject] = replace(work, step=step)
 
     def finished(self, subject: str) -> None:
         """Show no more of a subject."""

@@ -25,7 +25,6 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from paddock.cli.terminal.backlog import DrawingBacklog
 from paddock.cli.terminal.question import Layout, Option, Question, lay_out
 from paddock.cli.terminal.rows import cells, clip, fold
 from paddock.lookalikes import marked
@@ -418,7 +417,7 @@ def _erasing(count: int) -> str:
 
 
 class Drawing:
-    """A question on the screen; `is_answered` is for whoever asks to say."""
+    """A question on the screen."""
 
     def __init__(self, show: Callable[[Sequence[str], str, str], None], lay_out: Callable[[Question], Layout]) -> None:
         self.is_answered = False
@@ -435,6 +434,10 @@ class Drawing:
         self._show([*layout.frame, *layout.options], "", "\n")
         self._ending = layout.ending
         return layout.shown_options
+
+    def take_answer(self) -> None:
+        """Take that the question is answered, so that it stays on the screen as it is."""
+        self.is_answered = True
 
     def invite(self) -> None:
         """Write what is to be typed; from now on an answer counts."""
@@ -459,3 +462,38 @@ class _Console(Console):
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
+
+
+_MAX_LINES: Final = 200  # of either sort
+_MAX_CHARACTERS: Final = 64 * 1024
+
+
+class DrawingBacklog:
+    """Keeps the first of what is added to it, and counts the rest.
+
+    Drawings of modules and those of the host have limits of their own, so that a module's flood costs no warning of
+    ours.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[Callable[[], None]] = []
+        self._lines = {True: 0, False: 0}
+        self._characters = {True: 0, False: 0}
+        self._dropped = {True: 0, False: 0}
+
+    def add(self, draw: Callable[[], None], characters: int, *, is_ours: bool) -> None:
+        """Keep `draw`, which draws that many characters, for later, or count it as dropped."""
+        if self._lines[is_ours] >= _MAX_LINES or self._characters[is_ours] + characters > _MAX_CHARACTERS:
+            self._dropped[is_ours] += 1
+            return
+        self._lines[is_ours] += 1
+        self._characters[is_ours] += characters
+        self._waiting.append(draw)
+
+    def release(self, draw: Callable[[Callable[[], None]], None], tell: Callable[[str], None]) -> None:
+        """Hand what was kept to `draw`, one by one, and `tell` how much was not kept."""
+        for waiting in self._waiting:
+            draw(waiting)
+        for is_ours, whose in ((False, "of modules"), (True, "of Paddock")):
+            if self._dropped[is_ours]:
+                tell(f"{self._dropped[is_ours]} lines {whose} came while a question stood, and are not shown")

@@ -17,9 +17,8 @@ from anyio.from_thread import start_blocking_portal
 
 from paddock.egress.addresses import is_public
 from paddock.plan.host_name import HostNameError, parse_host
-from paddock.selftest.testbed.careless_redactor import LeakyRedactor
 from paddock.selftest.testbed.inquiries import LookupLog
-from paddock.selftest.testbed.open_proxy import OpenProxy
+from paddock.selftest.testbed.proxies import LeakyRedactor, OpenProxy
 from paddock.selftest.testbed.service import ForbiddenText, TargetService, TargetServices
 
 LOOPBACK: Final = "127.0.0.1"

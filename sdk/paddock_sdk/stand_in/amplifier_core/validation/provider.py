@@ -3,16 +3,16 @@
 # Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.contract.models import ProviderInfo
+from paddock_sdk.validation.members import check_on_session_ready
 from paddock_sdk.validation.package_import import import_module_from_path
-from paddock_sdk.validation.provider import ProviderValidator
-from paddock_sdk.validation.ready_check import check_on_session_ready
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
+from paddock_sdk.validation.validators import ProviderValidator
 
 __all__ = [
     "ProviderInfo",
-    "import_module_from_path",
-    "ProviderValidator",
     "check_on_session_ready",
+    "import_module_from_path",
     "ValidationCheck",
     "ValidationResult",
+    "ProviderValidator",
 ]

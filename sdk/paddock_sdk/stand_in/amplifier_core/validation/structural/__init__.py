@@ -2,7 +2,7 @@
 
 # Written from the table in tests/sdk/stand_in/reexports.py.
 
-from paddock_sdk.validation.ready_check import check_on_session_ready
+from paddock_sdk.validation.members import check_on_session_ready
 from paddock_sdk.validation.structural import (
     ContextStructuralTests,
     HookStructuralTests,

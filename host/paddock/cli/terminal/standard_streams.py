@@ -1,0 +1,36 @@
+"""What a command reads from stdin and writes to stdout, for programs as for people.
+
+A module's text is masked for both, and escaped for a terminal. There it is the last thing a command writes: there is no
+question any more that it could imitate.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import click
+
+from paddock.cli.terminal.render import Screen
+from paddock.text import escape
+
+
+def read_stdin(screen: Screen, what: str) -> str:
+    """Return all of stdin as text.
+
+    Raises:
+        click.UsageError: it is not UTF-8.
+    """
+    if sys.stdin.isatty():
+        screen.note(f"reading {what} from the terminal; Ctrl-D ends it")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{what} on stdin is not UTF-8 text, at byte {error.start}") from error
+
+
+def print_answer(text: str, mask: Callable[[str], str] = str) -> None:
+    """Write `text`, in which `mask` hides what nobody is to read, and a newline."""
+    shown = mask(text)
+    sys.stdout.write((escape(shown, multiline=True) if sys.stdout.isatty() else shown) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,182 @@
+"""What a module of each kind has to have.
+
+Of a hook that is a `mount` that works; the handlers that it registers are not looked at.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any, ClassVar
+
+from paddock_sdk.contract.models import ProviderInfo
+from paddock_sdk.testing.mocks import MockCoordinator
+from paddock_sdk.validation.members import check_async, check_name, count_parameters, described, is_async
+from paddock_sdk.validation.mounted_object import MountedObjectValidator
+from paddock_sdk.validation.result import ValidationResult
+from paddock_sdk.validation.validator import ModuleValidator
+
+__all__ = ["ToolValidator", "ProviderValidator", "HookValidator", "OrchestratorValidator", "ContextValidator"]
+
+
+class ToolValidator(MountedObjectValidator):
+    """Checks modules that mount tools."""
+
+    kind = "tool"
+    mounted_by = 'coordinator.mount("tools", tool, name=...)'
+    members: ClassVar = {"name": False, "description": False, "execute": True}
+
+    def mounted(self, coordinator: MockCoordinator) -> list[Any]:
+        return list(coordinator.mount_points["tools"].values())
+
+    def check_members(self, result: ValidationResult, obj: Any) -> None:
+        check_name(result, "tool_name", obj)
+        _check_description(result, obj)
+        _check_schema(result, obj)
+        check_async(result, "tool_execute", obj, "execute", at_least=1, called="execute(input)")
+
+
+def _check_description(result: ValidationResult, tool: Any) -> None:
+    try:
+        description = tool.description
+    except Exception as error:  # a property of a class we do not know
+        result.fail("tool_description", f"reading the `description` raised {described(error)}")
+        return
+    if isinstance(description, str) and description:
+        result.succeed("tool_description", "`description` is a text")
+    else:
+        result.warn("tool_description", f"models read the `description`; it has to be a text, not {description!r:.60}")
+
+
+def _check_schema(result: ValidationResult, tool: Any) -> None:
+    schema = getattr(tool, "input_schema", {})
+    if isinstance(schema, dict):
+        result.succeed("tool_input_schema", "`input_schema` is a dict, or not there")
+    else:
+        message = f"an `input_schema` is a dict with a JSON schema, not {type(schema).__name__}"
+        result.warn("tool_input_schema", message)
+
+
+class ProviderValidator(MountedObjectValidator):
+    """Checks modules that mount providers. Of its methods only `get_info` is called, which asks no one."""
+
+    kind = "provider"
+    mounted_by = 'coordinator.mount("providers", provider, name=...)'
+    members: ClassVar = {
+        "name": False,
+        "get_info": True,
+        "list_models": True,
+        "complete": True,
+        "parse_tool_calls": True,
+    }
+
+    def mounted(self, coordinator: MockCoordinator) -> list[Any]:
+        return list(coordinator.mount_points["providers"].values())
+
+    def check_members(self, result: ValidationResult, obj: Any) -> None:
+        check_name(result, "provider_name", obj)
+        _check_info(result, obj)
+        check_async(result, "provider_list_models", obj, "list_models", at_least=0, called="list_models()")
+        check_async(result, "provider_complete", obj, "complete", at_least=1, called="complete(request, **kwargs)")
+        result.succeed("provider_parse_tool_calls", "parse_tool_calls() can be called")  # as `members` has it
+
+
+def _check_info(result: ValidationResult, provider: Any) -> None:
+    try:
+        info = provider.get_info()
+    except Exception as error:  # module code, which may need credentials for this
+        result.warn("provider_get_info", f"get_info() raised {described(error)}")
+        return
+    if isinstance(info, ProviderInfo):
+        result.succeed("provider_get_info", "get_info() returns a `ProviderInfo`")
+        return
+    if inspect.iscoroutine(info):
+        info.close()
+    result.fail("provider_get_info", f"get_info() has to return a `ProviderInfo`, not a {type(info).__name__}")
+
+
+_CALL = "async def __call__(self, event, data)"
+
+
+class HookValidator(ModuleValidator):
+    """Checks modules that register handlers for events. No handler is called."""
+
+    kind = "hook"
+
+    def is_module(self, returned: Any) -> bool:
+        # An object of a class that was written to be called with something, unlike a function to clean up with.
+        is_function = inspect.isroutine(returned) or isinstance(returned, type | partial)
+        return callable(returned) and not is_function and count_parameters(returned) > 0
+
+    def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
+        handlers = coordinator.hooks.list_handlers()
+        is_function = inspect.isfunction(returned) or inspect.ismethod(returned)
+        if handlers:
+            count = sum(len(names) for names in handlers.values())
+            message = f"mount() registered handlers for events ({count} for {len(handlers)})"
+            result.succeed("protocol_compliance", message)
+        elif callable(returned) and not is_function:
+            message = f"mount() returned a {type(returned).__name__}, which can be called"
+            result.succeed("protocol_compliance", message)
+            _check_call(result, returned)
+        else:
+            # Handlers may depend on the configuration, or be registered when the session is ready.
+            result.succeed("protocol_compliance", "mount() registered no handler with this configuration")
+
+
+def _check_call(result: ValidationResult, hook: Any) -> None:
+    name = type(hook).__name__
+    if not (is_async(hook) or is_async(getattr(hook, "__call__", None))):  # noqa: B004
+        result.fail("hook_call", f"`__call__` of {name} is not asynchronous; define it as `{_CALL}`")
+    elif count_parameters(hook) < 2:
+        result.fail("hook_call", f"`__call__` of {name} takes no event and data; define it as `{_CALL}`")
+    else:
+        result.succeed("hook_call", f"{name} is called as `await hook(event, data)`")
+
+
+class OrchestratorValidator(MountedObjectValidator):
+    """Checks modules that mount an orchestrator."""
+
+    kind = "orchestrator"
+    mounted_by = 'coordinator.mount("orchestrator", orchestrator)'
+    members: ClassVar = {"execute": True}
+
+    def mounted(self, coordinator: MockCoordinator) -> list[Any]:
+        mounted = coordinator.mount_points["orchestrator"]
+        return [] if mounted is None else [mounted]
+
+    def check_members(self, result: ValidationResult, obj: Any) -> None:
+        check_async(
+            result,
+            "orchestrator_execute",
+            obj,
+            "execute",
+            at_least=5,
+            called="execute(prompt, context, providers, tools, hooks, **kwargs)",
+        )
+
+
+# The methods of the contract, how they are called, and how many arguments that takes at least.
+_METHODS = {
+    "add_message": ("add_message(message)", 1),
+    "get_messages_for_request": ("get_messages_for_request(token_budget=None, provider=None)", 0),
+    "get_messages": ("get_messages()", 0),
+    "set_messages": ("set_messages(messages)", 1),
+    "clear": ("clear()", 0),
+}
+
+
+class ContextValidator(MountedObjectValidator):
+    """Checks modules that mount a context manager."""
+
+    kind = "context"
+    mounted_by = 'coordinator.mount("context", context)'
+    members: ClassVar = dict.fromkeys(_METHODS, True)
+
+    def mounted(self, coordinator: MockCoordinator) -> list[Any]:
+        mounted = coordinator.mount_points["context"]
+        return [] if mounted is None else [mounted]
+
+    def check_members(self, result: ValidationResult, obj: Any) -> None:
+        for name, (called, at_least) in _METHODS.items():
+            check_async(result, f"context_{name}", obj, name, at_least=at_least, called=called)
