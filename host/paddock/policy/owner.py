@@ -45,6 +45,10 @@ class Owner:
                 home = "/"
         return cls(uid, Path(home))
 
+    def with_home(self, written: str) -> str:
+        """Return the source that people write, with the home folder in place of `~/`."""
+        return f"{self.home}/{written[2:]}" if written.startswith("~/") else written
+
     def expanded(self, written: str, folder: Path) -> Path:
         """Return a path as people write it: absolute, relative to `folder`, or below the home folder as `~/…`."""
         return self.home / written[2:] if written == "~" or written.startswith("~/") else folder / written

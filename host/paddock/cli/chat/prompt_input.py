@@ -71,7 +71,7 @@ class PromptInput:
             input=terminal,
             output=_without_questions(output if output is not None else create_output()),
         )
-        self._session.default_buffer.on_text_changed += self._stay
+        self._session.default_buffer.on_text_changed.add_handler(self._stay)
 
     @property
     def is_open(self) -> bool:

@@ -98,7 +98,7 @@ class ModuleCatalogue:
             KindError: it names none, or one of another kind, or one that would have to be fetched.
         """
         try:
-            uri = SourceUri.parse(os.path.expanduser(written) if written.startswith("~/") else written)
+            uri = SourceUri.parse(Owner.current(os.environ).with_home(written))
             match uri:
                 case FolderUri():
                     resolution = self._in_folder(kind, uri.folder.absolute())

@@ -44,6 +44,7 @@ from paddock.plan.load import load_plan
 from paddock.plan.model import Kind
 from paddock.plan.permissions import Permissions
 from paddock.policy.evaluate import refuse_sources
+from paddock.policy.owner import Owner
 from paddock.text import escape
 from paddock_sources import (
     BuiltinUri,
@@ -231,7 +232,7 @@ def _folder(plan: Path | None, start: Path) -> Path:
 
 def _uri(written: str, start: Path) -> SourceUri:
     """Return the source that somebody means, with the name of a shipped module standing for that."""
-    uri = SourceUri.parse(os.path.expanduser(written) if written.startswith("~/") else written)
+    uri = SourceUri.parse(Owner.current(os.environ).with_home(written))
     if isinstance(uri, PackageUri) and not uri.version and uri.name in BuiltinSource().list():
         return SourceUri.parse(f"builtin:{uri.name}")
     return uri.anchored(start)

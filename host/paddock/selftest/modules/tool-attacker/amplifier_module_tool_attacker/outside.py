@@ -29,7 +29,7 @@ def main() -> None:
     if is_on_the_session(order["body"]):
         import asyncio  # the one family that needs it, and it takes as long as everything else here
 
-        sys.path += order["paths"]
+        sys.path.extend(order["paths"])
         told = json.dumps(asyncio.run(_in_session(order))) + "\n"
     else:
         told = json.dumps(perform(order["body"], order["arguments"])) + "\n"
