@@ -80,7 +80,7 @@ def test_lists_show_the_first_sentence_of_each_help() -> None:
         "print(json.dumps([[(one.name, one.load().name) for one in lazy], lists]))",
     )
     names, lists = briefs
-    assert len(names) == 20
+    assert len(names) > 20
     assert [pair for pair in [*names, *lists] if pair[0] != pair[1]] == []
 
 
