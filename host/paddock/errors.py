@@ -55,13 +55,7 @@ class KindError(PaddockError):
     exit_code = 1
 
     def __init__(
-        self,
-        code: str,
-        summary: str,
-        *,
-        exit_code: int = 1,
-        detail: Iterable[str] = (),
-        hints: Iterable[str] = (),
+        self, code: str, summary: str, *, exit_code: int = 1, detail: Iterable[str] = (), hints: Iterable[str] = ()
     ) -> None:
         super().__init__(summary, detail=detail, hints=hints)
         self.code = code
@@ -341,28 +335,6 @@ class SourcesError(PaddockError):
         return cls(error.summary, detail=error.detail, hints=error.hints)
 
 
-class SourceFailedError(PaddockError):
-    """Raised for a command about a source, or the cache, that failed; `cause` is the code of its failure."""
-
-    exit_code = 1
-
-    def __init__(
-        self, cause: str, summary: str, *, code: str = "", detail: Iterable[str] = (), hints: Iterable[str] = ()
-    ) -> None:
-        self.cause = cause
-        super().__init__(summary, detail=detail, hints=hints)
-        self.code = code or self.code
-
-    @classmethod
-    def of(cls, error: SourceError, *, code: str = "") -> Self:
-        """Return the error that tells people what `error` told us."""
-        return cls(error.code, error.summary, code=code, detail=error.detail, hints=error.hints)
-
-    def facts(self) -> dict[str, object]:
-        """Return the kind of failure for scripts."""
-        return {"cause": self.cause}
-
-
 LoadStage = Literal["import", "mount", "start", "handshake"]
 
 _STAGE_TEXT: dict[LoadStage, str] = {
@@ -525,7 +497,8 @@ class IsolationUnavailableError(PaddockError):
         names = " nor ".join(f"`{level}`" for level in self.wanted)
         either = "neither " if len(self.wanted) > 1 else ""
         super().__init__(
-            _at(place, f"{either}isolation level {names} {'can' if either else 'cannot'} be had on this machine"),
+            (f"{place}: " if place else "")
+            + f"{either}isolation level {names} {'can' if either else 'cannot'} be had on this machine",
             detail=[f"{level}: {failure.describe()}" for level, failure in self.failures.items()],
             hints=_unique([*(failure.fix for failure in self.failures.values() if failure.fix), *hints]),
         )
@@ -607,10 +580,6 @@ def _last_lines(traceback: str) -> list[str]:
     if len(lines) > _MAX_TRACEBACK_LINES:
         return [f"… {len(lines) - _MAX_TRACEBACK_LINES} lines left out", *lines[-_MAX_TRACEBACK_LINES:]]
     return lines
-
-
-def _at(place: str, text: str) -> str:
-    return f"{place}: {text}" if place else text
 
 
 def _hints_of(problems: Iterable[PlanProblem | Refusal]) -> list[str]:

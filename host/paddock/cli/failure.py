@@ -11,8 +11,8 @@ import platform
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
 import paddock
 from paddock.errors import (
@@ -28,6 +28,7 @@ from paddock.errors import (
 )
 from paddock.text import escape
 from paddock_sdk.contract.boundary_errors import RefusedError
+from paddock_sources.errors import SourceError
 
 if TYPE_CHECKING:  # most commands start no session, and need not load what one is made of
     from paddock.session.session import ModuleStatus
@@ -58,6 +59,28 @@ _ADVICE: Mapping[str, str] = {
 }
 
 INTERRUPTION: Mapping[str, object] = {"type": "Interrupted", "message": "interrupted by the person at the terminal"}
+
+
+class SourceFailedError(PaddockError):
+    """Raised for a command about a source, or the cache, that failed; `cause` is the code of its failure."""
+
+    exit_code = 1
+
+    def __init__(
+        self, cause: str, summary: str, *, code: str = "", detail: Iterable[str] = (), hints: Iterable[str] = ()
+    ) -> None:
+        self.cause = cause
+        super().__init__(summary, detail=detail, hints=hints)
+        self.code = code or self.code
+
+    @classmethod
+    def of(cls, error: SourceError, *, code: str = "") -> Self:
+        """Return the error that tells people what `error` told us."""
+        return cls(error.code, error.summary, code=code, detail=error.detail, hints=error.hints)
+
+    def facts(self) -> dict[str, object]:
+        """Return the kind of failure for scripts."""
+        return {"cause": self.cause}
 
 
 def as_exception(error: BaseException) -> Exception:

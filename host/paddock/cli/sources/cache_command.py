@@ -18,9 +18,10 @@ import click
 
 from paddock.cli import failure, options
 from paddock.cli.command_group import INTERRUPTED, CommandGroup
+from paddock.cli.failure import SourceFailedError
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.errors import KindError, PaddockError, SourceFailedError
+from paddock.errors import KindError, PaddockError
 from paddock.text import escape
 from paddock_sources.cache import CacheItem, Damage, PruneResult, SourceCache
 from paddock_sources.errors import SourceError

@@ -20,6 +20,7 @@ import click
 
 from paddock.authorization.open_web import reaches_the_web
 from paddock.cli import failure, options
+from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.source_command import (
     PLAN,
     WORKING_DIR,
@@ -32,7 +33,6 @@ from paddock.cli.sources.source_command import (
 )
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.errors import SourceFailedError
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources import BuiltinUri, FolderUri, GitUri, PackageUri, SourceError, SourceUri
 from paddock_sources.lock.locked_module import LockedModule

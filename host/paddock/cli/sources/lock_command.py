@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli import options
+from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.source_command import (
     OFFLINE,
     PLAN,
@@ -31,7 +32,6 @@ from paddock.cli.sources.source_command import (
     unresolved_failures,
 )
 from paddock.cli.terminal.render import Screen
-from paddock.errors import SourceFailedError
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources.lock.lock_file import LockedModule, LockFile

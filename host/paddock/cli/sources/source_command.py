@@ -25,12 +25,12 @@ import click
 
 from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.failure import SourceFailedError
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
-from paddock.errors import SourceFailedError
 from paddock.module_sources.sourced_modules import USUAL_PLAN, SourcedModule, SourcedModules
 from paddock.policy.files.policy import Policy
 from paddock.text import escape

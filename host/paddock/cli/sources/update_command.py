@@ -23,6 +23,7 @@ from typing import Final
 import click
 
 from paddock.cli import options
+from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.source_command import (
     REFUSED,
     WORKING_DIR,
@@ -37,7 +38,6 @@ from paddock.cli.sources.source_command import (
     tell_failures,
 )
 from paddock.cli.terminal.render import Screen
-from paddock.errors import SourceFailedError
 from paddock.lookalikes import marked
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from paddock.cli import options
+from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.source_command import (
     OFFLINE,
     PLAN,
@@ -32,7 +33,6 @@ from paddock.cli.sources.source_command import (
     tell_failures,
 )
 from paddock.cli.terminal.render import Screen
-from paddock.errors import SourceFailedError
 from paddock.module_sources.sourced_modules import SourcedModule
 from paddock_sources import GitUri
 from paddock_sources.lock.locked_module import LockedModule
