@@ -37,6 +37,7 @@ _MEASURED = {"uptime", "peak_memory_bytes", "pid", "digest", "observed", "bytes"
 _PATTERNS = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"\b20(?!26-01-01)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00| UTC)?"), "<time>"),
+    (re.compile(r"\baccepted on 20\d\d-\d\d-\d\d\b"), "accepted on <day>"),
     (re.compile(r"\b(after|took) \d+(\.\d+)? (ms|s)\b"), r"\1 <seconds>"),
     (re.compile(r"\bgit-v1/[0-9a-f]{64}"), "git-v1/<digest of the address>"),
     (re.compile(r"\b\d+ of \d+ objects"), "<count> objects"),
