@@ -65,6 +65,7 @@ _COMMANDS = {
     "chat plan.yaml": "You said: hello",
     "call ./mine mine": "mine",
     "doctor": "  landlock",
+    "help": "Usage: paddock help",
     "why tool-mine read plan.yaml": "session",
     "init --yes --provider provider-mock new.yaml": "new.yaml is written",
     "add ./mine": "tool-mine is in",
