@@ -33,7 +33,7 @@ from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.mailbox import Mailbox
 from paddock_sdk.worker.object_table import ObjectTable
-from paddock_sdk.worker.open_calls import CallOutcome, Finish, OpenCall, ServedRequest, settle
+from paddock_sdk.worker.open_calls import CallOutcome, Finish, PendingCall, ServedRequest, settle
 from paddock_sdk.worker.outbox import Outbox
 from paddock_sdk.worker.receiver import FrameReceiver
 
@@ -76,7 +76,7 @@ class Driver:
         self._inbox: deque[Frame] = deque()
         self._outbox = Outbox(sock, self._loop)
         self.write = self._outbox.write
-        self._calls: dict[int, OpenCall] = {}  # this process's
+        self._calls: dict[int, PendingCall] = {}  # this process's
         self._served: dict[int, ServedRequest] = {}  # the host's, those that a task serves
         self._blocked = 0
         self._leaving: asyncio.Task[None] | None = None
@@ -295,7 +295,7 @@ class Driver:
         except LocalProtocolError:
             self.objects.take_back(handles)
             raise
-        self._calls[id] = OpenCall(finish, contextvars.copy_context(), bool(flags & _STREAM))
+        self._calls[id] = PendingCall(finish, contextvars.copy_context(), bool(flags & _STREAM))
         self.write(frame)
         return id
 

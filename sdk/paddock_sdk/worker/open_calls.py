@@ -25,7 +25,7 @@ class CallOutcome(NamedTuple):
 Finish = Callable[[CallOutcome], None]
 
 
-class OpenCall(NamedTuple):
+class PendingCall(NamedTuple):
     """A call that this process made: what is given its answer, and each item before that, and where it was made."""
 
     finish: Finish

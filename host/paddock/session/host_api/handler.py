@@ -52,7 +52,7 @@ class HandlerSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Handler:
+class MethodHandler:
     """One method of the host's, ready to be called."""
 
     spec: HandlerSpec
@@ -84,13 +84,13 @@ def handles(
     return mark
 
 
-def handlers_of(part: object) -> Iterator[tuple[HostMethod, Handler]]:
+def handlers_of(part: object) -> Iterator[tuple[HostMethod, MethodHandler]]:
     """Return what an object declares, by method."""
     for name, function in inspect.getmembers(type(part), inspect.isfunction):
         spec: HandlerSpec | None = getattr(function, _MARK, None)
         if spec is not None:
             read = _as_it_is if spec.args is None else _reader(spec.args, spec.what)
-            yield spec.method, Handler(spec, getattr(part, name), inspect.iscoroutinefunction(function), read)
+            yield spec.method, MethodHandler(spec, getattr(part, name), inspect.iscoroutinefunction(function), read)
 
 
 def malformed(what: str) -> RemoteProtocolError:

@@ -21,7 +21,7 @@ from paddock.session.host_api.approvals import ApprovalService
 from paddock.session.host_api.cancellation import CancellationService
 from paddock.session.host_api.emissions import MAX_NAME, EmissionService
 from paddock.session.host_api.functions import ModuleFunctions
-from paddock.session.host_api.handler import Decode, Handler, handlers_of, malformed
+from paddock.session.host_api.handler import Decode, MethodHandler, handlers_of, malformed
 from paddock.session.host_api.hooks import HookService
 from paddock.session.host_api.messages import MessageService
 from paddock.session.host_api.mounts import MountService
@@ -59,7 +59,7 @@ class HostService:
         self._hooks = HookService(coordinator, self._functions, messages, prompts, module_of, now)
         state = StateService(coordinator, router.marshaller.codec, module_of)
         coordinator.report_to(state.on_written, self._hooks.on_injection_left_out)
-        self._handlers: dict[int, Handler] = {
+        self._handlers: dict[int, MethodHandler] = {
             method: handler
             for part in (
                 EmissionService(host_calls, coordinator, mirrors, prompts),
@@ -114,7 +114,7 @@ class HostService:
 
     # -- decoding and answering ------------------------------------------------------------
 
-    def _decoded(self, handler: Handler, peer: Peer, message: Encoded) -> Any:
+    def _decoded(self, handler: MethodHandler, peer: Peer, message: Encoded) -> Any:
         match handler.spec.decode:
             case Decode.NAMED:
                 return self._marshaller.decode_named(message)
@@ -136,7 +136,7 @@ class HostService:
         peer.charge(rest)
         return name, Encoded(bytes(rest), message.handles)
 
-    def _answer(self, call: IncomingCall, handler: Handler, module: HostedModule, args: Any) -> None:
+    def _answer(self, call: IncomingCall, handler: MethodHandler, module: HostedModule, args: Any) -> None:
         try:
             answer = handler.run(module, args)
         except (CallRefusedError, ValueError, TypeError, KeyError, RuntimeError) as exc:
@@ -153,7 +153,7 @@ class HostService:
         call.peer.charge(written.body)  # a small question may take long to answer
         self._router.respond(call, written)
 
-    async def _answer_later(self, peer: Peer, handler: Handler, module: HostedModule, decoded: Any) -> Encoded:
+    async def _answer_later(self, peer: Peer, handler: MethodHandler, module: HostedModule, decoded: Any) -> Encoded:
         try:
             with ResponseBudget(keeps_all=True) as gathered:
                 written = self._marshaller.encode(await handler.run(module, handler.read(decoded)))
