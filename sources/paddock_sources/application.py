@@ -1,9 +1,9 @@
-"""An application's own resolver as one of the layers.
+"""Use an application's own resolver as one of the layers.
 
-An object of the contract's `ModuleSourceResolver` is asked with what the plan says of a module, and the source it
-returns for its folder. It is the application's code and trusted as that: it may fetch what it likes. What it raises
-other than that it knows no such module is told as an error of this layer. It is asked for one module at a time, as a
-loader would: nobody promised it threads.
+The layer calls an object that implements the contract's `ModuleSourceResolver`, passing the plan's source hint. It uses
+the folder of the source that the object returns. The object is the application's code and is trusted: it may fetch what
+it likes. Except for "module not found", its exceptions are reported as errors of this layer. The object is called for
+one module at a time, as a loader would: it need not be thread-safe.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from paddock_sources.resolution import NoAnswer
 from paddock_sources.uri import FolderUri
 
 AwaitCall = Callable[[Callable[[], Coroutine[Any, Any, object]]], object]
-"""Calls a function where the application's event loop is, and waits for what it returns."""
+"""Calls a function in the application's event loop and waits for its result."""
 
 _HINTS: Final = ("source_hint", "profile_hint")
-_MAX_SHOWN: Final = 400  # characters of what an exception says
+_MAX_SHOWN: Final = 400  # characters of an exception's text
 
 
 class ApplicationResolverError(SourceError):
-    """Raised when an application's resolver failed, or answered with what is no folder."""
+    """Raised when an application's resolver failed, or returned something that is not a folder."""
 
     def __init__(self, module_id: str, problem: str) -> None:
         self.module_id = module_id
@@ -37,9 +37,9 @@ class ApplicationResolverError(SourceError):
 
 
 class ApplicationResolver:
-    """Asks `resolver`; `not_found` are what it raises for a module that it does not know.
+    """Asks `resolver`; `not_found` are the exceptions that it raises for an unknown module.
 
-    `await_call`, as `anyio.from_thread.run`, calls those of its methods that are asynchronous; without it they are not
+    `await_call`, such as `anyio.from_thread.run`, calls the resolver's asynchronous methods. Without it they are not
     called.
     """
 
@@ -52,10 +52,10 @@ class ApplicationResolver:
         self._lock = threading.Lock()
 
     def find(self, module_id: str, hint: object | None) -> FolderUri | NoAnswer:
-        """Return the folder that it names for a module, or that it knows none; `hint` is what the plan says.
+        """Return the folder that the resolver names for a module, or that it knows none; `hint` is the plan's source.
 
         Raises:
-            ApplicationResolverError: it failed, or named what is no folder.
+            ApplicationResolverError: the resolver failed, or named something that is not a folder.
         """
         try:
             with self._lock:
@@ -65,11 +65,11 @@ class ApplicationResolver:
             return NoAnswer(_said(error) or "it knows no such module")
         except ApplicationResolverError:
             raise
-        except Exception as error:  # another's code: whatever it raises is its failure, and is told as that
+        except Exception as error:  # foreign code: any exception is its failure, and is reported as that
             said = _said(error)
             problem = f"it failed with {type(error).__name__}{f': {said}' if said else ''}"
             raise ApplicationResolverError(module_id, problem) from error
-        return FolderUri(str(folder), folder)  # what is no such folder is told by whoever reads it
+        return FolderUri(str(folder), folder)  # the reader of the folder reports if it is missing
 
     def _source(self, module_id: str, hint: object | None) -> Any:
         asynchronous = getattr(self._resolver, "async_resolve", None)

@@ -1,9 +1,9 @@
-"""Read TOML that a stranger wrote, in time and memory that its size bounds.
+"""Read untrusted TOML in time and memory bounded by its size.
 
-The standard parser takes time and memory by the square of a key's parts, for the parts of a header again on each line
-below it, and about a kilobyte for each part, table and list: thirty kilobytes of text can have it take gigabytes. All
-that is bounded before the parser sees a text, by one pass over its tokens: only they tell a key from another key, from
-a comment and from the text of a value. Where a text stops consisting of tokens the parser stops as well.
+The standard parser's time and memory grow with the square of the number of a key's parts. For a header's parts this is
+repeated on each line below it. Each part, table and list takes about a kilobyte, so thirty kilobytes of text can take
+gigabytes. One pass over the tokens bounds all of this before the parser sees a text. Only tokens can tell keys from
+comments and from the text of values. Where the text stops consisting of tokens, the parser stops as well.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Final
 
 MAX_LEVELS: Final = 32  # of tables and lists in one another, and of a key's parts; people write five
 MAX_PARTS: Final = 65_536  # of keys beyond their first, tables and lists; the largest of lock files has fewer
-MAX_NUMBER: Final = 256  # characters; a longer one is none of any use, and in hexadecimal Python would not print it
-_MAX_SAID: Final = 200  # characters of what the parser says: it quotes keys in full
+MAX_NUMBER: Final = 256  # characters; a longer one has no use, and in hexadecimal Python would not print it
+_MAX_SAID: Final = 200  # characters of the parser's message: it quotes keys in full
 
 # As the parser has them: a text that begins with three quotes may end in five, one that begins with one ends on its
 # line, and "\n" alone ends a line.
@@ -37,7 +37,7 @@ _PLACE: Final = re.compile(r"\(at line ([0-9]+), column [0-9]+\)$")
 
 
 class TomlError(ValueError):
-    """Raised for a text that is no TOML, or more than anybody writes: `problem` is what it is, on `line` if known."""
+    """Raised for a text that is invalid TOML or exceeds the limits; `problem` explains it, `line` is set if known."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         self.problem = problem
@@ -46,10 +46,10 @@ class TomlError(ValueError):
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Return what a text of TOML says.
+    """Parse a TOML text and return its value.
 
     Raises:
-        TomlError: it is none, or is nested, divided or long beyond what anybody writes.
+        TomlError: the text is invalid, or its nesting, keys or values exceed the limits.
     """
     _check_bounds(text)
     try:

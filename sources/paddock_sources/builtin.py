@@ -1,7 +1,7 @@
 """The reference modules that ship with the distribution.
 
-An installed wheel carries them beside this file; a checkout has them in `modules/`. They get no special treatment
-beyond being found by a bare id: what they depend on is locked and installed like that of any other module.
+An installed wheel carries them beside this file; a checkout has them in `modules/`. The only special treatment is that
+a bare id finds them. Their dependencies are locked and installed like those of any other module.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BuiltinSource:
         self.folder = folder if folder is not None else _shipped_folder()
 
     def list(self) -> tuple[str, ...]:
-        """Return the ids there are, sorted; none when the folder is missing."""
+        """Return the ids of all shipped modules, sorted; empty when the folder is missing."""
         try:
             return tuple(sorted(entry.name for entry in self.folder.iterdir() if self._is_module(entry)))
         except (FileNotFoundError, NotADirectoryError):

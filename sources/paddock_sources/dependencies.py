@@ -1,7 +1,7 @@
-"""What code depends on: chosen once, written to a lock file, and from then on the same.
+"""Choose what code depends on once, write it to a lock file, and provide the same from then on.
 
-Packages come from the index, as wheels with hashes; repositories are pinned to a commit as the module itself is.
-Nothing of either is executed. What is locked and in the cache is provided without asking anybody.
+Packages come from the index, as wheels with hashes. Repositories are pinned to a commit, as the module itself is.
+Nothing of either is executed. Locked dependencies that are in the cache are provided without asking any server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paddock_sources.environment.requirements import Requirements
     from paddock_sources.git.git_source import GitSource
 
-# What a worker's runtime cannot do without in its own version: it is imported before anything of a module.
+# Packages that a worker's runtime needs in its own version: it imports them before anything of a module.
 _KEPT: Final = "msgpack"
 # What the contract's models are written with, from this version on.
 _OF_CONTRACT: Final = ("pydantic", "2.10")
@@ -50,9 +50,9 @@ class _Library:
 class Dependencies:
     """Chooses and provides what modules depend on.
 
-    `git` makes the source of a repository, with the user's keys or without, for the code at another source; `judge`
-    refuses repositories that code may not come from, before anything is asked of them. `preloaded` are the
-    distributions that a worker's runtime brings, with their versions: these are kept to where a module lets them be.
+    `git` makes the source of a repository, with the user's keys or without, for the code at another source. `judge`
+    refuses repositories that code may not come from, before any request is sent. `preloaded` are the distributions of a
+    worker's runtime, with their versions: these are kept to where a module allows it.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class Dependencies:
 
     @property
     def index(self) -> Index:
-        """Where packages come from.
+        """The index that packages come from.
 
         Raises:
-            IndexUrlError: what the user named cannot be used.
+            IndexUrlError: the index that the user named cannot be used.
         """
         from paddock_sources.environment.index import Index
 
@@ -114,10 +114,10 @@ class Dependencies:
     ) -> tuple[LockedDependency, ...]:
         """Return what the project in `root`, of the source `near`, depends on, each in one version; repositories first.
 
-        What `previous` says is kept as far as it still satisfies what is needed. `mine` says that the user wrote the
-        code: it may name any repository, and has it fetched with the user's keys. `keeps` says that packages which
-        satisfy it are not chosen anew: as for code that changes all the time, or where nobody can be asked.
-        `extras` are those of the project's own that are wanted, `more` are requirements that it does not name itself.
+        Choices in `previous` are kept as far as they still satisfy the requirements. `mine` means that the user wrote
+        the code: it may name any repository, and has it fetched with the user's keys. `keeps` means that packages that
+        satisfy the requirements are not chosen anew: for code that changes all the time, or without a connection.
+        `extras` are the wanted extras of the project itself; `more` are requirements that it does not name.
 
         Raises:
             SourceError: there is no such choice, or it cannot be found out.
@@ -139,7 +139,7 @@ class Dependencies:
         return (*(one.dependency for one in libraries), *packages)
 
     def check(self, locked: Sequence[LockedDistribution]) -> None:
-        """Refuse versions of what a worker's runtime is made of that it cannot be made of.
+        """Refuse versions of the runtime's own packages that a worker cannot run with.
 
         Raises:
             SourceError: one of them is such a version.
@@ -202,7 +202,7 @@ class Dependencies:
             return error.locked  # a worker of its own kind is started for it then
 
     def still_satisfy(self, root: Path, locked: LockedModule) -> bool:
-        """Return whether what is locked meets all that the project in `root` asks for by now.
+        """Return whether the locked dependencies meet the current requirements of the project in `root`.
 
         Raises:
             RequirementsError: its project file cannot be read.
@@ -216,10 +216,10 @@ class Dependencies:
     def provide(
         self, resolution: Resolution, locked: LockedModule | None, near: SourceUri, *, mine: bool
     ) -> tuple[Path, ...]:
-        """Return the folders that have all a module needs from elsewhere, installing what is not there.
+        """Return the folders with all that a module needs from elsewhere, installing what is missing.
 
         Raises:
-            SourceError: something is not what was locked.
+            SourceError: something differs from what was locked.
             SourceError: it cannot be had.
         """
         folders = [self._metadata(resolution.root, resolution.commit or resolution.tree)]
@@ -236,7 +236,7 @@ class Dependencies:
         return tuple(one.name.replace("-", "_") for one in self._wanted(locked) if one.name in self._preloaded)
 
     def missing(self, locked: LockedModule) -> tuple[str, ...]:
-        """Return what the cache lacks of them, in words for people."""
+        """Return which of them the cache lacks, in words for people."""
         lacking = [_told(one) for one in _repositories(locked) if self._tree(one.tree) is None]
         wanted = self._wanted(locked)
         if wanted and self._installed(wanted) is None:
@@ -244,7 +244,7 @@ class Dependencies:
         return tuple(lacking)
 
     def damage(self, locked: LockedModule) -> tuple[str, ...]:
-        """Return what the cache has of them and is no longer what it was, in words; all of it is read."""
+        """Return which of them are damaged in the cache, in words; reads all of them."""
         damaged = [_told(one) for one in _repositories(locked) if self._cache.problem_of(Bucket.TREES, one.tree)]
         wanted = self._wanted(locked)
         if wanted:
@@ -255,7 +255,7 @@ class Dependencies:
         return tuple(damaged)
 
     def _wanted(self, locked: LockedModule | None) -> tuple[LockedDistribution, ...]:
-        """Return what has to be installed: all that a worker's runtime does not bring in the same version."""
+        """Return what has to be installed: all that a worker's runtime does not have in the same version."""
         if locked is None or not locked.dependencies:
             return ()
         from paddock_sources.environment.locked import without_preloaded
@@ -282,7 +282,7 @@ class Dependencies:
         return entry / Bucket.TREES.content if entry is not None else None
 
     def _metadata(self, root: Path, version: str) -> Path | None:
-        """Return the folder that tells of a project as an installed one would; None for one that has no name."""
+        """Return the folder with a project's metadata, as if it were installed; None for one without a name."""
         from paddock_sources.environment.metadata import distribution_metadata
 
         found = distribution_metadata(root, version) if (root / "pyproject.toml").is_file() else None
@@ -319,7 +319,7 @@ def _repositories(locked: LockedModule) -> Iterator[LockedDependency]:
 
 
 def _unusable_version(one: LockedDistribution, problem: str) -> SourceError:
-    """Return the error for a version of what a worker is made of that no worker can be made of."""
+    """Return the error for a version of a runtime's package that a worker cannot run with."""
     return SourceError(
         f"it needs `{one.name}` {one.version}, which modules are run with here: {problem}",
         code="OwnVersionError",
@@ -328,7 +328,7 @@ def _unusable_version(one: LockedDistribution, problem: str) -> SourceError:
 
 
 def _import_root(root: Path, name: str) -> Path:
-    """Return the folder of a project for `sys.path`: where its package is, be that a module's or any other."""
+    """Return the folder of a project for `sys.path`: the one with its package, whether a module's or any other."""
     tree, package = SourceTree(root), name.replace("-", "_")
     for folder in ("", "src"):
         if tree.is_package(os.path.join(folder, package)) or tree.find(os.path.join(folder, f"{package}.py")):
@@ -341,7 +341,7 @@ def _told(one: LockedDependency) -> str:
 
 
 def _satisfy(chosen: Sequence[LockedDistribution], needs: Requirements) -> bool:
-    """Whether each requirement is met by what was chosen for it before."""
+    """Whether each requirement is met by the previous choice."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
@@ -349,7 +349,7 @@ def _satisfy(chosen: Sequence[LockedDistribution], needs: Requirements) -> bool:
     for line in needs.index:
         wanted = Requirement(line)
         version = versions.get(canonicalize_name(wanted.name))
-        # What an extra asks for was not noted beside it.
+        # The requirements of an extra were not recorded with it.
         if version is None or wanted.extras or not wanted.specifier.contains(version, prereleases=True):
             return False
     return True

@@ -1,8 +1,8 @@
-"""What can go wrong while a module is being found.
+"""Errors of finding a module.
 
-Every error carries its facts as fields and builds its text from them: `summary` is one line, `detail` the lines under
-it, `hints` what a person may do. Text taken from a file or a plan is shown with every unprintable character made
-visible, so that a folder name cannot draw on a terminal. Nothing here knows who shows the error.
+Every error has its facts as fields and builds its text from them: `summary` is one line, `detail` the lines under it,
+`hints` what a person may do. In text from a file or a plan, every unprintable character is made visible, so that a
+folder name cannot draw on a terminal. This file does not depend on how errors are shown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CREDENTIALS = re.compile(r"(\w+://)(?:[^/\s`]*@|[^/\s`@:\[]*:(?![0-9]*(?:[/?#\s
 
 
 def without_credentials(text: str) -> str:
-    """Return a text as people may be shown it: of each address in it, no user and nothing that may be a password."""
+    """Return a text fit for people: its addresses have no user and no part that may be a password."""
     return _CREDENTIALS.sub(r"\1", text)
 
 
@@ -43,10 +43,10 @@ class LayerAnswer:
 
 
 class SourceError(Exception):
-    """Root of everything this package raises on purpose; `code` names the kind of failure for scripts.
+    """Base of the errors that this package raises on purpose; `code` names the kind of failure for scripts.
 
-    The code is the name of the class where the constructor was given no other. A class is one that callers tell apart,
-    or whose fields they read; other kinds of failures differ in their code alone.
+    Without an explicit code, it is the name of the class. A class exists for errors that callers tell apart, or whose
+    fields they read; other kinds of failures differ only in their code.
     """
 
     def __init__(self, summary: str, *, code: str = "", detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
@@ -88,7 +88,7 @@ class ManifestError(SourceError):
 
 
 class UnresolvedError(SourceError):
-    """Raised when no layer of a resolver produced the module; `attempts` says what each one answered."""
+    """Raised when no layer of a resolver produced the module; `attempts` holds each layer's answer."""
 
     def __init__(
         self, module_id: str, source: str | None, attempts: Iterable[LayerAnswer], *, hints: Iterable[str] = ()
@@ -119,7 +119,10 @@ class SourceRefusedError(SourceError):
 
 
 class OwnRightsError(SourceError):
-    """Raised for what takes the user's own rights, for somebody the user has not said yes to; `takes` says what."""
+    """Raised for an action that needs the user's own rights, on behalf of code that the user has not accepted.
+
+    `takes` names the action.
+    """
 
     def __init__(self, code: str, summary: str, *, takes: str, hints: Iterable[str]) -> None:
         self.takes = takes
@@ -194,7 +197,7 @@ def not_locked(source: str, use: str) -> SourceError:
 
 
 def pin_mismatch(source: str, locked: str, found: str) -> SourceError:
-    """Return the error for code that is other than what was locked; `locked` and `found` are digests of its tree."""
+    """Return the error for code that differs from what was locked; `locked` and `found` are digests of its tree."""
     return SourceError(
         f"`{source}` is not what was locked",
         code="PinMismatchError",

@@ -1,6 +1,6 @@
 """A module in a folder of this machine: its repository root, or the package itself.
 
-With a cache it is run as it was when it was resolved: all that is read of it, and all that a worker gets, is a copy.
+With a cache, the module runs as it was when it was resolved: this file reads, and a worker gets, only a copy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class FileSource:
     """The folder at `folder`; `source` is the text that its resolutions carry, by default the real path.
 
-    Where there is a `cache` it is copied there, unless it is run `live`: as it is at any time.
+    With a `cache`, the folder is copied there, unless it runs `live`: in place, with all later changes.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class FileSource:
 
 
 def _repository_of(folder: Path, manifest: ModuleManifest) -> Path:
-    """Return the folder that rules know the code by: that of the repository, also where its package was named."""
+    """Return the folder that rules match the code by: the repository's, also where its package was named."""
     root = folder.resolve()
     if manifest.package_dir != manifest.root:
         return root

@@ -1,7 +1,7 @@
 """The code of modules as a lock file pins it.
 
-What the file says is what is run: nothing is looked up that is locked. What it lacks is pinned and noted for it, or
-refused, as `LockUse` says. Safe to be used by several threads at once; writing the file is its caller's business.
+Locked code is used exactly as locked: it is not looked up again. A missing entry is pinned and noted for the file, or
+refused, depending on `LockUse`. Threads may share it. The caller writes the file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class LockUse(Enum):
-    """What a lock file is used for: `UPDATE` it, refuse if it is out of date, or take it as it is."""
+    """How a lock file is used: `UPDATE` it, refuse if it is out of date, or take it as it is."""
 
     UPDATE = "update"
     LOCKED = "locked"
@@ -44,7 +44,7 @@ class LockedSources:
 
     @property
     def news(self) -> tuple[LockedModule, ...]:
-        """What the lock file has to be told."""
+        """The new entries for the lock file."""
         with self._noting:
             return tuple(self._noted.values())
 
@@ -59,10 +59,10 @@ class LockedSources:
         return f"git+{uri.url}@{locked.commit}{inside}"
 
     def pinned(self, uris: Iterable[SourceUri]) -> dict[str, LockedModule | None]:
-        """Return what the lock file says of sources, by their keys in it; without those that need none."""
+        """Return the locked modules of sources, by their keys; without sources that need no lock."""
         found = {}
         for uri in uris:
-            with suppress(SourceError):  # what cannot be read is not provided either
+            with suppress(SourceError):  # an unreadable source cannot be provided either
                 if isinstance(uri, BuiltinUri) and not self._provisioner.needs_lock(uri):
                     continue
                 locked = self._lock.of(uri, self._folder)
@@ -82,7 +82,7 @@ class LockedSources:
         """Return a module, ready to be run, fetching what is not in the cache.
 
         Raises:
-            SourceError: it cannot be had, or is not what was locked.
+            SourceError: it cannot be had, or differs from what was locked.
         """
         locked = self._locked(uri)
         if locked is not None and isinstance(uri, BuiltinUri) and self._use is not LockUse.FROZEN:
@@ -92,10 +92,10 @@ class LockedSources:
         return self._provisioner.provide(uri, module_id, locked)
 
     def _locked(self, uri: SourceUri) -> LockedModule | None:
-        """Return what is locked of a source; None for a folder or a shipped module that needs no lock."""
+        """Return the locked module of a source; None for a folder or a shipped module that needs no lock."""
         key = normalised_source(uri, self._folder)
         if isinstance(uri, BuiltinUri) and not self._provisioner.needs_lock(uri):
-            return None  # a lock file adds nothing to what is shipped
+            return None  # a lock file adds nothing to a shipped module
         locked = self._lock.of(uri, self._folder)
         key = key if locked is None else locked.source
         with self._noting:
@@ -107,7 +107,7 @@ class LockedSources:
         return self._note(replace(self._provisioner.lock(uri), source=key))
 
     def _as_it_is_now(self, uri: FolderUri, locked: LockedModule) -> LockedModule:
-        """Return what is locked of a folder, which may have been worked on since."""
+        """Return the locked module of a folder, which may have changed since."""
         tree = self._provisioner.tree_of(uri)
         if tree == locked.tree:
             return locked
@@ -121,7 +121,7 @@ class LockedSources:
         return self._note(replace(self._provisioner.lock(uri, previous=locked), source=locked.source))
 
     def _as_it_needs_now(self, uri: BuiltinUri, locked: LockedModule) -> LockedModule:
-        """Return what is locked of a shipped module, which another version of Paddock may have brought since."""
+        """Return the locked module of a shipped module, which another version of Paddock may have changed since."""
         if not self._provisioner.is_outdated(uri, locked):
             return locked
         if self._use is LockUse.LOCKED:

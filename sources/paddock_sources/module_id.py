@@ -46,7 +46,7 @@ def checked_module_id(module_id: object) -> str:
 
 
 def kind_of_id(module_id: str) -> str:
-    """Return the kind that the contract reads off an id; `tool` when the id says nothing."""
+    """Return the kind that the contract derives from an id; `tool` when the id contains none."""
     for part, kind in _KIND_BY_SUBSTRING:
         if part in module_id:
             return kind

@@ -1,6 +1,6 @@
 """A module in a Python package: one that is installed beside the host, or one of the index, at a version.
 
-Either way its files and those of all it depends on end up in one read-only folder of the cache, so that a worker sees
+Either way its files and those of all its dependencies end up in one read-only folder of the cache. So a worker sees
 these packages and no others of the host's environment. A package that is installed in place stands for its folder.
 """
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class PackageSource:
     """The package `name`, or the one that announces the module of that id; with a `version`, the index's.
 
-    `preloaded` are the packages that a worker's runtime brings, by name, and in which version: at the same one they are
-    taken from there. `runner` and `index` are only needed for a version of the index.
+    `preloaded` are the packages of a worker's runtime, by name, with their versions: if the version is the same, the
+    runtime's is used. `runner` and `index` are only needed for a version of the index.
     """
 
     name: str
@@ -53,7 +53,7 @@ class PackageSource:
     progress: Progress | None = field(kw_only=True, default=None)
 
     def list(self) -> tuple[InstalledModule, ...]:
-        """Return the modules that installed packages announce; nothing of them is imported."""
+        """Return the modules that installed packages announce, without importing them."""
         return self.installed.modules()
 
     def resolve(self, module_id: str) -> Resolution:
@@ -115,7 +115,7 @@ class PackageSource:
             return error.locked
 
     def provide(self, module_id: str, locked: Sequence[LockedDistribution]) -> Resolution:
-        """Return where the code of `module_id` is, with exactly these distributions, installing what is not there.
+        """Return the code of `module_id`, with exactly these distributions, installing what is missing.
 
         Raises:
             SourceError: they cannot be had, or hold no such module.
@@ -127,7 +127,7 @@ class PackageSource:
         return self._resolution(module_id, site, package, attribute, distribution, together)
 
     def _site(self, locked: Sequence[LockedDistribution]) -> Path:
-        """Return the folder that has what is locked and no runtime brings."""
+        """Return the folder with all that is locked, except what a runtime has."""
         assert self.runner is not None and self.index is not None, "a version of the index needs both"
         name = normalised(self.name)
         return install(

@@ -1,4 +1,4 @@
-"""What is told of work that takes its time, while it is done."""
+"""Progress reports of work that takes a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Phase = Literal["looking up", "fetching", "unpacking", "resolving dependencies",
 
 @dataclass(frozen=True, slots=True)
 class ProgressStep:
-    """How far something has got: `done` of `total` in `unit` (objects, files, packages), 0 where that is not known."""
+    """A step of progress: `done` of `total` in `unit` (objects, files, packages), 0 where that is not known."""
 
     subject: str
     phase: Phase
@@ -20,7 +20,7 @@ class ProgressStep:
 
 
 class Progress(Protocol):
-    """Told of each step, from any thread; returns at once and never raises."""
+    """Called with each step, from any thread; returns at once and never raises."""
 
     def step(self, step: ProgressStep) -> None:
         """Take note that something has got that far."""
@@ -32,7 +32,7 @@ class Progress(Protocol):
 
 
 class SilentProgress:
-    """Tells nobody."""
+    """Ignores all steps."""
 
     def step(self, step: ProgressStep) -> None:
         pass

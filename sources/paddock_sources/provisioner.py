@@ -1,7 +1,7 @@
-"""Code that is ready to be run, from a source: pinned, fetched, checked against its lock, with what it depends on.
+"""Provide code that is ready to be run, from a source: pinned, fetched, checked against its lock, with dependencies.
 
-Pinning and locking may ask a server; providing what was locked asks nobody as long as the cache has it. Nothing of the
-code is executed for any of it. May be used by several threads at once.
+Pinning and locking may ask a server. Providing locked code asks no server as long as the cache has the code. Nothing of
+the code is executed for any of it. Threads may share it.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from paddock_sources.package import PackageSource
 
 PinKind = Literal["branch", "tag", "commit", "default", "folder", "version", "installed", "builtin"]
-_NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)  # `127.1`, `0x7f000001`: addresses to some, names to nobody
+_NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)  # `127.1`, `0x7f000001`: addresses to some resolvers
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedSource:
-    """What a source is at one moment. `committed_at` is the commit's own word; a pusher can write any date.
+    """What a source is at one moment. `committed_at` is the date in the commit; a pusher can write any date.
 
-    `is_outside` says that it was looked up with the user's own keys, by a program that nothing shuts in.
+    `is_outside` means that an unconfined program looked it up, with the user's own keys.
     """
 
     requested_ref: str
@@ -71,16 +71,17 @@ class Provisioner:
 
     Args:
         cache: where code is kept.
-        runner: runs the programs that fetch, shut in.
-        direct: runs what needs the user's own keys.
+        runner: runs the programs that fetch, sandboxed.
+        direct: runs programs that need the user's own keys.
         environ: the user's environment.
-        settings: what the user says of sources.
-        preloaded: versions of the distributions that a worker's runtime brings, by name.
-        progress: is told of what takes time.
+        settings: the user's settings of sources.
+        preloaded: versions of the distributions of a worker's runtime, by name.
+        progress: gets the steps of work that takes a while.
         offline: nothing is fetched.
-        live: folders are run from where they are.
-        lends_keys: the user said yes to what names the sources: their own keys are used, and private addresses asked.
-        judge: refuses, by a `SourceError`, repositories that code may not come from, before anything is asked of them.
+        live: folders run in place.
+        lends_keys: the user accepted the text that names the sources: their own keys are used, and private addresses
+            are asked.
+        judge: refuses, by a `SourceError`, repositories that code may not come from, before any request is sent.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class Provisioner:
                 return PinnedSource("", "builtin", "")
 
     def look(self, uri: SourceUri) -> PinnedSource:
-        """Return what a source is now, and fetch nothing of it; what is not said without that is left out.
+        """Return what a source is now, without fetching; values that need a fetch are left out.
 
         Raises:
             SourceError: that cannot be found out.
@@ -171,7 +172,7 @@ class Provisioner:
                 return False
 
     def is_outdated(self, uri: BuiltinUri, locked: LockedModule) -> bool:
-        """Return whether a shipped module asks for other packages than were locked for it, as after an upgrade.
+        """Return whether a shipped module asks for other packages than its lock has, as after an upgrade.
 
         Raises:
             SourceError: it is not shipped, or its project file cannot be read.
@@ -188,13 +189,13 @@ class Provisioner:
         extras: Collection[str] = (),
         more: Collection[str] = (),
     ) -> LockedModule:
-        """Return what a lock file is to say of a source, which is fetched for that; its key is the source's text.
+        """Fetch a source and return its entry for a lock file; its key is the source's text.
 
-        What `previous` says of dependencies is kept where it still satisfies what the code asks for. Who works on code
-        may want these `extras` of it, and `more` that it does not name.
+        Dependencies in `previous` are kept where they still satisfy the code. Developers may want these `extras` of it,
+        and `more` requirements that it does not name.
 
         Raises:
-            SourceError: it cannot be had, or not in a way that would be the same tomorrow.
+            SourceError: it cannot be had, or cannot be reproduced later.
         """
         match uri:
             case GitUri():
@@ -230,10 +231,10 @@ class Provisioner:
     # -- providing -------------------------------------------------------------------------
 
     def provide(self, uri: SourceUri, module_id: str, locked: LockedModule | None) -> Resolution:
-        """Return a module, ready to be run; what the cache lacks is fetched, and has to be what was locked.
+        """Return a module, ready to be run; what the cache lacks is fetched, and must match the lock.
 
         Raises:
-            SourceError: it is not.
+            SourceError: it does not match.
             SourceError: it cannot be had.
         """
         match uri:
@@ -261,12 +262,12 @@ class Provisioner:
         )
 
     def missing(self, locked: LockedModule) -> tuple[str, ...]:
-        """Return what the cache lacks of what was locked, in words for people."""
+        """Return the locked parts that the cache lacks, in words for people."""
         code = ("its code",) if locked.tree and self._cached(locked.tree) is None else ()
         return (*code, *self._dependencies.missing(locked))
 
     def damage(self, locked: LockedModule) -> tuple[str, ...]:
-        """Return what the cache has of what was locked and is no longer that, in words; all of it is read."""
+        """Return the locked parts that are damaged in the cache, in words; reads all of them."""
         is_damaged = locked.tree and self._cache.problem_of(Bucket.TREES, locked.tree)
         return (*(("its code",) if is_damaged else ()), *self._dependencies.damage(locked))
 
@@ -278,7 +279,7 @@ class Provisioner:
         """Return the ids of the modules in a source.
 
         Raises:
-            SourceError: there is none, or it cannot be had.
+            SourceError: it has no module, or cannot be had.
         """
         match uri:
             case BuiltinUri():
@@ -292,10 +293,10 @@ class Provisioner:
         raise unavailable(uri.text, "a source that is not locked")
 
     def request(self, locked: LockedModule) -> PermissionRequest | None:
-        """Return what the manifest of what was locked asks for; None for nothing, or where the cache has no manifest.
+        """Return the permissions that the locked manifest asks for; None for none, or where the cache has no manifest.
 
         Raises:
-            ManifestError: it says something that is not understood.
+            ManifestError: a part of it is not understood.
         """
         tree = self._cached(locked.tree) if locked.tree else None
         return PermissionRequest.read(tree / locked.subdirectory) if tree is not None else None
@@ -310,7 +311,7 @@ class Provisioner:
     def _lock_shipped(
         self, uri: BuiltinUri, previous: LockedModule | None, *, extras: Collection[str], more: Collection[str]
     ) -> LockedModule:
-        """Return what is locked of a module that came with Paddock: what it depends on, and nothing of its code."""
+        """Return the lock of a module that came with Paddock: its dependencies, and nothing of its code."""
         root = self._builtin.resolve(uri.module_id).root
         chosen = self._dependencies.choose(root, previous, uri, mine=False, keeps=True, extras=extras, more=more)
         return LockedModule(source=uri.text, dependencies=chosen)
@@ -336,8 +337,8 @@ class Provisioner:
     def _repository(self, uri: GitUri, is_users: bool, near: SourceUri) -> GitSource:
         """Return a repository that the user named, or, if not `is_users`, one that the code at `near` names.
 
-        Of one that somebody else named nothing is fetched with the user's keys; nor is it if it is not on the public
-        network, unless it is where that code is.
+        One that the user did not name is never fetched with the user's keys. Nor is it fetched if it is not on the
+        public network, unless it is where that code is.
         """
         from paddock_sources.git.credentials import Credentials
         from paddock_sources.git.git_source import GitSource
@@ -383,7 +384,7 @@ class Provisioner:
         )
 
     def _lock_package(self, uri: PackageUri) -> LockedModule:
-        """Return what is locked of a package of the index, which is one of what it depends on."""
+        """Return the lock of a package of the index, which is one of its own dependencies."""
         locked = self._package(uri).lock()
         self._dependencies.check(locked)
         name = package_key(uri.name)
@@ -419,7 +420,7 @@ class Provisioner:
 
 @dataclass(frozen=True, slots=True)
 class _Closed:
-    """Runs nothing, and says why; nobody notices where nothing has to be run."""
+    """Refuses to run anything, with a reason; that only matters where something has to be run."""
 
     why: Callable[[str], SourceError]
 
@@ -428,12 +429,12 @@ class _Closed:
 
 
 NO_RUNNER: Final[CommandRunner] = _Closed(NotFetchedError)
-"""Runs nothing, for whoever only looks."""
+"""Runs nothing, for callers that only look."""
 
 
 @dataclass(frozen=True, slots=True)
 class _UserHostsRunner:
-    """Runs what the user named the hosts of."""
+    """Runs commands whose hosts the user named."""
 
     runner: CommandRunner
 
@@ -469,16 +470,16 @@ def _expected(entry: TreeEntry, uri: SourceUri, tree: str) -> Path:
 
 
 def _of_folder(uri: FolderUri, tree: Path) -> Path:
-    """Return what stands for a folder in its snapshot: of a package, the folder of that name."""
+    """Return the part of a folder's snapshot that stands for the folder: for a package, the folder of that name."""
     name = uri.folder.name
     return tree / name if os.listdir(tree) == [name] and (tree / name / "__init__.py").is_file() else tree
 
 
 def _inside(uri: GitUri, tree: Path) -> Path:
-    """Return the folder in a repository's tree that an address means.
+    """Return the folder in a repository's tree that an address names.
 
     Raises:
-        SourceUriError: there is none.
+        SourceUriError: the tree has no such folder.
     """
     root = tree / uri.subdirectory
     if not root.is_dir():
@@ -487,7 +488,7 @@ def _inside(uri: GitUri, tree: Path) -> Path:
 
 
 def is_inside(url: str) -> bool:
-    """Return whether only whoever owns the machine may have this asked; what cannot be told counts as inside."""
+    """Return whether only the machine's owner may ask this host; an undecided case counts as inside."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".").lower()
     if parts.scheme == "file":

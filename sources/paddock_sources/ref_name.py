@@ -1,6 +1,6 @@
-"""The names that branches and tags may have, as `git check-ref-format` has them, and some fewer.
+"""The names that branches and tags may have: those of `git check-ref-format`, and some fewer.
 
-Judged before anything is run: a name that passes is never taken for an option, a range or a path.
+They are checked before anything runs: an accepted name is never taken for an option, a range or a path.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _ABBREVIATED = re.compile(r"[0-9a-fA-F]{4,64}")
 
 
 def is_commit(ref: str) -> bool:
-    """Tell whether a ref is the whole name of a commit, in SHA-1 or SHA-256."""
+    """Return whether a ref is the whole name of a commit, in SHA-1 or SHA-256."""
     return _COMMIT.fullmatch(ref) is not None
 
 
 def is_like_commit(ref: str) -> bool:
-    """Tell whether a ref may be meant as part of a commit's name, though a branch may be called so as well."""
+    """Return whether a ref may be part of a commit's name, though a branch may have such a name as well."""
     return _ABBREVIATED.fullmatch(ref) is not None and not is_commit(ref)
 
 

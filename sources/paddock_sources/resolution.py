@@ -1,4 +1,4 @@
-"""Where a module's code is: the answer of a source, with what a worker needs to import it, or that there is none."""
+"""Where a module's code is: a source's answer, with all that a worker needs to import it, or that there is none."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Resolution:
     `source` is the source it came from, as text that policies can match; `layer` names the rule that chose it.
     `import_root` is the folder for the worker's `sys.path`, `attribute` the function to call in `package`, which may
     also be a module inside of it.
-    `kind` is what the module declares or, failing that, what its id suggests; `declared_kind` only the former.
-    `libraries` are further folders for `sys.path`, with all that the module needs from elsewhere; `own_versions` names
-    the packages of them that a worker's runtime has in another version. `commit` and `tree` say what exactly it is,
-    where that is known; a live folder is the one of the user's, which may change at any time.
+    `kind` is the kind that the module declares or, failing that, the kind that its id suggests; `declared_kind` only
+    the former. `libraries` are further folders for `sys.path`, with all that the module needs from elsewhere;
+    `own_versions` names their packages that a worker's runtime has in another version. `commit` and `tree` identify the
+    exact code, if they are known; a live folder is the user's own, which may change at any time.
     """
 
     module_id: str

@@ -1,12 +1,12 @@
 """Decide where a module's code comes from: the first layer that has an answer wins.
 
-The layers, in order: the environment variable `AMPLIFIER_MODULE_<ID>` of whoever runs the host, the application's own
+The layers, in order: the environment variable `AMPLIFIER_MODULE_<ID>` of the host's user, the application's own
 resolver, the user's workspace and settings, the source that the plan names, the reference modules by bare id, installed
-packages. A layer whose answer turns out wrong ends the search: going on would run other code than was asked for. Every
-failure is one `UnresolvedError` that lists each layer tried and what it said.
+packages. A layer whose answer turns out wrong ends the search: going on would run other code than the user asked for.
+Every failure is one `UnresolvedError` that lists each layer tried and its answer.
 
-Choosing and providing are apart, so that what was chosen can be judged before anything of it is fetched: choosing reads
-names and settings, but for what an application's resolver does.
+Choosing and providing are separate steps, so that a choice can be judged before anything of it is fetched: choosing
+reads only names and settings, except in an application's resolver.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FindInstalled = Callable[[str], str | None]
 
 
 class Source(Protocol):
-    """Anything that can say where a module's code is."""
+    """An object that can find a module's code."""
 
     def resolve(self, module_id: str) -> Resolution:
         """Return where the code of `module_id` is.
@@ -50,9 +50,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChosenSource:
-    """The source that a layer named for a module; a folder in it is absolute. Nothing was fetched or read of it.
+    """The source that a layer named for a module; a folder in it is absolute. Nothing of it was fetched or read.
 
-    `attempts` are the layers that were asked before and had no answer, `source` is what the plan says.
+    `attempts` are the layers that were asked before and had no answer, `source` is the plan's source.
     """
 
     module_id: str
@@ -64,7 +64,7 @@ class ChosenSource:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """A layer, and how it is asked."""
+    """A layer, and the function that asks it."""
 
     name: str
     ask: Callable[[], SourceUri | NoAnswer]
@@ -73,9 +73,9 @@ class _Layer:
 class Resolver:
     """Resolves module ids with the variables in `environ`; a plan's relative folders start at `base`.
 
-    Without one they start at the current folder, as those of variables do. Of an `application`, `settings` and
-    `installed` packages there are layers where they are given. `provide` gets what was chosen; by default only what
-    is on this machine already can be had.
+    Without `base` they start at the current folder, as those of variables do. `application`, `settings` and `installed`
+    packages are layers only if they are given. `provide` gets the chosen source; by default only code on this machine
+    can be had.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Resolver:
         raise UnresolvedError(module_id, written, attempts, hints=self._hints(module_id))
 
     def provide(self, chosen: ChosenSource) -> Resolution:
-        """Return the code of what was chosen.
+        """Return the code of the chosen source.
 
         Raises:
             UnresolvedError: it cannot be had.
@@ -139,7 +139,7 @@ class Resolver:
             raise _wrong(chosen.module_id, chosen.source, chosen.attempts, attempt, error) from error
 
     def open(self, uri: SourceUri) -> Source:
-        """Return the source that an address of something on this machine stands for.
+        """Return the source for an address on this machine.
 
         Raises:
             SourceError: it has to be fetched from elsewhere.
@@ -183,7 +183,7 @@ class Resolver:
 
     def _of_variable(self, variable: str) -> SourceUri | NoAnswer:
         written = self._environ.get(variable)
-        # From the current folder, as whatever else is written in a shell.
+        # Relative to the current folder, like any path in a shell.
         return SourceUri.parse(written).anchored(Path.cwd()) if written else NoAnswer("not set")
 
     def _of_plan(self, source: object | None) -> SourceUri | NoAnswer:

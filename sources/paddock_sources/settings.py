@@ -1,4 +1,4 @@
-"""What a user says of where modules come from: the values of `sources.toml`.
+"""The user's settings of where modules come from: the values of `sources.toml`.
 
 ```toml
 workspace = "/home/me/modules"                  # a folder of folders, each called as the id of its module
@@ -12,8 +12,8 @@ url = "https://pypi.example.org/simple"
 hosts = ["files.example.org:443"]               # that serve its files, besides its own
 ```
 
-Everything in it is known, or it is refused with all that is wrong. Who may have written the file, and on which line
-something stands, is for whoever reads it.
+Unknown keys and values are refused, with all problems at once. The reader of the file checks who may have written it,
+and finds the lines of the problems.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HOST_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?"
 
 @dataclass(frozen=True, slots=True)
 class SettingProblem:
-    """One thing wrong with the settings: the keys that lead to it, what it is, and what to do."""
+    """One problem of the settings: the keys that lead to it, its description, and a remedy."""
 
     path: tuple[str | int, ...]
     message: str
@@ -75,7 +75,7 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """All of the settings; those of nothing are the default. `origin` is the file that they are told of by."""
+    """All of the settings; without any, the defaults. `origin` is the file that they came from, for messages."""
 
     workspace: Path | None = None
     modules: Mapping[str, SourceUri] = field(default_factory=lambda: MappingProxyType({}))
@@ -107,7 +107,7 @@ class SourceSettings:
 
 
 class _NotAcceptedError(Exception):
-    """Raised by what reads a single value."""
+    """Raised by a reader of a single value."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         self.problem = problem
@@ -116,7 +116,7 @@ class _NotAcceptedError(Exception):
 
 
 class _Reading:
-    """One reading of one file's content: what was found wrong."""
+    """The reading of one file's content, with the problems found."""
 
     def __init__(self) -> None:
         self.problems: list[SettingProblem] = []

@@ -1,8 +1,8 @@
-"""A folder of the user's, copied into the cache as it is now, so that what is run is what was looked at.
+"""A folder of the user's, copied into the cache as it is now, so that the code that was checked is the code that runs.
 
-Tools' leftovers, installed environments and the history of the repository stay behind, and so does what is neither
-file, folder nor link. One that is in the cache already is only read. What changes while it is copied is in the copy in
-one way or another, and its digest tells which.
+Tools' leftovers, installed environments, the history of the repository, and anything that is neither file, folder nor
+link are left out. A folder that is in the cache already is only read. A file that changes during the copy is in it in
+one version or the other; the digest shows which.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def snapshot(folder: Path, cache: SourceCache) -> TreeEntry:
 
 @dataclass(frozen=True, slots=True)
 class FolderCopy:
-    """A copy to be made of the real `folder`; `name` is where in it the content lies, empty for its root.
+    """A copy to be made of the real `folder`; `name` is the place of the content in it, empty for its root.
 
-    What has an `__init__.py` is kept under its own name, which decides whether and as what it can be imported.
+    A folder with an `__init__.py` keeps its own name, which decides whether and as what it can be imported.
     """
 
     folder: Path
@@ -129,7 +129,7 @@ def _target(link: str, path: str) -> str:
 
 def _give_file(file: str, path: str, tree: TreeChecker) -> None:
     with _reading(path):
-        # Not blocking: what was a file when the folder was listed may be a fifo by now.
+        # Not blocking: the file may have become a fifo since the folder was listed.
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode
@@ -150,7 +150,7 @@ def _chunks(descriptor: int, path: str) -> Iterator[bytes]:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    # Told apart from what goes wrong in the cache, which is for others to tell of.
+    # Distinct from errors of the cache, which other code reports.
     try:
         yield
     except OSError as error:

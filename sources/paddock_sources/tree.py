@@ -1,7 +1,7 @@
 """A module's folder, read as data.
 
 Only regular files are read, below a size stated by the caller, and only where their real path lies inside the folder: a
-symbolic link that leads out is refused, whatever it points at. Reading never blocks on a fifo or a device.
+symbolic link that leads out is refused, regardless of its target. Reading never blocks on a fifo or a device.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SourceTree:
         return real is not None and real.is_dir() and self.find(os.path.join(name, "__init__.py")) is not None
 
     def names(self, folder: str = ".") -> list[str]:
-        """Return the sorted names in `folder`; none when it is not there.
+        """Return the sorted names in `folder`; empty when it is not there.
 
         Raises:
             ManifestError: it cannot be listed, or holds an unreasonable number of entries.

@@ -1,9 +1,9 @@
-"""What may stand after `source:`, parsed into a value per family.
+"""The value of `source:` in a plan, parsed into one class per family.
 
 Parsing touches no file and no network. It accepts `builtin:<id>`, folders (`/abs`, `./rel`, `../rel`, `file:///abs`),
 git addresses (`git+https://…@ref#subdirectory=…`, also `git+ssh`, `git+file`, and `git+http` to this machine), packages
-(`name`, `name==version`), and the tables that say the same (`{type: git, url, ref, subdirectory}`). All else raises
-`SourceUriError`. A value is one that rules can name; whether git may be given its address is `git.remote`'s to say.
+(`name`, `name==version`), and the equivalent tables (`{type: git, url, ref, subdirectory}`). All else raises
+`SourceUriError`. A parsed value is one that rules can match; `git.remote` decides whether git may get its address.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _ACCEPTED = (
 
 @dataclass(frozen=True, slots=True)
 class SourceUri:
-    """A parsed source; `text` is what was written."""
+    """A parsed source; `text` is the original text."""
 
     text: str
 
     @staticmethod
     def parse(text: object) -> SourceUri:
-        """Return the value of its family that `text` stands for: text, or a table, whose text the value then has.
+        """Parse `text` into the value of its family. A table is first turned into text, which the value then has.
 
         Raises:
             SourceUriError: the text belongs to no family, or is malformed in its own.
@@ -108,7 +108,7 @@ class FolderUri(SourceUri):
 
     @property
     def folder(self) -> Path:
-        """The folder meant, with `subdirectory` applied."""
+        """The folder, with `subdirectory` applied."""
         return self.path / self.subdirectory if self.subdirectory else self.path
 
 
@@ -196,7 +196,7 @@ def _check_authority(text: str, parts: SplitResult, port: int | None) -> None:
 
 
 def _decoded(text: str, encoded: str) -> str:
-    """Return what is meant by a part of an address, which may have been encoded once."""
+    """Return the decoded part of an address, which may have been encoded once."""
     try:
         return unquote(encoded, errors="strict")
     except UnicodeDecodeError as error:

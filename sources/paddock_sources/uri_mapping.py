@@ -1,4 +1,4 @@
-"""Sources that are written as tables: `{type: git, url: …, ref: …}`, and the text that says the same.
+"""Sources that are written as tables: `{type: git, url: …, ref: …}`, and the equivalent text.
 
 There is one grammar, that of the text: a table is turned into text, which is then parsed like any other.
 """

@@ -1,7 +1,7 @@
-"""A folder of a user's that holds the modules being worked on, each in a folder called as its id.
+"""A user's folder of the modules being worked on, each in a folder named by its id.
 
-A folder counts once there is Python in it: one that is empty, as a submodule is before it is checked out, is as good as
-none. Nothing but names is looked at.
+A folder counts only if it has Python in it: an empty one, such as a submodule before its checkout, counts as absent.
+Only names are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paddock_sources.resolution import NoAnswer
 from paddock_sources.uri import FolderUri
 
 _MAX_ENTRIES: Final = 2000  # looked at in one module's folder; its package is at the top, or below `src`
-_SKIPPED: Final = frozenset({"__pycache__", "node_modules", "venv"})  # and whatever starts with a dot
+_SKIPPED: Final = frozenset({"__pycache__", "node_modules", "venv"})  # and all names that start with a dot
 
 
 class WorkspaceFolder:
@@ -27,7 +27,7 @@ class WorkspaceFolder:
         self.folder = folder
 
     def find(self, module_id: str) -> FolderUri | NoAnswer:
-        """Return the folder of a module, or why there is none.
+        """Return the folder of a module, or the reason why it has none.
 
         Raises:
             ManifestError: it cannot be looked into.
@@ -62,7 +62,7 @@ def _has_python(folder: Path) -> bool:
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield what is in a folder and below, what is nearest first; links to folders are not followed."""
+    """Yield the entries of a folder and below, the nearest first; links to folders are not followed."""
     waiting = deque([os.fspath(folder)])
     while waiting:
         with os.scandir(waiting.popleft()) as entries:

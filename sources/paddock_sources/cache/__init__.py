@@ -1,7 +1,7 @@
-"""Keep what was fetched: content-addressed trees, environments and metadata, and the repositories they came from.
+"""Keep fetched code: content-addressed trees, environments and metadata, and the repositories they came from.
 
-Many hosts use one cache at the same time, and any of them may be killed at any moment. What can be seen in it under its
-digest is complete: it is built elsewhere, marked when it is, and renamed into its place.
+Many hosts use one cache at the same time, and any of them may be killed at any moment. An entry that is visible under
+its digest is complete: it is built elsewhere, marked when it is complete, and then renamed into place.
 """
 
 from __future__ import annotations

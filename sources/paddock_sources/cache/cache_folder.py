@@ -1,7 +1,7 @@
-"""The folder of the cache: whose it is, how it is made, what is locked in it.
+"""The folder of the cache: who owns it, how it is made, and its locks.
 
-What lies in it is run, so nobody but the user and root may be able to change it, nor put another in its place. Files
-that locks are held on stay for ever, empty: to delete one that somebody waits for would let two in.
+Its contents are executed. So only the user and root may be able to change or replace the folder. Lock files stay for
+ever, empty: deleting one that another process waits for would let two in.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _TAG: Final = (
     "# This file marks the folder as a cache: see https://bford.info/cachedir/\n"
 )
 _LOCKS: Final = "locks"
-_PATIENCE: Final = 0.5  # seconds of waiting of which nobody is told
+_PATIENCE: Final = 0.5  # seconds of waiting that are not reported
 _POLL: Final = 0.02  # seconds
 _GLANCE_SECONDS: Final = 0.2  # between two looks at whether anybody still waits
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 class Bucket(Enum):
-    """A room of the cache, by the name of its folder.
+    """A part of the cache, by the name of its folder.
 
-    The number in a name changes with what the room holds, so that versions can live together.
+    The number in a name changes with the format of its contents, so that versions can live together.
     """
 
     GIT = "git-v1"
@@ -60,7 +60,7 @@ ENTRY_BUCKETS = (Bucket.TREES, Bucket.ENVIRONMENTS, Bucket.METADATA)
 
 
 class CacheFolder:
-    """The folder at `path`, which need not be there yet; what `check` raises ends a wait for a lock, and is raised."""
+    """The folder at `path`, which need not exist yet; an exception of `check` ends a wait for a lock and propagates."""
 
     def __init__(self, path: Path, check: Callable[[], None] = lambda: None) -> None:
         self.path = Path(os.path.abspath(path))
@@ -89,10 +89,10 @@ class CacheFolder:
         return True
 
     def make(self) -> None:
-        """Make it and what every cache has in it, unless it is all there.
+        """Create the folder and the standard contents of a cache, unless all of it exists.
 
         Raises:
-            CacheError: that cannot be done, or somebody else could put code into it.
+            CacheError: that cannot be done, or another user could put code into it.
         """
         if self._is_made:
             return
@@ -107,7 +107,7 @@ class CacheFolder:
         self._is_made = True
 
     def room(self, name: str) -> Path:
-        """Return the folder of that name in it, made if need be; raises as `make` does."""
+        """Return the folder of that name in the cache, creating it if needed; raises as `make` does."""
         self.make()
         with adding_to(self.path):
             (self.path / name).mkdir(mode=0o700, exist_ok=True)
@@ -123,12 +123,12 @@ class CacheFolder:
         phase: Phase = "fetching",
         progress: Progress | None = None,
     ) -> Iterator[None]:
-        """Keep all other hosts, and threads, out of what `name` stands for; wait `deadline` seconds for that at most.
+        """Lock `name` against all other hosts and threads, waiting at most `deadline` seconds.
 
-        What takes a while is told of as a `phase` of `subject`.
+        A wait that lasts is reported as a `phase` of `subject`.
 
         Raises:
-            CacheError: another one kept it.
+            CacheError: another process kept the lock.
             CacheError: nothing can be locked here.
         """
         from filelock import FileLock  # here and below, because most starts find all that they need and lock nothing
@@ -179,7 +179,7 @@ class CacheFolder:
         return self.path / _LOCKS / plain
 
     def _check_owners(self, real: Path) -> None:
-        """Raise if anybody but the user and root could change what is in the folder, or put another in its place."""
+        """Raise if anybody but the user and root could change the folder's contents or replace the folder."""
         me = os.geteuid()
         inner = os.stat(real)
         if inner.st_uid not in (0, me):
@@ -199,7 +199,7 @@ class CacheFolder:
 
 
 def _others_write(info: os.stat_result) -> bool:
-    """Return whether somebody other than its owner may write to a folder; a group of the owner alone is no other."""
+    """Return whether somebody other than its owner may write to a folder; the owner's private group does not count."""
     if info.st_mode & stat.S_IWOTH:
         return True
     return bool(info.st_mode & stat.S_IWGRP) and not _is_private_group(info.st_uid, info.st_gid)

@@ -1,8 +1,8 @@
-"""The entries of one bucket: folders under their digests, complete from the moment they can be seen until they go.
+"""The entries of one bucket: folders under their digests, complete as long as they are visible.
 
-An entry is built in the workshop, sealed, written out, marked and only then renamed into its place. Of two that are
-built for one digest at once the second finds the first, and is dropped. An entry that was got or added is in use until
-the cache is closed, and nobody takes it away.
+An entry is built in the workshop, sealed, written to disk, marked and only then renamed into place. If two are built
+for one digest at once, the second finds the first and is dropped. An entry that was got or added is in use until the
+cache is closed. While it is in use, no process removes it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAMES_SECONDS: Final = 60.0
 _TOUCH_SECONDS: Final = 3600.0  # used again within an hour is no news
 
 Stage = Callable[[str], None]
-"""Told of each stage of what is done, by its name; for tests of what happens when it does not get any further."""
+"""Called with the name of each stage; lets tests interrupt the work there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class StoreContext:
 
     @contextmanager
     def names_locked(self) -> Iterator[None]:
-        """Let nobody else put anything into a bucket, or take it away."""
+        """Keep other processes from adding to a bucket or removing from it."""
         with self.folder.locked(_NAMES, _NAMES_SECONDS):
             yield
 
@@ -71,10 +71,10 @@ class EntryStore:
     def get(self, digest: str) -> Path | None:
         """Return the folder of an entry, which is in use from now on; None if there is no such entry.
 
-        A tree's files are in `tree.d/` below it; elsewhere it is as it was built, with the marker.
+        A tree's files are in `tree.d/` below it. Other entries are as they were built, plus the marker.
 
         Raises:
-            CacheError: the cache is not to be trusted.
+            CacheError: the cache cannot be trusted.
         """
         name = _name_of(digest)
         if not self.store_context.folder.checked():
@@ -87,7 +87,7 @@ class EntryStore:
         return TreeEntry(found / self.bucket.content, PREFIX + _name_of(digest)) if found is not None else None
 
     def marker(self, digest: str) -> Marker | None:
-        """Return all that was noted of an entry; None if there is no such entry. It is not in use by that."""
+        """Return the recorded facts of an entry; None if there is no such entry. This does not mark it as in use."""
         name = _name_of(digest)
         if not self.store_context.folder.checked():
             return None
@@ -98,13 +98,13 @@ class EntryStore:
             return None
 
     def add(self, digest: str, build: Callable[[Path], None], facts: Mapping[str, Any] | None = None) -> Path:
-        """Return the folder of an entry, filled by `build` if there is none yet.
+        """Return the folder of an entry, which `build` fills if it does not exist yet.
 
-        `build` is given the folder, new and empty. What it leaves there may be read-only, and becomes so. In the bucket
-        of trees it writes below `tree.d/`, and the digest has to be that of what it wrote.
+        `build` gets the folder, new and empty. Its files may be read-only, and become so. In the bucket of trees it
+        writes below `tree.d/`, and the digest must match what it wrote.
 
         Raises:
-            CacheError: it could not be added. What `build` raises is raised, and nothing is added.
+            CacheError: it could not be added. Exceptions of `build` propagate, and nothing is added.
         """
         found = self.get(digest)
         if found is not None:
@@ -119,7 +119,7 @@ class EntryStore:
             return building.publish(digest, facts)
 
     def add_tree(self, write: Callable[[TreeWriter], None], facts: Mapping[str, Any] | None = None) -> TreeEntry:
-        """Return the entry of a tree whose digest is known when it is written, by `write`; raises as `add` does."""
+        """Return the entry of a tree that `write` writes and whose digest is known afterwards; raises as `add` does."""
         with self.begin() as building:
             try:
                 writer = TreeWriter(building.content)
@@ -133,7 +133,7 @@ class EntryStore:
 
     @contextmanager
     def begin(self) -> Iterator[StagedEntry]:
-        """Return an entry to be, which has to be published before this is left, or nothing stays of it.
+        """Yield a new entry, which is discarded unless it is published before the block ends.
 
         Raises:
             CacheError: nothing can be added.
@@ -146,7 +146,7 @@ class EntryStore:
             yield building
 
     def entries(self) -> tuple[str, ...]:
-        """Return the digests of all there are, also of damaged ones; a folder of another name is none."""
+        """Return the digests of all entries, also of damaged ones; a folder of another name is no entry."""
         if not self.store_context.folder.checked():
             return ()
         try:
@@ -174,7 +174,7 @@ class EntryStore:
             CacheError: it cannot be taken away.
         """
         target = self.place(digest)
-        # What it takes longest to remove is removed when the place is left, and nobody has to wait for it.
+        # The slow removal happens when the place is left, so that no process waits for it.
         with (
             self.store_context.staging_area.place() as place,
             adding_to(self.store_context.folder.path),
@@ -195,7 +195,7 @@ class EntryStore:
             return True
 
     def mark_damaged(self, digest: str) -> bool:
-        """Hand out an entry no more; return whether that could be noted."""
+        """Stop handing out an entry; return whether that could be noted."""
         target = self.place(digest)
         try:
             with self.store_context.names_locked():
@@ -207,7 +207,7 @@ class EntryStore:
     # -- for what is built
 
     def take(self, digest: str, entry: Path) -> Path:
-        """Put what was built at `entry`, marked, into its place, and return that."""
+        """Move the entry built at `entry`, already marked, into place and return its path."""
         name = _name_of(digest)
         self.store_context.folder.room(self.bucket.value)
         marker = opened_to_use(entry / markers.NAME)
@@ -252,7 +252,7 @@ class EntryStore:
 
 
 class StagedEntry:
-    """An entry on its way, in `folder`. Files are put into `content`; of a tree that is `tree.d/` there, to be made."""
+    """An unfinished entry in `folder`. Files go into `content`; for a tree that is `tree.d/`, which `build` creates."""
 
     def __init__(self, store: EntryStore, place: Path) -> None:
         self._store = store
@@ -265,9 +265,9 @@ class StagedEntry:
         os.chmod(self.folder, 0o755)  # noqa: S103 - modules read what is in it, also those that are another user
 
     def publish(self, digest: str, facts: Mapping[str, Any] | None = None, contents: Contents | None = None) -> Path:
-        """Make an entry of what is there, and return the folder that it has now.
+        """Publish the entry and return its final folder.
 
-        With `contents` it is taken to be that, and read-only already, as a `TreeWriter` leaves it.
+        With `contents`, the files are taken to be those, and read-only already, as a `TreeWriter` leaves them.
 
         Raises:
             CacheError: it could not be added, or it is a tree of another digest.
@@ -282,8 +282,8 @@ class StagedEntry:
                 problem = f"was to be given `{PREFIX + name}`, and got something else: `{contents.digest}`"
                 raise CacheError(store_context.folder.path, problem, code="DigestMismatchError")
             store_context.stage("sealed")
-            # Before there is a marker: it must not be on the disk without what it vouches for. Should the machine stop
-            # before it is there itself, there is no such entry.
+            # The files go to the disk before the marker that vouches for them. If the machine stops before the marker
+            # is on the disk, there is no such entry.
             write_out(self.content, contents.files)
             store_context.stage("written out")
             marker = Marker(PREFIX + name, contents, store_context.clock(), dict(facts or {}))

@@ -1,4 +1,4 @@
-"""What can go wrong with the cache, and with what is put into it."""
+"""Errors of the cache, and of trees that are put into it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CacheCode = Literal[
 
 
 class CacheError(SourceError):
-    """Raised when the cache in `folder` cannot be used as it was meant to; `problem` says why."""
+    """Raised when the cache in `folder` cannot be used; `problem` says why."""
 
     code: CacheCode
 
@@ -44,13 +44,13 @@ class CacheError(SourceError):
 
     @classmethod
     def read_only(cls, folder: Path, reason: str) -> Self:
-        """Something is to be added, and the cache can only be read."""
+        """An entry should be added, but the cache can only be read."""
         hints = [f"make it writable: `chmod u+rwx {folder}`", "or name another one: `PADDOCK_CACHE_DIR=/path`"]
         return cls(folder, f"cannot be added to: {reason}", code="ReadOnlyCacheError", hints=hints)
 
     @classmethod
     def disk_full(cls, folder: Path, reason: str) -> Self:
-        """There is no room for what is to be added; nothing of it is left behind."""
+        """There is no room for the new entry; nothing of it is left behind."""
         hints = [
             "make room: `paddock cache prune --older-than 30d`, or `paddock cache clean`",
             "or name a folder on another disk: `PADDOCK_CACHE_DIR=/path`",
@@ -66,7 +66,7 @@ class CacheError(SourceError):
 
 
 class UnsafeTreeError(SourceError):
-    """Raised for a tree of files that no machine should be asked to write; `path` is the first such file of it."""
+    """Raised for a tree of files that is unsafe to write; `path` is its first unsafe file."""
 
     def __init__(self, path: str, problem: str, *, hints: Iterable[str] = ()) -> None:
         self.path = path
@@ -76,7 +76,7 @@ class UnsafeTreeError(SourceError):
 
 @contextmanager
 def adding_to(folder: Path) -> Iterator[None]:
-    """Make of an operating system's error, while something is added to the cache, one that says what to do."""
+    """Turn an operating system's error, while an entry is added, into one that explains what to do."""
     try:
         yield
     except OSError as error:

@@ -15,9 +15,9 @@ _FEW: Final = 8  # files, up to which it costs less to write out each than all t
 
 
 def finalize(root: Path) -> Contents:
-    """Make what is below `root` read-only and return what it is.
+    """Make all below `root` read-only and return its contents.
 
-    A file that has other names elsewhere, as installers link them, becomes a copy: those could be written through.
+    A file with other hard links, as some installers make them, becomes a copy: it could be written through those links.
 
     Raises:
         UnsafeTreeError: something in it is neither a file, a folder nor a link.
@@ -40,16 +40,16 @@ def finalize(root: Path) -> Contents:
         tree.add(path, kind_of(mode), content, size)
     for folder, _, _ in os.walk(root, topdown=False):
         if folder == os.fspath(root):
-            continue  # what is renamed has to be writable
+            continue  # a folder must be writable to be renamed
         os.chmod(folder, 0o555)  # noqa: S103 - what is cached is read by modules, of other users too
     return tree.contents()
 
 
 def write_out(folder: Path, files: int) -> None:
-    """Return when all that is in `folder` is on the disk; of a few files each, of many all of the file system's.
+    """Sync `folder` to the disk: file by file if it has few files, else the whole file system.
 
     Raises:
-        OSError: it is not; also where there was no room for what had been written already.
+        OSError: that failed; also where there was no room for data written earlier.
     """
     if files > _FEW and _write_out_all(folder):
         return

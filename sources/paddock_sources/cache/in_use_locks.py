@@ -1,7 +1,7 @@
-"""Which entries this process uses: each of them locked, shared with others that do, until it is closed or the end.
+"""The entries that this process uses: each has a shared lock until the cache is closed or the process ends.
 
-A lock is the kernel's, so that it ends with the process that has it, however that ends. Who takes an entry away locks
-it alone, and leaves it where that cannot be done. On a file system that has no locks nothing is ever taken away.
+The lock is the kernel's, so it ends with its process in any case. A process that removes an entry locks it exclusively
+first, and leaves it in place if that fails. On a file system without locks nothing is ever removed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class InUseLocks:
 
     @contextmanager
     def held(self, path: str) -> Iterator[int | None]:
-        """Hold the marker at `path`, and give it to be read: no other thread closes it meanwhile; None as for `hold`.
+        """Hold the marker at `path` and yield it for reading; no other thread closes it meanwhile. None as for `hold`.
 
         Raises:
             OSError: it cannot be opened.
@@ -93,7 +93,7 @@ def opened_to_use(path: Path) -> int:
 
 @contextmanager
 def alone_with(path: Path) -> Iterator[bool]:
-    """Return whether nobody else uses the marker at `path`, nor begins to before this is left."""
+    """Yield whether no other process uses the marker at `path`; none can begin to before this is left."""
     try:
         descriptor = _opened(os.fspath(path), os.O_RDWR)
     except OSError:

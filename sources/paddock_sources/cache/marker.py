@@ -1,7 +1,7 @@
-"""The file that says that an entry of the cache is complete, and what it is.
+"""The file that marks an entry of the cache as complete and describes it.
 
-It is written last. Its time of modification is when the entry was last used; hosts that use it have it locked, so that
-nobody takes the entry away meanwhile.
+It is written last. Its modification time is when the entry was last used. Hosts that use the entry hold a lock on the
+file, so that no other process removes the entry meanwhile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Marker:
 
     @classmethod
     def decode(cls, content: bytes) -> Self | None:
-        """Return what a file says; None if it is no marker."""
+        """Parse a marker; None if it is invalid."""
         try:
             written = json.loads(content)
             if written["version"] != _VERSION or not isinstance(written["facts"], dict):
@@ -50,5 +50,5 @@ class Marker:
 
     @classmethod
     def read(cls, descriptor: int) -> Self | None:
-        """Return what an open file says; None if it is no marker."""
+        """Parse an open file as a marker; None if it is invalid."""
         return cls.decode(os.pread(descriptor, _MAX_BYTES, 0))

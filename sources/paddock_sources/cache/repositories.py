@@ -1,7 +1,7 @@
-"""What is kept of each remote repository: a bare one to fetch into, and which trees its commits were.
+"""Records of each remote repository: a bare one to fetch into, and which trees its commits were.
 
-A repository is used only by whoever has it locked. The records of commits are facts that never change, each a file of
-its own, so that what they tell costs nobody a lock.
+A process uses a repository only while it holds its lock. The records of commits never change. Each is a file of its
+own, so reading them needs no lock.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Repositories:
 
     @contextmanager
     def locked(self, url: str, deadline: float, *, progress: Progress | None = None) -> Iterator[Path]:
-        """Return the folder to keep a repository in, made if need be, which is one's own until this is left.
+        """Yield the folder for a repository, created if needed and used exclusively until this is left.
 
         Raises:
-            CacheError: another host had it for longer than `deadline` seconds.
+            CacheError: another host held the lock for longer than `deadline` seconds.
             CacheError: nothing can be kept.
         """
         name = _digest(url)
@@ -55,7 +55,7 @@ class Repositories:
             yield room / name
 
     def commit(self, url: str, commit: str) -> Mapping[str, Any] | None:
-        """Return what was noted of a commit; None if nothing was."""
+        """Return the record of a commit; None if there is none."""
         if not self._store_context.folder.checked():
             return None
         try:
@@ -70,10 +70,10 @@ class Repositories:
         return record if isinstance(record, dict) else None
 
     def note(self, url: str, commit: str, facts: Mapping[str, Any]) -> None:
-        """Note something of a commit, in place of what was noted.
+        """Write the record of a commit, replacing an earlier one.
 
         Raises:
-            CacheError: nothing can be noted.
+            CacheError: it cannot be written.
         """
         record = self._record(url, commit)
         self._store_context.folder.room(Bucket.COMMITS.value)

@@ -24,11 +24,11 @@ VARIABLE: Final = "PADDOCK_CACHE_DIR"
 
 
 class SourceCache:
-    """The cache in `folder`, which is made when something is added.
+    """The cache in `folder`, which is created when something is added.
 
-    What is got from it is in use, and stays, until it is closed or this process ends: who runs code from it keeps it
-    open meanwhile. Threads may share it. `clock` is the time of day; `stage` is told how far each change has got.
-    `check` is called several times a second by who waits for another host; what it raises ends the wait, and is raised.
+    Entries got from it stay in use until it is closed or this process ends: keep it open while code from it runs.
+    Threads may share it. `clock` is the time of day; `stage` is called with the progress of each change. `check` is
+    called several times a second during a wait for another host; its exception ends the wait and propagates.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SourceCache:
         self.close()
 
     def close(self) -> None:
-        """Use nothing of it any longer."""
+        """Release all entries."""
         self._store_context.in_use.close()
 
     def store(self, bucket: Bucket) -> EntryStore:
@@ -82,12 +82,12 @@ class SourceCache:
         phase: Phase = "fetching",
         progress: Progress | None = None,
     ) -> AbstractContextManager[None]:
-        """Keep all other hosts, and threads, out of what `name` stands for; wait `deadline` seconds for that at most.
+        """Lock `name` against all other hosts and threads, waiting at most `deadline` seconds.
 
-        A wait that lasts is told of as a `phase` of `subject`.
+        A wait that lasts is reported as a `phase` of `subject`.
 
         Raises:
-            CacheError: another one kept it.
+            CacheError: another process kept the lock.
             CacheError: nothing can be locked here.
         """
         return self._store_context.folder.locked(name, deadline, subject=subject, phase=phase, progress=progress)
@@ -102,9 +102,9 @@ class SourceCache:
 
     @contextmanager
     def downloads(self) -> Iterator[Path]:
-        """Return a folder in which installers may keep folders of their own from one time to the next.
+        """Yield a folder in which installers keep folders of their own between runs.
 
-        Nobody takes any of it away before this is left.
+        Its contents are not removed before this is left.
 
         Raises:
             CacheError: there is no room for it.
@@ -133,13 +133,13 @@ class SourceCache:
         return self._upkeep.size()
 
     def verify(self) -> tuple[Damage, ...]:
-        """Look at all that is in it, and return what is damaged, which is handed out no more."""
+        """Check everything in the cache and return what is damaged, which is no longer handed out."""
         return self._upkeep.verify()
 
     def problem_of(self, bucket: Bucket, digest: str) -> str:
-        """Return what is wrong with one entry, all of which is read; nothing if all is well, or it is not there.
+        """Read one entry in full and return its problem; empty if it is sound or absent.
 
-        What is damaged is handed out no more.
+        A damaged entry is no longer handed out.
         """
         store = self.store(bucket)
         problem = problem_of(store, digest)
@@ -148,7 +148,7 @@ class SourceCache:
         return problem
 
     def prune(self, max_age: float) -> PruneResult:
-        """Take away what was not used for `max_age` seconds, what is damaged, and what the dead have left."""
+        """Remove entries unused for `max_age` seconds, damaged ones, and leftovers of dead processes."""
         return self._upkeep.prune(max_age)
 
     def clean(self) -> PruneResult:

@@ -1,7 +1,7 @@
-"""Where entries are built before they are put into their place: folders in `tmp/`, on the same file system.
+"""Where entries are built before they are renamed into place: folders in `tmp/`, on the same file system.
 
-Each has a file beside it, which whoever works there has locked. Whose lock is gone, is dead: what is left of his work
-is swept away by others, without guessing from names or times.
+Each has a file beside it, which the process that works there holds locked. A free lock means that the process is dead.
+Other processes then sweep its leftovers away, without guessing from names or times.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class StagingArea:
                     place.mkdir(mode=0o700)
                 yield place
             finally:
-                with suppress(OSError):  # it will be swept; what went wrong before is what matters
+                with suppress(OSError):  # it will be swept; the first error matters
                     remove(place)
                     mark.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
 
     def sweep(self) -> int:
-        """Remove what the dead have left; return how many places that were."""
+        """Remove the leftovers of dead processes; return how many places that were."""
         room = self._folder.path / ROOM
         try:
             names = sorted(os.listdir(room))
@@ -108,7 +108,7 @@ def _is_alone(descriptor: int) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a whole folder; what is gone already is no matter. Links are not followed.
+    """Remove a file, a link or a whole folder; a missing one is no error. Links are not followed.
 
     Raises:
         OSError: something cannot be removed.

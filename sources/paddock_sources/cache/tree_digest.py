@@ -1,7 +1,7 @@
-"""The digest of a tree of files: of names, contents, what can be executed, and where links lead; of nothing else.
+"""The digest of a tree of files: names, contents, executable bits and link targets only.
 
-It is the same on every machine: not of times, owners, the order of a folder's entries, or empty folders. A tree that
-was written with a digest can be told from any other by it.
+It is the same on every machine: it ignores times, owners, the order of a folder's entries, and empty folders. The
+digest distinguishes a tree from every other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TreeDigest:
         self._bytes = 0
 
     def add(self, path: str, kind: Kind, content_sha256: str, size: int = 0) -> None:
-        """Take one entry: a posix path, and the digest of what is in the file, or of where the link leads."""
+        """Add one entry: a posix path, and the digest of the file's content or of the link's target."""
         self._entries.append((os.fsencode(path), kind, content_sha256))
         self._bytes += size
 
@@ -53,7 +53,7 @@ class TreeDigest:
 
 
 def tree_digest(root: Path) -> str:
-    """Return the digest of what is in the folder `root`.
+    """Return the digest of the contents of the folder `root`.
 
     Raises:
         UnsafeTreeError: something in it is neither a file, a folder nor a link.
@@ -63,7 +63,7 @@ def tree_digest(root: Path) -> str:
 
 
 def tree_contents(root: Path, *, without: Collection[str] = ()) -> Contents:
-    """Return what is in the folder `root`, but for those paths; raises as `tree_digest` does."""
+    """Return the contents of the folder `root`, except for those paths; raises as `tree_digest` does."""
     tree = TreeDigest()
     for path, entry in walk(root):
         if path in without:
@@ -98,8 +98,8 @@ def walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
 
 
 def file_sha256(path: str) -> tuple[int, int, str]:
-    """Return mode, size and digest of a regular file; OSError where it cannot be read, or is none any more."""
-    # Not blocking: what was a file may have become a fifo.
+    """Return mode, size and digest of a regular file; OSError where it cannot be read or no longer is one."""
+    # Not blocking: the file may have become a fifo.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode

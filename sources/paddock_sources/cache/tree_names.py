@@ -1,7 +1,7 @@
-"""Which names a tree of files may have, so that it means the same on every machine and stays where it is put.
+"""Which names a tree of files may have, so that it means the same on every machine and stays in its folder.
 
-A name is judged by itself and beside those before it: two that differ only in case or in how accents are written would
-be one file on some machines, so that what was looked at is not what is run.
+A name is judged by itself and against the names before it. Two that differ only in case or in how accents are written
+would be one file on some machines: the code that was checked would not be the code that runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Write a tree of files that somebody else made up, so that nothing of it lies, or leads, anywhere else.
+"""Write an untrusted tree of files so that nothing in it lies, or leads, outside it.
 
-Every name is checked before it is used, links are made when all else is written, so that no file is written through
-one, and how much is written has bounds. What is written is what is digested. The files can be read, and executed where
-they are programs, and not changed.
+Every name is checked before it is used. Links are made last, so that no file is written through one. The amount written
+has bounds. The digest covers exactly the written files. They can be read, and executed if they are programs, but not
+changed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TreeChecker:
 
     @property
     def contents(self) -> Contents:
-        """What the tree holds, once it is finished."""
+        """The contents of the tree, once it is finished."""
         assert self._contents is not None
         return self._contents
 
@@ -70,10 +70,10 @@ class TreeChecker:
         self._digest.add(path, "program" if executable else "file", content.hexdigest(), size)
 
     def add_link(self, path: str, target: str) -> None:
-        """Take a symbolic link.
+        """Add a symbolic link.
 
         Raises:
-            UnsafeTreeError: for its path, or for what can be told of its target already.
+            UnsafeTreeError: for its path, or for what its target already shows.
         """
         check_target(path, target)
         self._make_folders(self._admit(path))
@@ -81,7 +81,7 @@ class TreeChecker:
         self._digest.add(path, "link", text_sha256(target))
 
     def finish(self) -> str:
-        """Return the digest of the tree, of which there is no more.
+        """Finish the tree and return its digest.
 
         Raises:
             UnsafeTreeError: a link leads out of it.
@@ -168,10 +168,10 @@ def _nowhere(chunk: bytes) -> None:
 
 
 def check_target(path: str, target: str) -> None:
-    """Check what can be told of a link by itself.
+    """Check a link by itself.
 
     Raises:
-        UnsafeTreeError: it leads to a place that has nothing to do with the tree.
+        UnsafeTreeError: it leads to a place outside the tree.
     """
     if not target or target.startswith("/"):
         raise UnsafeTreeError(path, "it is a link that leads out of the tree")
@@ -182,12 +182,12 @@ def check_target(path: str, target: str) -> None:
 
 
 def check_links(links: Mapping[str, str]) -> None:
-    """Check where links lead, given all there are in the tree, each with its target.
+    """Check where links lead, given all links of the tree, each with its target.
 
-    One that leads to nothing is let through, as long as even its name stays inside: nothing can be put there later.
+    A link to nothing passes as long as even that name stays inside: nothing can be put there later.
 
     Raises:
-        UnsafeTreeError: one leads out, or nowhere for ever.
+        UnsafeTreeError: one leads out, or forms a loop.
     """
     for path, target in links.items():
         _follow(path, target, links)

@@ -1,7 +1,7 @@
-"""Look after the cache: what is in it, whether it is as it was put there, and what can go.
+"""Maintain the cache: list its entries, verify them, and remove unused ones.
 
-All of it can be done while hosts are at work. What one of them uses stays; what is taken away is first moved out of
-sight, so that an entry is there as a whole or not at all.
+All of it can be done while hosts are at work. An entry that one of them uses stays. A removed entry is first moved out
+of sight, so that an entry exists as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CacheItem:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something that is not as it was put into the cache. It is handed out no more if `is_refused`."""
+    """Something that differs from what was put into the cache. It is no longer handed out if `is_refused`."""
 
     bucket: Bucket
     name: str
@@ -66,7 +66,7 @@ class InUse:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """What was taken away, and what had to stay."""
+    """What was removed, and what had to stay."""
 
     items: int
     bytes: int
@@ -100,14 +100,14 @@ class CacheMaintenance:
         return sizes
 
     def verify(self) -> tuple[Damage, ...]:
-        """Read all that there is and return what is not as it was put there."""
+        """Read everything and return what differs from what was put there."""
         if not self._store_context.folder.checked():
             return ()
         found = [damage for store in self._stores for damage in _damages_of(store)]
         return (*found, *self._damaged_records())
 
     def prune(self, max_age: float) -> PruneResult:
-        """Take away what was not used for so many seconds, and what is of no use to anybody."""
+        """Remove entries unused for so many seconds, and those that are useless."""
         return self._take_away(self._store_context.clock() - max_age)
 
     def clean(self) -> PruneResult:
@@ -248,7 +248,7 @@ def _damages_of(store: EntryStore) -> Iterator[Damage]:
 
 
 def problem_of(store: EntryStore, digest: str) -> str:
-    """Return what is wrong with an entry, all of which is read; nothing if all is well, or it is not there."""
+    """Read an entry in full and return its problem; empty if it is sound or absent."""
     place = store.place(digest)
     in_use = InUseLocks()  # or it could be taken away while it is read
     try:

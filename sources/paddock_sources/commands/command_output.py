@@ -10,7 +10,7 @@ _MAX_LINE_BYTES = 8 << 10  # of a line that is passed on; a longer one is passed
 
 
 class CommandOutput:
-    """Collects what the command `name` prints, or hands it on; see `CommandSession.run`."""
+    """Collects the output of the command `name`, or passes it on; see `CommandSession.run`."""
 
     def __init__(
         self,
@@ -30,19 +30,19 @@ class CommandOutput:
 
     @property
     def stdout(self) -> bytes:
-        """What was printed and not handed on."""
+        """The output that was not passed on."""
         return bytes(self._stdout)
 
     @property
     def stderr(self) -> bytes:
-        """The end of what was printed as messages."""
+        """The end of the standard error output."""
         return bytes(self._stderr[-MAX_STDERR_BYTES:])
 
     def take_stdout(self, data: memoryview) -> None:
-        """Take what was printed; it is not kept beyond the call.
+        """Add a piece of output; it is not kept beyond the call.
 
         Raises:
-            CommandOutputError: it is more than there may be.
+            CommandOutputError: there is more output than allowed.
         """
         self._printed += len(data)
         if self._printed > self._max_stdout_bytes:
@@ -71,7 +71,7 @@ class CommandOutput:
                 self._tell(piece)
 
     def finish(self) -> None:
-        """Hand on what was printed last, without the end of a line."""
+        """Pass on the last output, which has no end of a line."""
         if self._line:
             line, self._line = bytes(self._line), bytearray()
             self._tell(line)
@@ -82,7 +82,7 @@ class CommandOutput:
 
 
 def input_pieces(stdin: bytes | Iterable[bytes], most: int) -> Iterator[memoryview]:
-    """Yield what a command is to read, in pieces of at most so many bytes."""
+    """Yield a command's input in pieces of at most so many bytes."""
     for chunk in (stdin,) if isinstance(stdin, (bytes, bytearray, memoryview)) else stdin:
         view = memoryview(chunk)
         for start in range(0, len(view), most):

@@ -1,7 +1,7 @@
-"""The seam through which programs are run that handle what strangers wrote: git, and the installer of packages.
+"""The interface through which programs run that handle untrusted data: git, and the installer of packages.
 
-Who implements it shuts them in; nothing here knows how. All of it blocks: it is called in threads, and may be from
-several at once.
+Implementations sandbox the programs; this file does not know how. All methods block. They are called in threads,
+possibly in several at once.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ MAX_STDERR_BYTES = 64 << 10  # the end of it is kept
 
 @dataclass(frozen=True, slots=True)
 class CommandAccess:
-    """All that the commands of one session may touch besides the system's programs, which they may all run.
+    """What the commands of one session may access besides the system's programs, which all of them may run.
 
-    `name` is for messages (`git`). `reads` and `writes` are absolute paths that are there, files or folders; programs
-    below them may be run as well. `hosts` are `host:port`, the only ones they can connect to; a name leads to a private
-    address only if the user named the host (`is_users_word`), and else such an address is named literally. `environ` is
-    their whole environment, but for PATH, HOME and what it takes to reach the hosts. `written_bytes` bounds each file
-    they write.
+    `name` is for messages (`git`). `reads` and `writes` are absolute paths that exist, files or folders; programs below
+    them may be run as well. `hosts` are `host:port`, the only ones the commands can connect to. A name leads to a
+    private address only if the user named the host (`is_users_word`); otherwise such an address is named literally.
+    `environ` is their whole environment, except for PATH, HOME and what it takes to reach the hosts. `written_bytes`
+    bounds each file they write.
     """
 
     name: str
@@ -49,7 +49,7 @@ class CommandResult:
 
 
 class CommandError(SourceError):
-    """Raised when a command could not be run, or was ended before it was done; `problem` says why."""
+    """Raised when a command could not be run, or was ended early; `problem` says why."""
 
     def __init__(self, name: str, problem: str, *, hints: Iterable[str] = ()) -> None:
         self.name = name
@@ -82,7 +82,7 @@ class CommandSession(Protocol):
 
     @property
     def level(self) -> str:
-        """How its commands are shut in, as isolation levels are called; `none` where they are not."""
+        """The isolation level of its commands; `none` where they are not sandboxed."""
         ...
 
     def run(
@@ -97,8 +97,8 @@ class CommandSession(Protocol):
     ) -> CommandResult:
         """Run a command to its end.
 
-        `on_stdout` gets the output as it comes instead of having it collected, `on_stderr` each line of the other,
-        ended by a newline or a carriage return. What either raises ends the command, and is raised.
+        `on_stdout` gets the output as it arrives, instead of having it collected. `on_stderr` gets each line of the
+        standard error, ended by a newline or a carriage return. An exception of either ends the command and propagates.
 
         Raises:
             CommandError: it could not be started or was ended; nothing of it is left running.
@@ -110,10 +110,10 @@ class CommandRunner(Protocol):
     """Opens places where commands can be run."""
 
     def open(self, access: CommandAccess) -> AbstractContextManager[CommandSession]:
-        """Return a place that is made when it is entered; leaving it ends whatever still runs in it.
+        """Return a session, which is set up when it is entered; leaving it ends all that still runs in it.
 
         Raises:
-            CommandError: no such place can be had; entering says so. Leaving does when something of it may still run:
-                what it was let write to is not to be used then.
+            CommandError: entering raises it when no such session can be had. Leaving raises it when something may still
+                run: do not use the folders it could write to then.
         """
         ...

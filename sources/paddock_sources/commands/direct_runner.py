@@ -1,7 +1,7 @@
-"""Run commands as the user would, with all that the user may do: for the user's own keys, agents and helpers.
+"""Run commands unconfined, as the user would: for the user's own keys, agents and helpers.
 
-Never for what handles a stranger's data. What the contract bounds is bounded all the same, and when a command has ended
-so has its process group.
+Never for commands that handle untrusted data. The contract's bounds hold all the same. When a command has ended, its
+process group has ended too.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from paddock_sources.commands.command_runner import (
 )
 
 _READ_BYTES = 128 << 10
-_GLANCE_SECONDS = 0.1  # between two looks at whether anybody still wants it
-_GRACE_SECONDS = 0.5  # from being asked to end to being made to
-_LAST_WORDS_SECONDS = 1.0  # for output that somebody holds open who got away from the group
+_GLANCE_SECONDS = 0.1  # between two looks at whether the caller still wants it
+_GRACE_SECONDS = 0.5  # from the polite signal to the kill
+_LAST_WORDS_SECONDS = 1.0  # for output that a process outside the group still holds open
 
 
 class DirectRunner:
-    """Runs commands unconfined; of a reach, only the name and the environment count.
+    """Runs commands unconfined; of the access, only the name and the environment count.
 
     Args:
-        environ: the user's own environment, of which commands get HOME, and PATH without its relative folders.
-        check: called several times a second while a command runs; what it raises ends the command, and is raised.
+        environ: the user's own environment; commands get its HOME, and its PATH without relative folders.
+        check: called several times a second while a command runs; its exception ends the command and propagates.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None, *, check: Callable[[], None] = lambda: None) -> None:
@@ -54,7 +54,7 @@ class DirectRunner:
 
 
 def _absolute_folders(path: str) -> str:
-    """Return a PATH without relative folders, which would be those of the current folder: of somebody's project."""
+    """Return a PATH without relative folders: the current folder may be a stranger's project."""
     # An empty PATH would mean the current folder.
     return os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep))) or os.defpath
 
@@ -148,7 +148,7 @@ class _Run:
                 if self._process.returncode is not None:
                     give_up = time.monotonic() + _LAST_WORDS_SECONDS
             if self._pidfd in ready and self._process.returncode is None:
-                self._kill()  # what it left behind, while its number cannot mean anybody else
+                self._kill()  # kills what it left behind, while its number cannot mean another process
                 self._process.wait()
                 give_up = time.monotonic() + _LAST_WORDS_SECONDS
         return self._process.returncode
@@ -165,7 +165,7 @@ class _Run:
         self._process.wait()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all descriptors."""
         self._close_input()
         for pipe, _ in self._outputs.values():
             pipe.close()
@@ -199,7 +199,7 @@ class _Run:
         except BlockingIOError:
             return
         except OSError:
-            written = 0  # it reads no more
+            written = 0  # the command reads no further
         self._piece = self._piece[written:]
         if written == 0:
             self._close_input()

@@ -1,7 +1,7 @@
-"""The packages that modules depend on: what is asked for, which versions that comes to, and the folders that have them.
+"""The packages that modules depend on: requirements, chosen versions, and the folders with the packages.
 
-Nothing of a package is executed on the way: no build, no setup script, no import. What is named here is imported when
-it is used: a module whose packages are all there needs little of it.
+Nothing of a package is executed: no build, no setup script, no import. The names of this package are imported when they
+are first used: a module whose packages are all in the cache needs little of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Choose the versions that a module depends on, and make the folder that has them.
+"""Choose the versions that a module depends on, and make the folder with them.
 
-Nothing of a package is executed for either. A folder is known by what is in it and for which interpreter, made once,
-read-only from then on, and never seen before it is whole.
+Nothing of a package is executed for either. A folder's name is the digest of its contents and interpreter. It is made
+once, read-only from then on, and visible only when complete.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def resolve(
     progress: Progress | None = None,
     installer: Installer | None = None,
 ) -> tuple[LockedDistribution, ...]:
-    """Return the versions of all packages that satisfy the requirements for the index, and what these depend on.
+    """Return the versions of all packages that satisfy the requirements for the index, and of their dependencies.
 
-    `constraints` are versions, by name, to keep to where the package is needed at all. `provided` are those that the
-    worker has from elsewhere, by name, with the version where that is known: they and what they depend on are left out.
+    `constraints` are versions, by name, to keep to if the package is needed at all. `provided` are packages that the
+    worker has from elsewhere, by name, with the version if it is known: they and their dependencies are left out.
 
     Raises:
         ConstrainedError: there is a solution, but none that keeps to the constraints.
-        InstallerError: there is none, a package would have to be built, or it could not be found out.
+        InstallerError: there is no solution, a package would have to be built, or it could not be found out.
     """
     if not requirements.index:
         return ()
@@ -68,7 +68,7 @@ def resolve(
             if not kept or error.code not in _NO_VERSIONS:
                 raise
             failed = error
-    # Whether it is the constraints can only be known by trying; and whoever asked needs the answer next.
+    # Only a second try shows whether the constraints are the cause; and the caller needs its answer next.
     with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
         try:
             locked = installer.resolve(ResolutionRequest(requirements.index, {}, left_out), task)
@@ -90,11 +90,11 @@ def install(
     installer: Installer | None = None,
     subject: str = "",
 ) -> Path:
-    """Return the folder for `sys.path` that has exactly these distributions, from the cache where it is there.
+    """Return the folder for `sys.path` with exactly these distributions, from the cache if it is there.
 
     Raises:
-        InstallerError: one of them cannot be had, or is not what was locked.
-        SourceError: one is not to be unpacked, or what they hold is not safe to use.
+        InstallerError: one of them cannot be had, or differs from what was locked.
+        SourceError: one must not be unpacked, or its contents are not safe to use.
         CacheError: the folder cannot be kept.
     """
     from paddock_sources.cache import Bucket
@@ -163,7 +163,7 @@ def find_installer(environ: Mapping[str, str]) -> Installer:
     """Return the installer of this machine; `environ` has the PATH that is searched.
 
     Raises:
-        SourceError: there is none.
+        SourceError: this machine has no installer.
     """
     from paddock_sources.environment.pip import Pip
     from paddock_sources.environment.uv import Uv

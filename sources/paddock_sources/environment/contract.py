@@ -1,7 +1,7 @@
-"""Which version of the module contracts code asks for, and whether it is one that workers serve.
+"""Check whether code asks for a version of the module contracts that workers serve.
 
-Older contracts are served by the newest one; what takes newer versions only is refused. A requirement on the code of a
-repository names no version and is taken as met.
+The newest contract serves code for older ones. Code that takes only newer versions is refused. A requirement on the
+code of a repository names no version and counts as met.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONTRACT_VERSION: Final = "2.0.2"  # what modules import under that name behaves
 
 
 def check_contract(name: str, requirement: Requirement) -> None:
-    """Let a requirement pass that workers meet; one that is not on the contracts always does.
+    """Accept a requirement that workers meet; one that does not name the contracts always passes.
 
     Raises:
         ContractVersionError: it takes newer versions of the contracts only.

@@ -1,4 +1,4 @@
-"""What can go wrong while the packages that a module depends on are found and installed."""
+"""Errors of finding and installing the packages that a module depends on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RequirementsError(SourceError):
 
 
 class ContractVersionError(SourceError):
-    """Raised for code that asks for a version of the module contracts that is not known here."""
+    """Raised for code that asks for an unknown version of the module contracts."""
 
     def __init__(self, name: str, requires: str, version: str) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class ContractVersionError(SourceError):
 
 
 class InstallerError(SourceError):
-    """Raised when an installer gave up; `code` says on what, `report` is the end of what it said."""
+    """Raised when an installer failed; `code` names the cause, `report` is the end of its output."""
 
     code: InstallerCode
 
@@ -68,7 +68,7 @@ class InstallerError(SourceError):
 
     @classmethod
     def unsolvable(cls, installer: str, attempted: str, *, report: Iterable[str] = ()) -> Self:
-        """No set of versions satisfies what is wanted."""
+        """No set of versions satisfies the requirements."""
         problem = "no set of versions satisfies it"
         return cls(installer, attempted, problem, code="UnsolvableError", report=report)
 
@@ -127,7 +127,7 @@ class InstalledDistributionError(SourceError):
 
     @classmethod
     def missing_dependency(cls, distribution: str, requirement: str, found: str = "") -> Self:
-        """It lacks what it depends on; `found` is the version that is there and does not do."""
+        """A dependency is missing; `found` is the version that is installed and does not fit."""
         there = f"version {found} is installed" if found else "it is not installed"
         return cls(
             distribution,

@@ -1,13 +1,13 @@
 """Fetch wheels, check their hashes, and report their contents.
 
-A program of its own that runs in the sandbox of an installer: it parses what an index sends, before an installer
-unpacks it, and prints a summary. It needs nothing but the standard library, and writes nothing but the wheels.
+This is a program of its own that runs in an installer's sandbox. It parses an index's answers before an installer
+unpacks them, and prints a summary. It needs only the standard library, and writes only the wheels.
 
-Standard input is JSON: `url`, of the index, `ca_file`, `max_members`, `max_bytes`, and `wheels`: objects with `url`,
-`path` to write to where it is not there yet, and `hashes`, of which one has to be its. Standard output is a line of
-JSON for each: `size` of the wheel, `members`, a list of `[path, type bits of its mode, bytes]`, `entry_points`, their
-text, and `problem`, empty where it can be read as a wheel. All bytes of every member are read and counted: what an
-archive says of itself is not believed.
+Standard input is JSON: `url` of the index, `ca_file`, `max_members`, `max_bytes`, and `wheels`: objects with `url`,
+`path` (written if it does not exist) and `hashes`, one of which must match. Standard output is a line of JSON for each:
+`size` of the wheel, `members`, a list of `[path, type bits of its mode, bytes]`, `entry_points`, their text, and
+`problem`, empty if it can be read as a wheel. All bytes of every member are read and counted: the sizes that an archive
+claims are not trusted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNIX = 3
 
 
 class UnreadableWheelError(Exception):
-    """Raised for what is not to be read as a wheel; says why."""
+    """Raised for a file that must not be read as a wheel; its text is the reason."""
 
 
 def main() -> None:
@@ -128,7 +128,7 @@ def _contents(path: Path, max_members: int, max_bytes: int) -> dict[str, Any]:
 
 
 def _check_directory(path: Path, max_members: int) -> None:
-    """See that the directory at the end may be read: all of it is, at once."""
+    """Check that the directory at the end may be read, which is done in one go."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _END_BYTES - _LONGEST_COMMENT))
@@ -145,7 +145,7 @@ def _check_directory(path: Path, max_members: int) -> None:
 
 
 def _check_layout(members: list[zipfile.ZipInfo], size: int) -> None:
-    """See that members follow one another from the beginning, and that none shares bytes with another."""
+    """Check that members follow one another from the beginning, and that none shares bytes with another."""
     end = 0
     for member in sorted(members, key=lambda member: member.header_offset):
         if member.header_offset < end or (end == 0 and member.header_offset > 0):
@@ -162,8 +162,8 @@ def _check_layout(members: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def _real_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> int:
-    """Return how many bytes a member has, of which all are read; the sum of all is checked at their end."""
-    claimed, member.file_size = member.file_size, _NO_END  # what it says of itself is not where reading ends
+    """Read all of a member and return its size; the archive reader checks its checksum at the end."""
+    claimed, member.file_size = member.file_size, _NO_END  # the claimed size must not be where reading ends
     size = 0
     with archive.open(member) as file:
         while chunk := file.read(_CHUNK):

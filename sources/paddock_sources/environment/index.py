@@ -1,7 +1,7 @@
 """The one index that packages come from, as its operator chose it.
 
-Only one: where several are mixed, whoever publishes the higher version on any of them is believed. What an address has
-of a user and a password is never shown.
+There is only one: with several, the higher version on any of them would win, regardless of its publisher. The user and
+password in an address are never shown.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Index:
 
     @staticmethod
     def of(environ: Mapping[str, str], settings: IndexSettings | None = None) -> Index:
-        """Return the index that the settings name, else the one that pip and uv are told of by `environ`, else PyPI.
+        """Return the index that the settings name, else the one that `environ` sets for pip and uv, else PyPI.
 
         Raises:
-            SourceError: what is named cannot be used.
+            SourceError: the named index cannot be used.
         """
         origin, url = "the default", _DEFAULT_URL
         for name in reversed(_VARIABLES):
@@ -72,7 +72,7 @@ class Index:
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
     def without_secrets(self, text: str) -> str:
-        """Return what a program said with nothing in it that may be a password of ours."""
+        """Return a program's output without anything that may be one of our passwords."""
         parts = urlsplit(self.url)
         secrets = {secret for secret in (parts.password, unquote(parts.password or "")) if secret}
         for secret in sorted(secrets, key=len, reverse=True):

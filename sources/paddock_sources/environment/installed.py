@@ -1,8 +1,8 @@
 """Distributions that are installed for some interpreter, read from their metadata and never imported.
 
-Any of them may announce itself as a module, so what they say is a stranger's: it is capped, checked against the list of
-the distribution's own files, and believed of nothing else. Files count as they were installed: each has to have the
-hash that its list tells.
+Any of them may announce itself as a module, so their metadata is untrusted: it is capped, checked against the list of
+the distribution's own files, and used for nothing else. Files count as they were installed: each must have the hash in
+its list.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MAX_ENTRY_POINTS_BYTES = 256 << 10
 _MAX_RECORD_BYTES = 64 << 20
 _MAX_RECORD_ROWS = 200_000
 _MAX_FILE_BYTES = 2 << 30
-_MAX_DISTRIBUTIONS = 2000  # in what one of them depends on
+_MAX_DISTRIBUTIONS = 2000  # among the dependencies of one
 _CHUNK_BYTES = 1 << 20
 _HASH = re.compile(r"sha256=([A-Za-z0-9_-]{43})")
 _ENTRY_POINT = re.compile(r"([A-Za-z_]\w*)((?:\.\w+)*)\s*(?::\s*([A-Za-z_]\w*)\s*)?(?:\[.*\])?", re.ASCII)
@@ -48,7 +48,7 @@ _NOT_COPIED = ("__pycache__", ".pth", ".pyc")  # made for the interpreter they a
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """What a distribution announces: `name` in `group`, the function `attribute` (may be empty) in `package`."""
+    """An entry point: `name` in `group`, the function `attribute` (may be empty) in `package`."""
 
     group: str
     name: str
@@ -76,7 +76,7 @@ class InstalledDistribution:
 
     @cached_property
     def entry_points(self) -> tuple[EntryPoint, ...]:
-        """What it announces as modules; what is malformed is not announced."""
+        """The entry points that announce modules; malformed ones are left out."""
         return tuple(_entry_points(self._read("entry_points.txt", _MAX_ENTRY_POINTS_BYTES)))
 
     @cached_property
@@ -96,10 +96,10 @@ class InstalledDistribution:
     def files(self) -> Mapping[str, str]:
         """Its own files below `site` that code may need, with their hashes (hexadecimal).
 
-        What leads out of the folder - scripts - is left out, as is what has no hash.
+        Files outside the folder (scripts) and files without a hash are left out.
 
         Raises:
-            InstalledDistributionError: there is no list of them.
+            InstalledDistributionError: there is no list of files.
         """
         record = self._read("RECORD", _MAX_RECORD_BYTES)
         if not record:
@@ -128,10 +128,10 @@ class InstalledDistribution:
         )
 
     def requirements(self, python: Interpreter, extras: Iterable[str] = ()) -> Iterator[Requirement]:
-        """Yield what it depends on there, with these of its extras.
+        """Yield its dependencies there, with these of its extras.
 
         Raises:
-            InstalledDistributionError: what it says is no requirement.
+            InstalledDistributionError: an entry is no valid requirement.
         """
         for text in self.requires:
             try:
@@ -148,7 +148,7 @@ class InstalledDistribution:
         """The ids of the modules it announces, or else has by convention; the one it is named for is the first.
 
         Raises:
-            InstalledDistributionError: there is none.
+            InstalledDistributionError: it has no module.
         """
         named = self.name.removeprefix(_NAME_PREFIX)
         ids = {entry.name for entry in self.entry_points if _is_module_id(entry.name)}
@@ -165,7 +165,7 @@ class InstalledDistribution:
         """Return the package of a module in it, and the function that mounts it.
 
         Raises:
-            InstalledDistributionError: it holds no such module, or says that the module is in another's files.
+            InstalledDistributionError: it holds no such module, or places the module in another distribution's files.
         """
         announced = [one for one in self.entry_points if one.name == module_id] or list(self.entry_points)
         if announced and (announced[0].name == module_id or len({one.name for one in announced}) == 1):
@@ -186,10 +186,10 @@ class InstalledDistribution:
     def copy(self, target: Path) -> None:
         """Copy its files into the folder `target`, each checked against its hash.
 
-        A file that several distributions name is taken once, and only has to be what one of them installed.
+        A file that several distributions name is copied once; it must match the hash of one of them.
 
         Raises:
-            InstalledDistributionError: one is gone, or was changed.
+            InstalledDistributionError: a file is gone, or was changed.
         """
         for path, digest in self.files.items():
             there = target / path
@@ -251,10 +251,10 @@ class InstalledDistributions:
         return tuple(module for _, module in sorted(found.items()))
 
     def find(self, name: str) -> InstalledDistribution | None:
-        """Return the distribution of that name, the one that is called as modules of that id are, or announces it.
+        """Return the distribution that has that name, or the conventional name for that id, or that announces it.
 
         Raises:
-            SourceError: several announce a module of that id, and none is called after it.
+            SourceError: several announce a module of that id, and none is named after it.
         """
         for label in (name, f"{_NAME_PREFIX}{name}"):
             if normalised(label) in self.by_name:
@@ -272,11 +272,11 @@ class InstalledDistributions:
     def closure(
         self, distribution: InstalledDistribution, python: Interpreter, preloaded: Mapping[str, str]
     ) -> tuple[InstalledDistribution, ...]:
-        """Return a distribution and all that it depends on, but for what a runtime brings in the same version.
+        """Return a distribution and all its dependencies, except those that a runtime has in the same version.
 
         Raises:
-            ContractVersionError: something asks for a version of the module contracts that is not known.
-            InstalledDistributionError: something it depends on is not there, does not do, or cannot be told.
+            ContractVersionError: something asks for an unknown version of the module contracts.
+            InstalledDistributionError: a dependency is missing, does not fit, or cannot be determined.
         """
         found: dict[str, InstalledDistribution] = {}
         seen: set[tuple[str, str]] = set()
@@ -331,7 +331,7 @@ def _infos(folder: Path) -> list[Path]:
 
 
 def _distribution(info: Path) -> InstalledDistribution | None:
-    """Return what a `.dist-info` folder tells of; None where that is no distribution, as after a failed removal."""
+    """Read a `.dist-info` folder; None where it is no distribution, as after a failed removal."""
     from email.parser import HeaderParser
 
     from packaging.version import InvalidVersion, Version
@@ -388,7 +388,7 @@ def _hexadecimal(digest: str) -> str:
 
 
 def _copied(source: Path, target: Path) -> str:
-    """Copy a file and return its hash; an empty text where there is none to be read."""
+    """Copy a file and return its hash; empty if the file cannot be read."""
     digest = hashlib.sha256()
     size = 0
     try:

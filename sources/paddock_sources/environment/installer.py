@@ -1,7 +1,7 @@
-"""The seam to the programs that choose versions and install them: uv where it is there, else pip.
+"""The interface to the programs that choose versions and install them: uv if it is there, else pip.
 
-An installer runs in a `CommandSession` that reaches the index and nothing else. It takes wheels only, so that nothing
-of a package is ever executed, reads nobody's configuration, and installs only what it is given hashes for.
+An installer runs in a `CommandSession` that reaches only the index. It takes wheels only, so that nothing of a package
+is executed. It reads no configuration, and installs only files whose hashes it gets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HASHES = re.compile(r"hash mismatch|do not match the hashes|hash-checking mode|
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRequest:
-    """What to choose versions for: lines of requirements, versions to keep to, and what nobody needs to install."""
+    """The input of a resolution: lines of requirements, versions to keep to, and packages that need no install."""
 
     requirements: tuple[str, ...]
     constraints: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class ResolutionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Where and for whom an installer works: `folder` is its scratch, `downloads` is kept from one time to the next."""
+    """The workplace of an installer: `folder` is its scratch, `downloads` is kept between runs."""
 
     attempted: str
     phase: Phase
@@ -78,7 +78,7 @@ class Task:
         total: int = 0,
         counts: Callable[[str], bool] = lambda line: False,
     ) -> CommandResult:
-        """Run one command of the installer, telling progress of each line that `counts`."""
+        """Run one command of the installer, reporting progress for each line that `counts`."""
         done = 0
 
         def on_stderr(line: str) -> None:
@@ -91,7 +91,7 @@ class Task:
         return self.session.run(argv, stdin=stdin, on_stderr=on_stderr, timeout=timeout)
 
     def report(self, result: CommandResult) -> tuple[str, ...]:
-        """Return the end of what a command complained of, fit to be shown."""
+        """Return the end of a command's error output, fit to be shown."""
         told = self.index.without_secrets(result.stderr.decode("utf-8", "replace"))
         lines = [line.rstrip()[:_LINE_LENGTH] for line in told.splitlines()]
         return tuple(line for line in lines if line.strip() and "running pip as" not in line.lower())[-_REPORT_LINES:]
@@ -148,7 +148,7 @@ class Installer(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called; also the name of its folder of downloads."""
+        """The installer's name; also the name of its folder of downloads."""
         ...
 
     @property
@@ -161,7 +161,7 @@ class Installer(Protocol):
         ...
 
     def resolve(self, wanted: ResolutionRequest, task: Task) -> tuple[LockedDistribution, ...]:
-        """Return the versions that satisfy what is wanted, with the hashes of all files that the index has of them.
+        """Return versions that satisfy the requirements, with the hashes of all files that the index has of them.
 
         Raises:
             InstallerError: there are none, or the index does not answer.

@@ -1,4 +1,4 @@
-"""The Python that modules are run by: what decides which requirements apply, and which wheels fit."""
+"""The Python that runs modules: it decides which requirements apply, and which wheels fit."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SYSTEM_PREFIXES = tuple(map(Path, ("/", "/usr", "/usr/local", "/usr/bin", "/bin
 class Interpreter:
     """`path` starts it without any environment's packages; `prefixes` are the folders it lives in besides the system's.
 
-    `tag` (`cpython-311`) and `platform` say which compiled code it takes. Environment markers have the values that they
-    have for this process, but for `marker_values`.
+    `tag` (`cpython-311`) and `platform` determine which compiled code fits. Environment markers have the values of this
+    process, except for `marker_values`.
     """
 
     path: Path

@@ -1,6 +1,7 @@
 """List the files that an index has of some projects, each with its hash and address.
 
-A sandboxed program (`file_hashes.py`) parses the answers of the index; the form of its own output is checked here.
+A sandboxed program (`file_hashes.py`) parses the answers of the index. This file checks the form of that program's
+output.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def files_of(names: Iterable[str], task: Task, *, installer: str) -> Mapping[str
     """Return all files that the index has of some projects.
 
     Raises:
-        InstallerError: the index does not answer, or what it answers is not understood.
+        InstallerError: the index does not answer, or its answer is not understood.
     """
     result = run_program(FILE_HASHES, {"names": list(names)}, task, timeout=RESOLVE_SECONDS)
     if result.code != 0:
@@ -55,9 +56,9 @@ def run_program(
     total: int = 0,
     counts: Callable[[str], bool] = lambda line: False,
 ) -> CommandResult:
-    """Run one of our programs where installers run, with the index in its order.
+    """Run one of our programs where installers run, with the index in its input.
 
-    Not with the interpreter's own packages, of which an installer may be one.
+    It runs without the interpreter's own packages, one of which may be an installer.
     """
     argv = (str(task.python.path), "-I", "-S", "-B", str(program))
     index = {"url": task.index.url, "ca_file": str(task.index.ca_file or "")}

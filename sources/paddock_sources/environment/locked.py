@@ -30,7 +30,7 @@ class LockedDistribution:
     """`name` is normalised; `hashes` are `sha256:<hex>`, of each file that the index has of the version.
 
     Raises:
-        SourceError: a value is not of these forms; no other text gets near an installer.
+        SourceError: a value has another form; an installer never gets such text.
     """
 
     name: str
@@ -53,7 +53,7 @@ class LockedDistribution:
 
 
 def environment_digest(locked: Iterable[LockedDistribution], python: Interpreter) -> str:
-    """Return what the environment is known by that holds these, for that interpreter."""
+    """Return the digest that identifies the environment with these distributions for that interpreter."""
     return _digest("index", python, sorted((one.name, one.version, *sorted(one.hashes)) for one in locked))
 
 
@@ -66,7 +66,7 @@ def installed(locked: Iterable[LockedDistribution], *, cache: SourceCache, pytho
 
 
 def copied_digest(files: Mapping[str, str], python: Interpreter) -> str:
-    """Return what the environment is known by that holds these files, given the hash of each."""
+    """Return the digest that identifies the environment with these files, given the hash of each."""
     return _digest("installed", python, sorted(files.items()))
 
 

@@ -1,7 +1,7 @@
 """A source tree's distribution metadata, so that code run from the tree finds its own version and entry points.
 
-Written from the static table of its `pyproject.toml`; no backend is asked. A version that only a build would know is
-told as `0+<the commit>`.
+It is written from the static table of the tree's `pyproject.toml`, without a build backend. A version that only a build
+would know becomes `0+<the commit>`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMMIT = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]*")
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What is known of a distribution; `files` are the names and texts of its `.dist-info` folder."""
+    """The metadata of a distribution; `files` are the names and texts of its `.dist-info` folder."""
 
     name: str
     version: str
@@ -55,7 +55,7 @@ class Metadata:
 
     @property
     def digest(self) -> str:
-        """What it is known by in the cache."""
+        """The digest that identifies it in the cache."""
         content = "".join(f"{path}\0{text}\0" for path, text in sorted(self.files.items()))
         return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
 
@@ -79,10 +79,10 @@ class Metadata:
 def distribution_metadata(tree_root: Path, commit: str) -> Metadata | None:
     """Return the metadata of the tree whose root is `tree_root`; None when it does not name a distribution.
 
-    `commit` is that or the digest of the tree.
+    `commit` is the commit, or the digest of the tree.
 
     Raises:
-        SourceError: what it says cannot be a distribution's.
+        SourceError: its values are not valid for a distribution.
     """
     path = tree_root / "pyproject.toml"
     try:

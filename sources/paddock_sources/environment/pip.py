@@ -1,7 +1,8 @@
-"""pip as the installer, run by the interpreter that modules are run by.
+"""pip as the installer, run by the interpreter that runs modules.
 
-It need not be installed for that interpreter: the pip of the host's environment is used, or the one that came with
-Python. It only tells the hash of the file it would take here, so the index is asked for those of the others.
+pip need not be installed for that interpreter: the pip of the host's environment is used, or the one that came with
+Python. pip reports only the hash of the file it would take here. So the index is asked for the hashes of the other
+files.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PIP = Path(__file__).resolve().with_name("pip_program.py")
 _MISSING = re.compile(r"no matching distribution found for (.+?)(?: \(from .*)?$", re.IGNORECASE | re.MULTILINE)
 _IMPOSSIBLE = re.compile(r"resolutionimpossible|conflicting dependencies", re.IGNORECASE)
 _NOT_REACHED = re.compile(r"retrying \(|could not fetch url|\b40[137] (?:client )?error", re.IGNORECASE)
-_ANY_VERSION = "9999"  # of what is provided in a version that nobody told us: most that ask for one ask for a newer one
+_ANY_VERSION = "9999"  # of a provided package whose version is unknown: most requirements ask for a newer one
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Pip:
         return (self.path.parent, _PIP)
 
     def environ(self, index: Index) -> Mapping[str, str]:
-        # The machine's configuration is read even in isolation, unless there is none.
+        # pip reads the machine's configuration even in isolation; this path has none.
         return {"PIP_CONFIG_FILE": "/dev/null"}
 
     def resolve(self, wanted: ResolutionRequest, task: Task) -> tuple[LockedDistribution, ...]:
@@ -153,7 +154,7 @@ class Pip:
 
 
 def _python(task: Task, program: Path) -> tuple[str, ...]:
-    """Return what runs one of our programs; not with the interpreter's own packages, of which pip may be one."""
+    """Return the command for one of our programs, without the interpreter's packages, one of which may be pip."""
     return (str(task.python.path), "-I", "-S", "-B", str(program))
 
 
@@ -170,7 +171,7 @@ def _version_of(file: str) -> Version | None:
 def _stubs(provided: Mapping[str, str], folder: Path) -> Iterator[tuple[str, str]]:
     """Write an empty wheel for each distribution that is provided, and yield its name and version.
 
-    pip cannot be told to leave a dependency out; so it finds one, in a version that no index has.
+    pip cannot leave a dependency out. So it finds an empty one, in a version that no index has.
     """
     folder.mkdir()
     for name, told in provided.items():

@@ -1,8 +1,9 @@
 """Run pip from a folder or wheel, also where the modes and times of files cannot be changed.
 
-A program of its own, for whatever Python modules are run by; it needs nothing but the standard library. Its arguments
-are the path of the package and then those of pip. Where Landlock alone shuts a command in, whoever may open a file
-could change its mode, so nobody may; pip would like to, and does not need it: what it installs is made read-only later.
+This is a program of its own, for the Python that runs modules; it needs only the standard library. Its arguments are
+the path of the package and then those of pip. Where a command is confined by Landlock alone, a program that may open a
+file could change its mode. So the sandbox forbids that to all programs. pip tries it without needing it: its files are
+made read-only later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a source tree depends on, read from its static `pyproject.toml`.
+"""A source tree's dependencies, read from its static `pyproject.toml`.
 
-Only PEP 621's table and uv's of sources are read, under caps; `[build-system]` is not even looked at. What a worker
-brings by itself is left out. Dependencies that are git references are returned apart, other addresses are refused.
+Only PEP 621's table and uv's table of sources are read, under caps; `[build-system]` is ignored. Packages that a worker
+has by itself are left out. Dependencies that are git references are returned apart; other addresses are refused.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from paddock_sources.uri import GitUri, SourceUri
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-PROVIDED = ("amplifier-core", "paddock", "paddock-sdk")  # what every worker has, or nobody needs in one
+PROVIDED = ("amplifier-core", "paddock", "paddock-sdk")  # in every worker, or needed in none
 
 MAX_PYPROJECT_BYTES = 256 * 1024
 _MAX_REQUIREMENTS = 1000
 _MAX_LENGTH = 1024  # characters of one; real ones are below 200, and what judges them is not linear in all cases
 _MAX_EXTRAS = 100
-# What is left of a requirement once markers and addresses are off: nothing in it means anything to an installer.
+# A requirement without markers and addresses: nothing in it has a special meaning to an installer.
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+(?:\[[A-Za-z0-9._,-]+\])?[A-Za-z0-9.*+!=<>~,_-]*")
 
 
@@ -61,15 +61,15 @@ class Requirements:
         more: Collection[str] = (),
         may_name_local: bool = False,
     ) -> Requirements:
-        """Return what the tree whose root is `tree_root` depends on, with these of its extras, and these `more`.
+        """Return the dependencies of the tree whose root is `tree_root`, with these of its extras, and these `more`.
 
-        Repositories in folders of this machine, and those that are reached with the user's keys, may only be named by
-        a tree that the user wrote: `may_name_local`.
+        Only a tree that the user wrote (`may_name_local`) may name repositories in folders of this machine, and those
+        that are reached with the user's keys.
 
         Raises:
-            RequirementsError: they cannot be told without running something, or are not taken.
+            RequirementsError: they are not static, or not accepted.
             PythonVersionError: the code does not run on `python`.
-            ContractVersionError: it asks for a version of the module contracts that is not known.
+            ContractVersionError: it asks for an unknown version of the module contracts.
         """
         path = tree_root / "pyproject.toml"
         document = _read_document(tree_root)
@@ -82,7 +82,7 @@ class Requirements:
         return Requirements(name, version, *reading.split(reading.applying(frozenset(map(normalised, extras)))))
 
     def joined(self, *others: Requirements) -> Requirements:
-        """Return these together with those of others, as what one environment has to hold."""
+        """Return these together with others, as the contents of one environment."""
         together = (self, *others)
         return Requirements(
             self.name,
@@ -206,17 +206,17 @@ class _Reading:
             uri = SourceUri.parse(url)
         except SourceUriError as error:
             raise RequirementsError(self._path, f"`{name}`: {error.summary}", hints=error.hints) from error
-        assert isinstance(uri, GitUri)  # the prefix says so
+        assert isinstance(uri, GitUri)  # the prefix guarantees it
         if not self._may_name_local and not uri.url.startswith("https://"):
             raise OwnRightsError.of_requirement(self._path, name, uri.text)
         return DirectRequirement(name, uri, tuple(sorted(map(normalised, requirement.extras))))
 
 
 def parsed_requirement(text: str) -> Requirement:
-    """Return a requirement that a stranger wrote.
+    """Parse an untrusted requirement.
 
     Raises:
-        ValueError: it is none, or one that nobody would write.
+        ValueError: it is invalid, or beyond the limits.
     """
     from packaging.requirements import InvalidRequirement, Requirement
 
@@ -236,7 +236,7 @@ def applies(requirement: Requirement, python: Interpreter, extras: Collection[st
     """Return whether a requirement's marker holds there, with any of these extras.
 
     Raises:
-        ValueError: the marker compares what cannot be compared.
+        ValueError: the marker compares values that cannot be compared.
     """
     from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 

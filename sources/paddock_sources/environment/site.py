@@ -1,7 +1,7 @@
-"""A folder of installed packages, looked at as something a stranger packed.
+"""A folder of installed packages, checked as untrusted.
 
-Read-only code is all that may be in one. What an installer adds for people - scripts, its own lock - is taken out, and
-so is what would be run when an interpreter starts. Everything that is neither file nor folder is refused.
+It may hold only read-only code. Files that an installer adds for people (scripts, its own lock) are removed. So are
+files that an interpreter would run when it starts. Anything that is neither file nor folder is refused.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _INFO = re.compile(r"(.+?)-([^-]+)\.dist-info")
 
 
 def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> None:
-    """Take out of a fresh site what no worker may or need have.
+    """Remove from a fresh site what no worker may have or needs.
 
-    Nothing may write to it any more.
+    No other process may write to it any more.
 
     Raises:
-        SourceError: it has what no package may hold, or too much.
+        SourceError: it holds something that no package may hold, or too much.
     """
     from paddock_sources.cache.errors import UnsafeTreeError
     from paddock_sources.cache.tree_names import TreeNames
@@ -62,10 +62,10 @@ def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_B
 
 
 def check_distributions(site: Path, locked: Iterable[LockedDistribution]) -> None:
-    """See that a site holds the distributions that were to be installed, and no other.
+    """Check that a site holds exactly the distributions that were to be installed.
 
     Raises:
-        SourceError: one is missing, of another version, or more than was asked for.
+        SourceError: one is missing, of another version, or extra.
     """
     from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion, Version
@@ -95,7 +95,7 @@ def _entries(folder: Path, depth: int = 0) -> Iterator[tuple[Path, os.stat_resul
 
 
 def _unsafe(path: str, problem: str) -> SourceError:
-    """Return the error for installed packages that hold what no package may."""
+    """Return the error for installed packages that hold something that no package may hold."""
     hints = ["tell whoever publishes the package; nothing of it was kept"]
     summary = f"what was installed is not safe to use: `{path}` {problem}"
     return SourceError(summary, code="UnsafeSiteError", hints=hints)

@@ -83,7 +83,7 @@ class Uv:
         argv = [
             *(str(self.path), "pip", "install", *_common(task), "--no-deps", "--require-hashes"),
             *("--no-index", "--offline"),
-            *("--link-mode", "copy", "--target", str(site)),  # a hard link would be shared with what uv may write
+            *("--link-mode", "copy", "--target", str(site)),  # uv could still write to a hard-linked file
             *("--requirements", str(task.write("locked.txt", (*found, *(one.requirement for one in locked))))),
         ]
         result = task.run(
@@ -118,7 +118,7 @@ def _common(task: Task) -> tuple[str, ...]:
 
 
 def _is_program(path: Path) -> bool:
-    """Return whether it is uv itself: what version managers put in its place only works where they are."""
+    """Return whether it is uv itself: a version manager's shim only works in the manager's own folder."""
     try:
         with path.open("rb") as file:
             return os.access(path, os.X_OK) and file.read(2) != b"#!"

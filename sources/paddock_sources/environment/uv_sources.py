@@ -1,7 +1,7 @@
-"""Where a project says that its dependencies come from in `[tool.uv.sources]`, read as data.
+"""The origins of a project's dependencies in `[tool.uv.sources]`, read as data.
 
-A repository is the same as one that the requirement itself names, and pinned and judged as that is. What names a
-folder, an archive, a workspace or an index is refused: code comes from the user's index, or from a repository.
+A repository counts as one that the requirement itself names, and is pinned and judged as such. An entry for a folder,
+an archive, a workspace or an index is refused: code comes from the user's index, or from a repository.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class UvSources:
         return UvSources(path, {normalised(name): entry for name, entry in table.items()})
 
     def address_of(self, name: str, applies: Callable[[str], bool]) -> str | None:
-        """Return the address of a dependency's repository, as a requirement writes it; None where it has no source.
+        """Return the address of a dependency's repository, in the form of a requirement; None if it has no source.
 
-        `applies` judges a requirement with a marker, and raises ValueError for one that is none.
+        `applies` evaluates a requirement with a marker, and raises ValueError for an invalid one.
 
         Raises:
-            RequirementsError: it comes from something else, or the entry is not understood.
+            RequirementsError: it comes from elsewhere, or the entry is not understood.
         """
         written = self.entries.get(name)
         entries = written if isinstance(written, list) else [written]

@@ -1,8 +1,8 @@
 """Fetch the wheels of locked distributions, and refuse each one that is not safe to unpack.
 
-The wheel is chosen here, by hash and by the interpreter's tags. Its members are judged as a repository's files are
-(`cache.tree_names`), before an installer unpacks them: their paths, the places where they would be installed, their
-number, and their size beside the size of the wheel.
+The wheel is chosen here, by hash and by the interpreter's tags. Its members are judged like a repository's files
+(`cache.tree_names`) before an installer unpacks them: their paths, the places where they would be installed, their
+number, and their size compared with the size of the wheel.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_SHOWN: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class _Wheel:
-    """A wheel of the index that is to be fetched; `hashes` are hexadecimal."""
+    """A wheel of the index, to be fetched; `hashes` are hexadecimal."""
 
     filename: str
     url: str
@@ -48,11 +48,11 @@ class _Wheel:
 
 
 def fetched(locked: Sequence[LockedDistribution], task: Task, *, attempt: str) -> tuple[Path, ...]:
-    """Return the folders that have the wheels of these, one each, after a look at all that is in them.
+    """Return one folder for each distribution, with its wheel, whose contents were checked.
 
     Raises:
-        InstallerError: one cannot be had, or is not what was locked.
-        SourceError: one is not to be unpacked.
+        InstallerError: one cannot be had, or differs from what was locked.
+        SourceError: one must not be unpacked.
     """
     from packaging.tags import sys_tags
 
@@ -88,7 +88,7 @@ def fetched(locked: Sequence[LockedDistribution], task: Task, *, attempt: str) -
 def _chosen(
     locked: LockedDistribution, files: Iterable[IndexFile], order: Mapping[Tag, int], task: Task, attempt: str
 ) -> _Wheel:
-    """Return the wheel that fits best, of those that have the version and are not known to be other bytes."""
+    """Return the best fitting wheel of that version, leaving out those that are known to be other bytes."""
     from packaging.utils import parse_wheel_filename
     from packaging.version import Version
 
@@ -123,7 +123,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What the program reports about one wheel; only the form of it is checked."""
+    """The program's report about one wheel; only its form is checked."""
 
     size: int
     members: tuple[_Member, ...]
@@ -148,7 +148,7 @@ def _check_all(wheels: Mapping[str, _Contents]) -> None:
 
 
 def _unsafe(wheel: str, problem: str) -> SourceError:
-    """Return the error for a wheel that no installer is to unpack; nothing of it was."""
+    """Return the error for a wheel that must not be unpacked; nothing of it was."""
     hints = ["take another version of it, and report this to the publisher of the package"]
     return SourceError(f"the wheel `{wheel}` {problem}", code="UnsafeWheelError", hints=hints)
 
@@ -189,7 +189,7 @@ def _place(path: str) -> str:
     """Return where a member is installed.
 
     Raises:
-        UnsafeTreeError: that is not known.
+        UnsafeTreeError: the place is unknown.
     """
     from paddock_sources.cache.errors import UnsafeTreeError
 

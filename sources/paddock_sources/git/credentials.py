@@ -1,7 +1,7 @@
-"""The credentials that git's own helpers have for a server: asked once, never by a prompt, and kept in memory only.
+"""The credentials that git's own helpers have for a server: asked once, never by a prompt, kept in memory only.
 
-The helpers are the user's, and run as the user would run them. What they say goes to the git that is shut in as a
-header in its environment; it is never among arguments, in a log, an error or a file.
+The helpers are the user's, and run unconfined as the user. Their answer goes to the sandboxed git as a header in its
+environment. It never appears among arguments, or in a log, an error or a file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COMMAND = ("git", "-C", "/", "-c", "core.askPass=", "-c", "credential.interacti
 
 @dataclass(slots=True)
 class Credentials:
-    """Asks the helpers of the user whose environment `environ` is; several sources may share one."""
+    """Asks the helpers of the user whose environment is `environ`; several sources may share one."""
 
     direct: CommandRunner
     environ: Mapping[str, str]
@@ -43,7 +43,7 @@ class Credentials:
         return self._known.get(remote.url)
 
     def authorization(self, remote: Remote) -> str | None:
-        """Return the header that says who asks, or None where no helper knows.
+        """Return the header with the credentials, or None if no helper has any.
 
         Raises:
             FetchError: the helpers do not answer.

@@ -1,7 +1,7 @@
-"""What can go wrong between a git address and the files of a commit.
+"""Errors between a git address and the files of a commit.
 
-Each error names the repository, what stood in the way and what may be done. What a server or git printed is shown as
-the lines under it, never acted on.
+Each error names the repository, the obstacle and a remedy. Output of a server or of git is shown as the lines under it,
+never acted on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FetchCode = Literal[
 
 
 class FetchError(SourceError):
-    """Raised when a repository could not be fetched from; `code` says in which way."""
+    """Raised when a repository could not be fetched from; `code` names the kind of failure."""
 
     code: FetchCode
 
@@ -68,7 +68,7 @@ class FetchError(SourceError):
 
     @classmethod
     def auth_required(cls, repository: str, host: str, *, was_given: bool = False, by_ssh: bool = False) -> Self:
-        """A server wants to know who asks; `was_given` says whether it refused what it was told."""
+        """A server wants credentials; `was_given` means that it refused the ones it got."""
         if by_ssh:
             problem = f"`{host}` does not accept the keys that ssh offers without asking"
             hints = [f"try `ssh -T {host}`", "load the key into an agent: `ssh-add`"]
@@ -82,7 +82,7 @@ class FetchError(SourceError):
 
     @classmethod
     def repository_not_found(cls, repository: str, *, detail: Iterable[str] = ()) -> Self:
-        """A server has no such repository, or none that it shows to whoever asks."""
+        """A server has no such repository, or hides it from this user."""
         return cls(
             repository,
             "there is no such repository, or it is private",
@@ -169,7 +169,7 @@ class FetchError(SourceError):
 
     @classmethod
     def damaged(cls, repository: str, problem: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> Self:
-        """What a server sent, or what is kept of it, is not what git's own names say it is."""
+        """The data that a server sent, or the kept data, does not match git's own names for it."""
         return cls(repository, problem, code="DamagedRepositoryError", detail=detail, hints=hints)
 
 

@@ -1,8 +1,8 @@
-"""The one configuration that our git reads, its whole environment, and how much and how long fetching may take.
+"""Our git's only configuration and whole environment, and the limits on the size and time of a fetch.
 
-Nothing of the system's or the user's configuration, no `GIT_*` variable, no helper, hook, filter, submodule or prompt.
-Of the operator's environment only the certificates to trust are taken, and for ssh what it takes to use the user's
-keys without asking.
+git gets nothing of the system's or the user's configuration: no `GIT_*` variable, no helper, hook, filter, submodule or
+prompt. Of the operator's environment it gets only the trusted certificates, and for ssh what it takes to use the user's
+keys without a prompt.
 """
 
 from __future__ import annotations
@@ -92,14 +92,14 @@ _NEVER_ASK = "-o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 -o
 
 @dataclass(frozen=True, slots=True)
 class GitLimits:
-    """Bounds on each git command, by what it does, and on what it may leave behind."""
+    """Bounds on each kind of git command, and on what it may leave behind."""
 
     fetch_seconds: float = 300.0
     ask_seconds: float = 60.0  # for refs, without any object
-    read_seconds: float = 120.0  # of what was fetched
+    read_seconds: float = 120.0  # for reading fetched objects
     lock_seconds: float = 600.0  # until somebody else is done with the same repository
     slow_bytes_per_second: int = 1000
-    slow_seconds: int = 30  # of less than that many bytes, until a transfer is given up
+    slow_seconds: int = 30  # of fewer than that many bytes, until a transfer is aborted
     pack_bytes: int = 1 << 30
     blob_bytes: int = 64 << 20
     tree_bytes: int = 512 << 20
@@ -115,7 +115,7 @@ def config_text(remote: Remote, limits: GitLimits) -> str:
 
 
 def trusted_certificates(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what the operator's environment says about certificates, as git is told it."""
+    """Return the operator's trusted certificates, as settings for git."""
     file = environ.get("GIT_SSL_CAINFO") or environ.get("SSL_CERT_FILE")
     folder = environ.get("GIT_SSL_CAPATH") or environ.get("SSL_CERT_DIR")
     named = {"GIT_SSL_CAINFO": file, "GIT_SSL_CAPATH": folder}

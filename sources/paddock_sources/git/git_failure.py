@@ -1,7 +1,7 @@
-"""What a git that failed has said, as an error that tells people what to do.
+"""Turn the output of a failed git into an error that tells people what to do.
 
-git has no exit codes for what went wrong, so its messages are read, in the language that our environment asks for.
-Nothing is decided by them but which error is raised.
+git has no exit codes for the cause of a failure. So its messages are read, in the language that our environment sets.
+They decide only which error is raised.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paddock_sources.git.remote import Remote
 _MAX_LINES = 6
 _MAX_LINE = 300
 _SIGNAL_OF_SIZE = int(signal.SIGXFSZ)  # a file was to become larger than it may
-# All that is said when the unpacker was ended by a signal, as by a limit; whatever else stops it, it says itself.
+# The whole output when a signal ended the unpacker, as by a limit; it reports any other reason itself.
 _UNPACKER_GONE = "fatal: fetch-pack: invalid index-pack output"
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 _NOISE = re.compile(r"^(?:warning: |From |remote: (?:Enumerating|Counting|Compressing|Total)|(?:Receiving|Resolving) )")
@@ -31,7 +31,7 @@ _NOT_ADVERTISED = re.compile(r"not our ref|does not allow request for unadvertis
 
 
 def of_finished(remote: Remote, result: CommandResult, *, ref: str = "", was_given: bool = False) -> FetchError:
-    """Return the error that a git command ended with; `was_given` says that it had credentials."""
+    """Return the error that a git command ended with; `was_given` means that it had credentials."""
     if result.refused:
         return FetchError.host_refused(remote.shown, result.refused)
     said = result.stderr.decode("utf-8", errors="replace")
@@ -64,12 +64,12 @@ def of_command(remote: Remote, error: CommandError, doing: str) -> FetchError:
 
 
 def is_not_advertised(result: CommandResult) -> bool:
-    """Tell whether a server gives a commit only to those who name its branch or tag, or has no such commit."""
+    """Return whether a server gives a commit only to those who name its branch or tag, or has no such commit."""
     return _NOT_ADVERTISED.search(result.stderr.decode("utf-8", errors="replace")) is not None
 
 
 def lines_of(said: str) -> tuple[str, ...]:
-    """Return the last of what git said that says something."""
+    """Return the last meaningful lines of git's output."""
     lines = [line.strip() for line in re.split(r"[\r\n]+", said)]
     return tuple(line[:_MAX_LINE] for line in lines if line and not _NOISE.match(line))[-_MAX_LINES:]
 
@@ -156,7 +156,7 @@ _ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = 
             "No route to host",
             "Network is unreachable",
             "returned error: (?:5[0-9][0-9]|429)",
-            # What the gate on the way out says of a host that it may reach and cannot.
+            # The egress gate's message for a host that is allowed but unreachable.
             "CONNECT tunnel failed, response 50",
             "Received HTTP code 50[0-9] from proxy",
         ),

@@ -1,7 +1,7 @@
-"""The folder in which git works for one remote: two bare repositories of ours, and the configuration for both.
+"""The folder in which git works for one remote: two bare repositories, and the configuration for both.
 
-All of it but the objects is written by us, and again before each use: what a git that was taken over left there has no
-effect on the next. Whoever uses it holds the remote's lock.
+The host writes all of it except the objects, and again before each use. So a git that was taken over has no effect on
+the next run. The caller holds the remote's lock.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _HEAD = "ref: refs/heads/none\n"
 
 
 def objects_in(folder: Path) -> Path:
-    """Return the repository of what was fetched to be used: commits without their history."""
+    """Return the repository of fetched commits without their history."""
     return folder / "repo.git"
 
 
 def history_in(folder: Path) -> Path:
-    """Return the repository of what leads to what: commits without their files, where the server can leave them out."""
+    """Return the repository of the history: commits without their files, if the server can leave them out."""
     return folder / "history.git"
 
 
@@ -41,7 +41,7 @@ def lay_out_all(folder: Path, config: str) -> None:
 
 
 def has_objects(folder: Path) -> bool:
-    """Tell whether anything was fetched before."""
+    """Return whether anything was fetched before."""
     packs = objects_in(folder) / "objects" / "pack"
     return packs.is_dir() and any(packs.iterdir())
 
@@ -55,7 +55,7 @@ def set_aside(folder: Path) -> None:
 
 
 def put_back(folder: Path) -> None:
-    """Have again what was set aside, in place of what is there."""
+    """Restore what was set aside, replacing what is there."""
     for repository in (objects_in(folder), history_in(folder)):
         if _aside(repository).exists():
             _take_away(repository)
@@ -63,7 +63,7 @@ def put_back(folder: Path) -> None:
 
 
 def drop_aside(folder: Path) -> None:
-    """Take away for good what was set aside."""
+    """Delete what was set aside."""
     for repository in (objects_in(folder), history_in(folder)):
         _take_away(_aside(repository))
 
@@ -73,7 +73,7 @@ def _aside(repository: Path) -> Path:
 
 
 def lay_out(folder: Path) -> None:
-    """Make `folder` a bare repository if it is none, and put back what decides how git treats it."""
+    """Make `folder` a bare repository if it is none, and rewrite the files that decide how git treats it."""
     for part in ("", "objects", "objects/pack", "objects/info", "refs", "info"):
         if (folder / part).is_symlink():  # it would have us write, or remove, somewhere else
             (folder / part).unlink()
@@ -82,7 +82,7 @@ def lay_out(folder: Path) -> None:
     _put(folder / "config", _CONFIG)
     for name in ("hooks", "objects/info/alternates", "info/attributes", "info/grafts", "commondir", "config.worktree"):
         _take_away(folder / name)
-    # Of a git that was killed; nobody else is in here.
+    # Left by a git that was killed; no other process is in here.
     for lock in (*folder.glob("*.lock"), *folder.glob("refs/**/*.lock")):
         lock.unlink(missing_ok=True)
     for started in folder.glob("objects/pack/tmp_*"):

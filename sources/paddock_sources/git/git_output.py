@@ -1,8 +1,9 @@
-"""What git prints, read strictly and while it comes: a server's refs, the files of a commit, the contents of blobs.
+"""Parse git's output strictly, as it arrives: a server's refs, the files of a commit, the contents of blobs.
 
-Output of any other form ends the reading: whoever sends it is no git, or not one of ours to guess about. What a path
-may be is the writer's to judge; here only what git can mean by a line is, and how many there may be. Every content is
-checked against its name, so that neither a damaged pack nor a git that was taken over can pass off one for another.
+Output of any other form ends the reading: its sender is not git, or a git that this file does not know. The writer of
+the tree judges paths. This file checks only what git can mean by a line, and how many lines there may be. Every content
+is checked against its name, so that neither a damaged pack nor a git that was taken over can pass off one content for
+another.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _IDS_A_PIECE = 500
 
 
 class GitOutputError(ValueError):
-    """Raised for output that is not what was asked for, or, if `is_too_much`, for more files than there may be."""
+    """Raised for unexpected output or, if `is_too_much`, for more files than allowed."""
 
     def __init__(self, problem: str, *, is_too_much: bool = False) -> None:
         super().__init__(problem)
@@ -42,7 +43,7 @@ class GitOutputError(ValueError):
 
 
 class BlobError(GitOutputError):
-    """Raised for a blob that is missing, or else larger than one may be; `index` says which of those asked for."""
+    """Raised for a blob that is missing or too large; `index` is its place among the requested ones."""
 
     def __init__(self, index: int, problem: str, *, is_missing: bool) -> None:
         super().__init__(problem)
@@ -81,15 +82,15 @@ class RemoteRefs:
             commit, ref = matched.groups()
             if ref.startswith("refs/heads/"):
                 branches[ref.removeprefix("refs/heads/")] = commit
-            else:  # a line that ends in `^{}` comes after its own, and says what the tag is of
+            else:  # a line that ends in `^{}` comes after its own, and names the tag's target
                 tags[ref.removeprefix("refs/tags/").removesuffix(_PEELED)] = commit
         return cls(branches, tags)
 
     def find(self, ref: str) -> tuple[RefKind, str] | None:
-        """Return what a name is and the commit it is at; a tag comes before a branch, as git has it.
+        """Return the kind of a name and the commit it is at; a tag comes before a branch, as in git.
 
-        A name of both is a release: a branch that appears later must not change what a plan means by it.
-        `refs/heads/…` and `refs/tags/…` say which.
+        A name of both is a release: a branch that appears later must not change what a plan means by it. `refs/heads/…`
+        and `refs/tags/…` name one of the two.
         """
         kinds: tuple[tuple[RefKind, Mapping[str, str], str], ...] = (
             ("tag", self.tags, "refs/tags/"),
@@ -110,26 +111,26 @@ class RemoteRefs:
         return ""
 
     def close_to(self, ref: str) -> tuple[str, ...]:
-        """Return names that somebody may have meant."""
+        """Return similar names that the user may have meant."""
         plain = ref.removeprefix("refs/heads/").removeprefix("refs/tags/")
         return tuple(get_close_matches(plain, list({**self.tags, **self.branches})[:5000], n=2))
 
 
 def ref_patterns(ref: str) -> tuple[str, ...]:
-    """Return the patterns by which `git ls-remote` tells of what a name may be, and of nothing else."""
+    """Return the patterns that make `git ls-remote` list only what a name may be."""
     if ref.startswith("refs/"):
         return ref, ref + _PEELED
     return f"refs/heads/{ref}", f"refs/tags/{ref}", f"refs/tags/{ref}{_PEELED}"
 
 
 def default_commit(output: str) -> str | None:
-    """Return the commit that the default branch is at, given what `git ls-remote` says of `HEAD`."""
+    """Return the commit of the default branch, given `git ls-remote`'s line for `HEAD`."""
     matched = _HEAD.fullmatch(output.partition("\n")[0])
     return matched[1] if matched else None
 
 
 def kind_of_fetched(described: str) -> Literal["branch", "tag"] | None:
-    """Return what git says it fetched, in a line of `FETCH_HEAD`; None for what is neither branch nor tag."""
+    """Return the kind of a fetched ref, given a line of `FETCH_HEAD`; None for neither branch nor tag."""
     if described.startswith("branch '"):
         return "branch"
     return "tag" if described.startswith("tag '") else None
@@ -220,7 +221,7 @@ class BlobReader:
         self._buffer = bytearray()
 
     def write(self, data: memoryview) -> None:
-        """Take a piece of output.
+        """Parse a piece of output.
 
         Raises:
             GitOutputError: it is not what was asked for.
@@ -244,7 +245,7 @@ class BlobReader:
         del self._buffer[:start]
 
     def finish(self) -> None:
-        """Take note that this was all.
+        """Check that the output is complete.
 
         Raises:
             GitOutputError: something asked for did not come.

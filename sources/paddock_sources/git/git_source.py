@@ -1,8 +1,8 @@
-"""A module source that is a git repository: what its ref is now, and the files of a commit.
+"""A module source that is a git repository: resolve its ref, and get the files of a commit.
 
-What the cache has is returned without git being started or imported. For all else one session is opened, in which
-only the repository's own host can be reached; with ssh, git runs outside, with the user's keys. A fetch that fails, or
-is ended at any moment, leaves what was in the cache as it was.
+Files in the cache are returned without git being started or imported. For anything else one session is opened, which
+can reach only the repository's own host. With ssh, git runs unconfined, with the user's keys. A fetch that fails, or is
+ended at any moment, leaves the contents of the cache as they were.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class GitSource:
     """The repository of `uri`, kept in `cache`.
 
     Args:
-        runner: where git runs; shut in, and able to reach the hosts that it is told. Offline it is told none.
-        direct: where git runs that needs the user's keys, and git's credential helpers.
-        environ: the operator's environment, of which only what certificates to trust and how to use ssh is taken.
-        offline: nothing is asked of anybody; git runs only for files whose objects are here.
-        credentials: what is known of who asks; shared by all sources, each server's helpers are asked once.
+        runner: runs git sandboxed, with access to the given hosts. Offline it gets no hosts.
+        direct: runs git when it needs the user's keys, and git's credential helpers.
+        environ: the operator's environment; only the trusted certificates and the use of ssh are taken from it.
+        offline: no server is asked; git runs only for files whose objects are here.
+        credentials: the servers' credentials; shared by all sources, so each server's helpers are asked once.
 
     Raises:
-        SourceUriError: git is not given such an address.
+        SourceUriError: such an address is not passed to git.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class GitSource:
         self._kept = KeptCommits(cache, self.remote)
 
     def pin(self, *, allow_impostor: bool = False) -> GitPin:
-        """Return what the source's ref is now; its files are in the cache then.
+        """Return what the source's ref is now; its files are then in the cache.
 
         A commit that was found reachable before is not looked up again.
 
         Raises:
-            FetchError: it is nothing, nothing that its repository leads to, or cannot be fetched.
+            FetchError: the ref does not exist, its repository does not lead to it, or it cannot be fetched.
             UnsafeTreeError: it has files that are not safe to write.
             CacheError: it cannot be kept.
         """
@@ -99,10 +99,10 @@ class GitSource:
         return self._online(self._wanted(ref), lambda work: work.pin(ref, allow_impostor=allow_impostor))
 
     def look(self) -> GitPin:
-        """Return what the source's branch or tag is now, and fetch nothing of it; a whole commit is what it is.
+        """Return what the source's branch or tag is now, without fetching; a whole commit stands for itself.
 
         Raises:
-            FetchError: there is none of that name, or nobody to ask.
+            FetchError: no ref has that name, or no server can be asked.
         """
         ref = self._checked_ref()
         if is_commit(ref):
@@ -112,7 +112,7 @@ class GitSource:
     def fetch(self, commit: str, *, allow_impostor: bool = False) -> TreeEntry:
         """Return the files of a whole commit, from the cache or, failing that, from the repository.
 
-        Of a commit that nothing led to before, the repository is asked again.
+        For a commit that no branch or tag led to before, the repository is asked again.
 
         Raises:
             FetchError: its repository does not lead to it, or it cannot be fetched.
@@ -128,10 +128,10 @@ class GitSource:
     # -- without the repository
 
     def _known(self, commit: str, *, allow_impostor: bool) -> KeptCommit | None:
-        """Return what is known of a commit, if that is enough to use it without its repository being asked.
+        """Return the record of a commit, if it is enough to use the commit without asking its repository.
 
         Raises:
-            FetchError: it is not, and nobody can be asked.
+            FetchError: it is not enough, and no server can be asked.
         """
         kept = self._kept.get(commit)
         if kept is None or kept.is_reachable or allow_impostor:
@@ -141,7 +141,7 @@ class GitSource:
         return None
 
     def _files(self, kept: KeptCommit) -> TreeEntry | None:
-        """Return the files of a commit from the cache, or from what is here of its repository."""
+        """Return the files of a commit from the cache, or from the objects that were fetched before."""
         return self._kept.tree(kept) or self._restored(kept)
 
     def _restored(self, kept: KeptCommit) -> TreeEntry | None:
@@ -161,7 +161,7 @@ class GitSource:
             except FetchError as error:
                 if self._is_offline and error.code != "DamagedRepositoryError":
                     raise
-                return None  # a machine that cannot shut in what runs may reach the repository all the same
+                return None  # a machine that cannot sandbox programs may still reach the repository
 
     # -- with git
 
@@ -193,7 +193,7 @@ class GitSource:
             self._progress.finished(self.remote.shown)
 
     def _mending(self, do: Callable[[GitWork], _Result], folder: Path) -> _Result:
-        """Start from nothing, once, when it may be what is kept of the repository that is damaged."""
+        """Start from an empty repository, once, when the kept one may be damaged."""
         is_new = not has_objects(folder)
         try:
             return self._authorized(do, folder)
@@ -204,13 +204,13 @@ class GitSource:
         try:
             done = self._authorized(do, folder)
         except BaseException:
-            put_back(folder)  # it was not that, or cannot be told now
+            put_back(folder)  # the repository was not damaged, or that cannot be determined now
             raise
         drop_aside(folder)
         return done
 
     def _authorized(self, do: Callable[[GitWork], _Result], folder: Path) -> _Result:
-        """Say who asks only where the server wants to know."""
+        """Send credentials only if the server asks for them."""
         authorization = self._credentials.known(self.remote)
         try:
             access = self._reach(folder, authorization)

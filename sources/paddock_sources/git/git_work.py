@@ -1,7 +1,7 @@
-"""What is done with git in one session: find out what a ref is, fetch a commit, and put its files into the cache.
+"""Work with git in one session: resolve a ref, fetch a commit, and put its files into the cache.
 
-No checkout: the tree is written from blobs, so that no filter, attribute, hook or submodule of a repository has any
-effect. This module imports GitPython; what is in the cache is found without it.
+There is no checkout: the tree is written from blobs, so that no filter, attribute, hook or submodule of a repository
+has any effect. This module imports GitPython; files in the cache are found without it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from paddock_sources.ref_name import is_commit, is_like_commit
 _TOLD = re.compile(r"(Receiving objects|Resolving deltas): +[0-9]+% \(([0-9]{1,9})/([0-9]{1,9})\)")
 _PHASES: dict[str, Phase] = {"Receiving objects": "fetching", "Resolving deltas": "unpacking"}
 _FILES_A_STEP = 250
-_DEFAULT = ("", "HEAD")  # two names of whatever a server has for its default branch
+_DEFAULT = ("", "HEAD")  # two names of a server's default branch
 _WHOLE_HINT = "write all 40 digits of the commit: a part of its name may be another's tomorrow"
 
 
 class GitWork:
-    """Works in `session` for `remote`, whose repositories are in `folder`; whoever made it holds the remote's lock."""
+    """Works in `session` for `remote`, whose repositories are in `folder`; the caller holds the remote's lock."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class GitWork:
         """Return what a ref is now, with its files in the cache.
 
         Raises:
-            FetchError: it is nothing, nothing that its repository leads to, or cannot be fetched.
+            FetchError: the ref does not exist, its repository does not lead to it, or it cannot be fetched.
             UnsafeTreeError: it has files that are not safe to write.
         """
         if is_commit(ref):
@@ -76,7 +76,7 @@ class GitWork:
         return GitPin(ref, kind, commit.name, commit.committed_at, is_reachable, self._remote.is_outside)
 
     def look(self, ref: str) -> GitPin:
-        """Return what a branch or tag, or the default branch, is now, without fetching anything of it."""
+        """Return what a branch or tag, or the default branch, is now, without fetching it."""
         found: tuple[RefKind, str] | None
         if ref in _DEFAULT:
             commit = self._objects.default()
@@ -100,7 +100,7 @@ class GitWork:
         return self._keep(self._present(commit), is_reachable=is_reachable)
 
     def restore(self, kept: KeptCommit) -> TreeEntry | None:
-        """Return the files of a commit that was here before, from what is here; None where that is not enough."""
+        """Return the files of a commit from the objects that were fetched before; None where they are not enough."""
         commit = self._objects.commit(kept.commit)
         return None if commit is None else self._keep(commit, is_reachable=kept.is_reachable)
 
@@ -120,7 +120,7 @@ class GitWork:
         return fetched.kind, fetched.name
 
     def _bring(self, commit: str, *, allow_impostor: bool) -> bool:
-        """Fetch a commit unless it is here; tell whether a branch or tag leads to it."""
+        """Fetch a commit unless it is here; return whether a branch or tag leads to it."""
         leading = self._objects.refs().leading_to(commit)
         if leading and self._objects.commit(commit) is None:
             self._objects.fetch_ref(leading)
@@ -128,7 +128,7 @@ class GitWork:
         if not is_reachable and not allow_impostor:
             raise FetchError.impostor_commit(self._remote.shown, commit)
         if self._objects.commit(commit) is None and not self._objects.fetch_commit(commit):
-            # This server gives out only what a branch or tag is at: then all that they lead to.
+            # This server gives out only the heads of branches and tags: so fetch all that they lead to.
             self._objects.fetch_history(commits_only=False)
         return is_reachable
 
@@ -166,7 +166,7 @@ class GitWork:
 
     @contextmanager
     def _judging(self, commit: Commit) -> Iterator[None]:
-        """Say of whatever is wrong with the files of a commit whose they are."""
+        """Name the commit in errors about its files."""
         try:
             yield
         except GitOutputError as error:
@@ -190,11 +190,11 @@ class GitWork:
         except BlobError as error:
             if error.is_missing and not self._objects.is_partial:
                 raise
-            # One that is missing, the server left out, as it was asked to.
+            # The server left out a missing blob, as the fetch requested.
             problem = f"it has more than {self._limits.blob_bytes} bytes" if error.is_missing else str(error)
             raise UnsafeTreeError(lines[error.index].path, problem) from error
 
-    # -- what is told meanwhile
+    # -- progress
 
     def _repository(self, session: CommandSession, folder: Path, was_given: bool) -> Repository:
         git = SandboxedGit(session, folder, seconds=self._limits.read_seconds)

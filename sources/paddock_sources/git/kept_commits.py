@@ -1,6 +1,6 @@
-"""What the cache has of one remote's commits: which tree each one is, and what was found out about it.
+"""The cache's records of one remote's commits: which tree each one is, and whether its remote leads to it.
 
-Read without git, without a lock and without the network; what a file says that is no record is as good as none.
+The records are read without git, without a lock and without the network. An invalid record counts as absent.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _MAX_SUBMODULES = 100
 class KeptCommit:
     """A commit whose files were in the cache once; `tree` is their digest.
 
-    `is_reachable` says that a branch or tag led to it when it was fetched. `submodules` are paths at which other
-    repositories belong, which are never fetched.
+    `is_reachable` means that a branch or tag led to it when it was fetched. `submodules` are paths of other
+    repositories in it, which are never fetched.
     """
 
     commit: str
@@ -38,7 +38,7 @@ class KeptCommit:
 
     @classmethod
     def read(cls, commit: str, facts: Mapping[str, Any]) -> Self | None:
-        """Return what was noted of a commit; None where that is no record of ours."""
+        """Return the record of a commit; None where it is not a valid record."""
         tree, seconds, is_reachable = facts.get("tree"), facts.get("committed_at"), facts.get("is_reachable")
         if not isinstance(tree, str) or not _TREE.fullmatch(tree) or not isinstance(is_reachable, bool):
             return None
@@ -48,7 +48,7 @@ class KeptCommit:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What is noted of it."""
+        """The contents of its record."""
         return {
             "tree": self.tree,
             "committed_at": None if self.committed_at is None else int(self.committed_at.timestamp()),
@@ -65,28 +65,28 @@ class KeptCommits:
         self._url = remote.url
 
     def get(self, commit: str) -> KeptCommit | None:
-        """Return what is known of a commit."""
+        """Return the record of a commit."""
         if not is_commit(commit):
             return None
         facts = self._cache.repositories.commit(self._url, commit)
         return None if facts is None else KeptCommit.read(commit, facts)
 
     def tree(self, kept: KeptCommit) -> TreeEntry | None:
-        """Return the files of a commit, which are in use from now on; None where they were taken away."""
+        """Return the files of a commit, which are in use from now on; None where they were removed."""
         trees = self._cache.trees
         folder = trees.get(kept.tree)
         return None if folder is None else TreeEntry(folder / trees.bucket.content, kept.tree)
 
     def __contains__(self, commit: str) -> bool:
-        """Tell whether a commit's files are there, and a branch or tag led to it."""
+        """Return whether a commit's files are there, and a branch or tag led to it."""
         kept = self.get(commit)
         return kept is not None and kept.is_reachable and self.tree(kept) is not None
 
     def note(self, kept: KeptCommit) -> None:
-        """Note what was found out about a commit whose files are there.
+        """Write the record of a commit whose files are there.
 
         Raises:
-            CacheError: nothing can be noted.
+            CacheError: it cannot be written.
         """
         self._cache.repositories.note(self._url, kept.commit, kept.facts)
 
@@ -94,17 +94,17 @@ class KeptCommits:
         """Keep the files that `write` writes as those of a commit, which is given without its tree.
 
         Raises:
-            CacheError: they cannot be kept. What `write` raises is raised, and nothing is kept.
+            CacheError: they cannot be kept. Exceptions of `write` propagate, and nothing is kept.
         """
         entry = self._cache.trees.add_tree(write)
         self.note(replace(commit, tree=entry.digest))
         return entry
 
     def locked(self, seconds: float, progress: Progress) -> AbstractContextManager[Path]:
-        """Return the folder to keep the repository in, which nobody else uses until this is left.
+        """Yield the folder for the repository, used exclusively until this is left.
 
         Raises:
-            CacheError: somebody else had it for too long, or it cannot be written to.
+            CacheError: another process used it for too long, or it cannot be written to.
         """
         return self._cache.repositories.locked(self._url, seconds, progress=progress)
 

@@ -1,7 +1,8 @@
-"""The address of a repository as git is given it, what that lets git reach, and what a ref of it is at one moment.
+"""The address of a repository as git gets it, the hosts that git may reach for it, and the result of resolving a ref.
 
-Stricter than the grammar of sources, which has to name whatever a rule may have to refuse. What passes has one
-spelling, the one that policies judged: no user but ssh's, nothing encoded that decodes to more than a name, no query.
+It is stricter than the grammar of sources, which must parse every address that a rule may refuse. An accepted address
+has one spelling, the one that policies judged: no user except ssh's, nothing encoded that decodes to more than a name,
+no query.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ RefKind = Literal["branch", "tag", "commit", "default"]
 
 _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22}
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
-_SAFE = "!$&'()*+,;=:@~"  # what RFC 3986 lets stand for itself in a path, besides what `quote` leaves alone
+_SAFE = "!$&'()*+,;=:@~"  # characters that RFC 3986 allows unencoded in a path, besides those that `quote` keeps
 _PLAINLY = "write the address plainly: scheme, host and path, with nothing encoded and no `..`"
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A repository that may be fetched from; `url` is what git is given, and `folder` the one of a `file` address."""
+    """A repository that may be fetched from; `url` is passed to git, and `folder` is that of a `file` address."""
 
     url: str
     scheme: Scheme
@@ -67,21 +68,21 @@ class Remote:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """What git has to connect to."""
+        """The hosts that git has to connect to."""
         return (f"{self.host}:{self.port}",) if self.host else ()
 
     @property
     def shown(self) -> str:
-        """The repository as people are told of it."""
+        """The repository, in a form fit for people."""
         return str(self.folder) if self.folder is not None else self.url
 
 
 @dataclass(frozen=True, slots=True)
 class GitPin:
-    """A ref, resolved. `committed_at` is what the commit says of itself, None where that is not known.
+    """A resolved ref. `committed_at` is the date in the commit itself, None if it is not known.
 
-    `is_reachable` is False for an impostor that was allowed. `is_outside` says that git ran with all that the user may
-    touch, for ssh's sake.
+    `is_reachable` is False for an impostor that was allowed. `is_outside` means that git ran with all rights of the
+    user, as ssh requires.
     """
 
     requested_ref: str

@@ -1,6 +1,6 @@
-"""A bare repository of ours, in which what is fetched from one remote is kept and shared by all who need it.
+"""A bare repository with all that was fetched from one remote, shared by all who need it.
 
-Whoever uses it holds the remote's lock, and has laid it out.
+The caller holds the remote's lock, and has laid the repository out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from paddock_sources.git.sandboxed_git import GitFailedError, SandboxedGit
 
 _FETCHED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(?:not-for-merge)?\t([^\n]*)\n?")
 _MAX_FETCHED_BYTES = 16 << 10
-_MAX_COMMIT_BYTES = 1 << 20  # its message and, in some, the signatures of what it merges
+_MAX_COMMIT_BYTES = 1 << 20  # its message and, in some, the signatures of merged commits
 _COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) commit ([0-9]{1,10})\n")
 _COMMITTER = re.compile(rb"^committer [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}$", re.MULTILINE)
 _NAME = "origin"
@@ -43,7 +43,7 @@ _ALL_OF_HISTORY = "2147483647"  # git's own number for a depth without end
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that is here; `committed_at` is what it says itself."""
+    """A commit that is here; `committed_at` is the date in it."""
 
     name: str
     committed_at: datetime | None
@@ -51,16 +51,16 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a server has under a name: a commit or a tag's own object. `kind` is None for neither branch nor tag."""
+    """A fetched object: a commit or a tag's own object. `kind` is None for neither branch nor tag."""
 
     name: str
     kind: RefKind | None
 
 
 class Repository:
-    """The repository at `git.folder`, of what is fetched from `remote`.
+    """The repository at `git.folder`, fetched from `remote`.
 
-    Every method raises a `FetchError` when git fails, is ended or says what no git says.
+    Every method raises a `FetchError` when git fails, is ended or prints unexpected output.
     """
 
     def __init__(self, remote: Remote, git: SandboxedGit, limits: GitLimits, *, was_given: bool = False) -> None:
@@ -69,7 +69,7 @@ class Repository:
         self._limits = limits
         self._was_given = was_given
 
-    # -- what the server has
+    # -- the server's side
 
     def refs(self, name: str = "") -> RemoteRefs:
         """Ask for all branches and tags, or for those of a name."""
@@ -86,14 +86,14 @@ class Repository:
         return default_commit(self._ask("--", self._remote.url, "HEAD"))
 
     def fetch_ref(self, ref: str) -> Fetched:
-        """Fetch what a branch, a tag or, for an empty name, the default branch is at, without its history."""
-        # One name of ours for each: git offers what these lead to, and the server leaves it out of what it sends.
+        """Fetch a branch, a tag or, for an empty name, the default branch, without its history."""
+        # Each fetched commit has a name of ours: git offers what these lead to, and the server does not send it again.
         key = hashlib.sha256(ref.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         self._fetch(f"+{ref or 'HEAD'}:refs/paddock/{key}", ref=ref)
         return self._last_fetched()
 
     def fetch_commit(self, commit: str) -> bool:
-        """Fetch one commit without its history; tell whether the server gives it out by its name."""
+        """Fetch one commit without its history; return whether the server gives it out by its name."""
         try:
             self._fetch(f"+{commit}:refs/paddock/{commit}")
         except FetchError as error:
@@ -104,17 +104,17 @@ class Repository:
         return True
 
     def fetch_history(self, *, commits_only: bool) -> None:
-        """Fetch all that branches and tags lead to; only the commits of it, where asked for and the server can."""
+        """Fetch all that branches and tags lead to; only the commits, if requested and if the server can."""
         everything = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags")]
         if commits_only:
             self._fetch(*everything, left_out="tree:0", options=["--prune"])
         else:
             self._fetch(*everything, options=["--prune", f"--depth={_ALL_OF_HISTORY}"])
 
-    # -- what is here
+    # -- the local side
 
     def commit(self, name: str) -> Commit | None:
-        """Return the commit that an object here is, or is a tag of; None where it is not here or none."""
+        """Return the commit that a local object is, or is a tag of; None where it is absent or another kind of object."""
         lines = [f"{name}^{{commit}}\n".encode("ascii")]
         with self._failing("reading a commit"):
             printed = self._git.data("cat-file", "--batch", istream=lines)
@@ -127,7 +127,7 @@ class Repository:
         return Commit(found, _committed_at(content))
 
     def is_reachable(self, commit: str) -> bool:
-        """Tell whether a branch or tag of the history that is here leads to a commit."""
+        """Return whether a branch or tag of the local history leads to a commit."""
         if self.commit(commit) is None:
             return False
         with self._failing("looking for a commit in the history"):
@@ -147,10 +147,10 @@ class Repository:
         return listing
 
     def read(self, lines: Sequence[TreeLine], take: Callable[[int, bytes], None]) -> None:
-        """Hand on the content of each file, with its index.
+        """Pass on the content of each file, with its index.
 
         Raises:
-            GitOutputError: one is missing, too large or not what its name says.
+            GitOutputError: one is missing, too large or does not match its name.
         """
         blobs = [line.blob for line in lines]
         reader = BlobReader(blobs, self._limits.blob_bytes, take)
@@ -160,7 +160,7 @@ class Repository:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the server left something out of what it sent, as it was asked to."""
+        """Whether the server left objects out, as the fetch requested."""
         return any((self._git.folder / "objects" / "pack").glob("*.promisor"))
 
     # -- how
@@ -173,8 +173,8 @@ class Repository:
         self, *refspecs: str, left_out: str = "", options: Sequence[str] = ("--depth=1",), ref: str = ""
     ) -> None:
         left_out = left_out or f"blob:limit={self._limits.blob_bytes + 1}"
-        # Told for this command alone: git would note it in the repository, which takes what a sandbox may not allow,
-        # and then fetch what was left out while something is read.
+        # Set for this command alone. Otherwise git would note it in the repository, which a sandbox may not allow, and
+        # would then fetch the missing objects during a read.
         remote = (f"url={self._remote.url}", "promisor=true", f"partialclonefilter={left_out}")
         with self._failing("fetching", ref):
             self._git.configured(*(f"remote.{_NAME}.{setting}" for setting in remote)).text(

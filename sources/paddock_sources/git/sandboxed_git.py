@@ -1,4 +1,4 @@
-"""GitPython's git, but for who runs it: each command goes to a session of the `CommandRunner`, never to a shell.
+"""GitPython's git, with each command sent to a session of the `CommandRunner`, never to a shell.
 
 This module imports GitPython, which takes a while: import it where git is needed.
 """
@@ -16,7 +16,7 @@ from paddock_sources.commands.command_runner import CommandResult, CommandSessio
 
 @contextmanager
 def _nothing_run() -> Iterator[None]:
-    """Have GitPython find no git while it is imported: it would run one here, or whatever the environment calls so."""
+    """Hide git from GitPython during its import, which would run a git here, or another program of that name."""
     meanwhile = {"GIT_PYTHON_GIT_EXECUTABLE": "/nonexistent/git", "GIT_PYTHON_REFRESH": "quiet"}
     before = {name: os.environ.get(name) for name in meanwhile}
     os.environ.update(meanwhile)
@@ -34,18 +34,18 @@ with _nothing_run():
     from git import Git
     from git.exc import GitCommandError
 
-_MAX_STDOUT_BYTES = 32 << 20  # of what is collected; what is passed on is bounded by whom it is passed to
+_MAX_STDOUT_BYTES = 32 << 20  # of collected output; the receiver bounds output that is passed on
 _UNBOUNDED = 1 << 40
 
 
 class TakesBytes(Protocol):
-    """Where output goes as it comes; what it raises ends the command."""
+    """A receiver of output as it arrives; its exception ends the command."""
 
     def write(self, data: memoryview, /) -> None: ...
 
 
 class GitFailedError(GitCommandError):
-    """Raised when git ended with an error; `finished` is all that it said."""
+    """Raised when git ended with an error; `finished` holds all its output."""
 
     def __init__(self, command: Sequence[str], result: CommandResult) -> None:
         super().__init__(list(command), result.code, result.stderr, result.stdout)
@@ -55,7 +55,7 @@ class GitFailedError(GitCommandError):
 class SandboxedGit(Git):
     """Runs git in `session` on the bare repository at `folder`.
 
-    Each command has `seconds` unless `kill_after_timeout` says otherwise; `listener` gets what git tells meanwhile.
+    Each command has `seconds` unless `kill_after_timeout` is given; `listener` gets git's progress lines.
     """
 
     def __init__(self, session: CommandSession, folder: Path, *, seconds: float) -> None:
@@ -105,7 +105,7 @@ class SandboxedGit(Git):
         return self
 
     def text(self, command: str, *arguments: str, **options: Any) -> str:
-        """Run a command and return what it printed, as text."""
+        """Run a command and return its output as text."""
         return cast(str, self._call_process(command, *arguments, **options))
 
     def data(self, command: str, *arguments: str, **options: Any) -> bytes:

@@ -1,1 +1,1 @@
-"""`paddock.lock`: what each source stands for, read strictly and written in one way."""
+"""`paddock.lock`: the code that each source stands for, read strictly and written in one way."""

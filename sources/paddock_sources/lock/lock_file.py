@@ -1,7 +1,7 @@
-"""`paddock.lock`: which code each source of a folder's plans stands for, so that it is the same bytes every time.
+"""`paddock.lock`: the exact code of each source in a folder's plans, so that every start gets the same bytes.
 
-Reading is strict and bounded. Writing leaves the old file or the new one, never anything between, and of several who
-change it at once none undoes what another did.
+Reading is strict and bounded. Writing leaves the old file or the new one, never anything between. If several processes
+change it at once, none undoes the change of another.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CANNOT_LOCK: Final = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)  
 
 
 class LockFileError(SourceError):
-    """Raised for a lock file that cannot be read, relied on, or written; `line` is where, if that is known."""
+    """Raised for a lock file that cannot be read, used, or written; `line` is set if it is known."""
 
     def __init__(self, path: Path, problem: str, *, line: int | None = None, hints: Iterable[str] = ()) -> None:
         self.path = path
@@ -47,16 +47,16 @@ class LockFileError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class LockFile:
-    """What a lock file says: each source once."""
+    """The contents of a lock file: each source once."""
 
     modules: tuple[LockedModule, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return what the file at `path` says; where there is none, nothing is locked.
+        """Return the contents of the file at `path`; without a file, nothing is locked.
 
         Raises:
-            LockFileError: it is there and cannot be relied on.
+            LockFileError: the file exists and is not valid.
         """
         content = _content(path)
         if content is None:
@@ -72,13 +72,13 @@ class LockFile:
     def update(
         cls, path: Path, change: Callable[[Self], Self], *, on_write: Callable[[Self, Self], None] | None = None
     ) -> Self:
-        """Write what `change` makes of what the file says at this moment, and return it.
+        """Apply `change` to the current contents of the file, write the result and return it.
 
-        `on_write` is called with what the file said and what it says now, before another process can change it through
-        here; not if it stays as it is. Neither of the two is to take long: others wait for them.
+        `on_write` is called with the old and the new contents, before another process can change the file through this
+        function; not if it stays as it is. Neither function may take long: other processes wait for them.
 
         Raises:
-            LockFileError: the file cannot be relied on, or written.
+            LockFileError: the file is not valid, or cannot be written.
         """
         with _turn(path):
             before = cls.read(path)
@@ -90,7 +90,7 @@ class LockFile:
         return after
 
     def write(self, path: Path) -> None:
-        """Have the file say this and nothing else; on failure it is what it was.
+        """Replace the contents of the file; on failure the old contents stay.
 
         Raises:
             LockFileError: it cannot be written.
@@ -110,16 +110,16 @@ class LockFile:
             ) from error
 
     def get(self, source: str) -> LockedModule | None:
-        """Return what is locked of the source with this key."""
+        """Return the locked module of the source with this key."""
         return next((module for module in self.modules if module.source == source), None)
 
     def of(self, uri: SourceUri, folder: Path) -> LockedModule | None:
-        """Return what is locked of a source in this file, that of `folder`.
+        """Return the locked module of a source in this file, which is in `folder`.
 
-        Where a link has replaced a locked folder, the source that it leads to is the locked one.
+        Where a link has replaced a locked folder, the source that the link leads to is the locked one.
 
         Raises:
-            SourceUriError: the source could be read in two ways.
+            SourceUriError: the source is ambiguous.
         """
         key = normalised_source(uri, folder)
         found = self.get(key)
@@ -132,14 +132,14 @@ class LockFile:
         return None
 
     def with_modules(self, modules: Iterable[LockedModule]) -> Self:
-        """Return the same with these, in place of what was locked of their sources."""
+        """Return a copy with these modules, replacing those locked for their sources."""
         known = {module.source: module for module in (*self.modules, *modules)}
         return type(self)(tuple(known[source] for source in sorted(known)))
 
     def with_news(self, news: Iterable[LockedModule], since: LockFile) -> Self:
-        """Return the same with `news`, but for those whose source is no longer locked as it was in `since`.
+        """Return a copy with `news`, except for sources whose entry is no longer as it was in `since`.
 
-        For what was found out by a file that was read some time before: what others locked since then stays theirs.
+        This keeps entries that others locked after `since` was read.
         """
         return self.with_modules(one for one in news if self.get(one.source) == since.get(one.source))
 
@@ -151,8 +151,8 @@ class LockFile:
 
 def _content(path: Path) -> bytes | None:
     try:
-        # Not blocking: a fifo would otherwise hold the host until somebody writes to it.
-        # Nor through a link: what a project's link leads to is nobody's lock file, and writing would make it one.
+        # Not blocking: a fifo would otherwise hold the host until another process writes to it.
+        # Not through a link either: the target of a project's link is not a lock file, and writing would make it one.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -197,7 +197,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _turn(path: Path) -> Iterator[None]:
-    """Hold the file's folder, which takes no file beside it; waits for whoever holds it, for some seconds."""
+    """Lock the file's folder, which needs no file beside it; waits some seconds for another holder."""
     folder = path.absolute().parent
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -219,7 +219,7 @@ def _hold(descriptor: int, path: Path) -> None:
             return
         except OSError as error:
             if error.errno in _CANNOT_LOCK:
-                return  # where nobody can, the file is still written as a whole
+                return  # without locks, the file is still written as a whole
             if error.errno not in (errno.EWOULDBLOCK, errno.EINTR):
                 raise LockFileError(path, f"its folder cannot be held: {(error.strerror or '').lower()}") from error
         if time.monotonic() > deadline:

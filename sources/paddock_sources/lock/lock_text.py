@@ -1,7 +1,7 @@
 """The text of a lock file, read strictly and written in one way only.
 
-Whatever is not exactly of the form is an error with the line it stands on. What is written can be read again, or it is
-not written: in a stable order, a line for each thing that can change by itself, so that a difference is easy to read.
+Any deviation from the form is an error with its line. Only text that can be read again is written. The order is stable,
+and each thing that can change by itself has its own line, so that a difference is easy to read.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _KEY: Final = re.compile(r"\s*[\"']?(\w+)[\"']?\s*=", re.ASCII)
 
 
 class LockTextError(ValueError):
-    """Raised for a text that is no lock file: `problem` on `line`, where that is known."""
+    """Raised for an invalid lock file: `problem` on `line`, if the line is known."""
 
     def __init__(self, problem: str, line: int | None = None, *hints: str) -> None:
         self.problem = problem
@@ -78,10 +78,10 @@ class LockTextError(ValueError):
 
 
 def parse_lock(text: str) -> tuple[LockedModule, ...]:
-    """Return the modules that a lock file has, in the order of their keys.
+    """Return the modules of a lock file, in the order of their keys.
 
     Raises:
-        LockTextError: it is none, or of another version.
+        LockTextError: the text is invalid, or of another version.
     """
     try:
         table = read_toml(text)
@@ -126,7 +126,7 @@ def _tables(written: object, what: str, most: int, line_of: Callable[[], int | N
 
 
 class _Reading:
-    """One table that stands for a module or a dependency; `line_of` finds the lines of its parts."""
+    """One table, of a module or a dependency; `line_of` finds the lines of its parts."""
 
     def __init__(self, written: Mapping[str, Any], line_of: Callable[..., int | None]) -> None:
         self._written = written
@@ -251,7 +251,7 @@ def _normal_folder(source: str) -> str:
 
 
 def requested(uri: SourceUri) -> tuple[str, str]:
-    """Return the ref and the subdirectory that a source asks for, as a lock file has them beside it."""
+    """Return the ref and the subdirectory of a source, in the form of a lock file."""
     match uri:
         case GitUri():
             return uri.ref, uri.subdirectory
@@ -261,7 +261,7 @@ def requested(uri: SourceUri) -> tuple[str, str]:
 
 
 class _Lines:
-    """On which line each part of a lock file stands; what is written in another way than ours has those around it."""
+    """The line of each part of a lock file; a part in another form than ours gets the line of the part around it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -298,10 +298,10 @@ class _Lines:
 
 
 def lock_text(modules: Iterable[LockedModule]) -> str:
-    """Return the text that says the same.
+    """Return the text of these modules.
 
     Raises:
-        LockTextError: something in it has no place in a lock file.
+        LockTextError: a value has no place in a lock file.
     """
     ordered = tuple(_ordered(module) for module in sorted(modules, key=lambda module: module.source))
     blocks = [f"{_HEADER}version = {VERSION}\n", *(_block(module) for module in ordered)]

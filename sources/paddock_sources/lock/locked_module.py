@@ -1,4 +1,4 @@
-"""One source as a lock file pins it, down to the bytes: what `paddock.lock` has of a module and of what it needs."""
+"""One source as a lock file pins it, down to the bytes: the module and its dependencies."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ class LockedDependency:
 
 @dataclass(frozen=True, slots=True)
 class LockedModule:
-    """What a source was when it was locked.
+    """A source as it was when it was locked.
 
-    `source` is its key, as `normalised_source` has it. `requested_ref` and `subdirectory` are those of it, a package's
-    ref being its version. `commit` is that of a repository, or a package's version; `tree` the digest of all files;
-    `hashes` those of a package. `permissions_digest` stands for what its manifest asks for. `requested_kind` says what
-    the ref was (`branch`, `tag`, `commit`, `default`), `committed_at` when, by the commit's own word, it was made.
+    `source` is its key, as `normalised_source` returns it. `requested_ref` and `subdirectory` are parts of it; a
+    package's ref is its version. `commit` is a repository's commit, or a package's version; `tree` the digest of all
+    files; `hashes` those of a package. `permissions_digest` stands for the permissions that its manifest asks for.
+    `requested_kind` is the kind of the ref (`branch`, `tag`, `commit`, `default`), `committed_at` the date in the
+    commit.
     """
 
     source: str
@@ -46,7 +47,7 @@ class LockedModule:
 
     @property
     def digest(self) -> str:
-        """The digest of all that is said here: equal for two that say the same, in whatever order they say it."""
+        """The digest of all these values: equal for two with the same values, in any order."""
         made = self.committed_at
         said = [
             *(self.source, self.requested_ref, self.requested_kind, self.commit, self.tree, self.subdirectory),

@@ -1,8 +1,8 @@
-"""The one text that a lock file knows a source by, however a plan spells it.
+"""The one text that identifies a source in a lock file, however a plan spells it.
 
-It is a source itself, which can be parsed and fetched: credentials are left out, and so is what goes without saying, a
-default port or `.git`; letters that mean the same are written the same. Two texts may still be one repository; one text
-is never two. Of what is on this machine only folders are looked at, for where their links lead.
+It is a source itself, which can be parsed and fetched. Credentials are left out, and so are defaults: a default port or
+`.git`. Letters with the same meaning are written the same. Two texts may still be one repository; one text is never
+two. On this machine only folders are looked at, to follow their links.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from paddock_sources.errors import SourceUriError
 from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
 
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22}
-_PLAIN: Final = "+,=:~"  # besides letters, digits and `-._`; nothing that means anything to a shell
+_PLAIN: Final = "+,=:~"  # besides letters, digits and `-._`; a shell gives none of them a meaning
 _SEPARATORS: Final = re.compile(r"[-_.]+")
 
 
@@ -43,7 +43,7 @@ def normalised_source(uri: SourceUri, folder: Path) -> str:
 
 
 def package_key(name: str) -> str:
-    """Return the one spelling of a distribution's name that an index knows."""
+    """Return the canonical spelling of a distribution's name on an index."""
     return _SEPARATORS.sub("-", name).lower()
 
 

@@ -1,1 +1,1 @@
-"""What a module's folder says about the module, read as data."""
+"""What a module's folder declares about the module, read as data."""

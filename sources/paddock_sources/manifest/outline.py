@@ -1,8 +1,8 @@
-"""What a package's `__init__.py` says about itself, read from its syntax tree and never executed.
+"""What a package's `__init__.py` declares, read from its syntax tree and never executed.
 
-The answers are best effort: code may bind names in ways no reader can follow, so each of them has a value for "cannot
-be told". What does not parse, is not UTF-8 or is larger than such files are gives an outline that knows nothing;
-importing it will say why, in the worker.
+The answers are best effort: code may bind names in ways that no reader can follow, so each answer has a value for
+"unknown". A file that does not parse, is not UTF-8 or is too large gives an outline with only unknown values. Importing
+it will raise the reason, in the worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KIND_NAME = "__amplifier_module_type__"
 _MAX_BYTES = 256 * 1024  # some providers keep all of their code, near 100 KiB, in this file
 _MAX_TOKENS = 64 * 1024  # of ordinary code as much as fits in the above; a tree takes up to a KiB for each
 _TOKEN = re.compile(r"\w+|[^\w\s]")  # comments and the insides of strings count as well
-# Python 3.11 counts how deep it is in a tree for all threads at once; and what is done about warnings is everybody's.
+# Python 3.11 counts the depth in a tree for all threads at once; and the filters of warnings are global.
 _PARSING = threading.Lock()
 
 
@@ -27,7 +27,7 @@ _PARSING = threading.Lock()
 class PackageOutline:
     """`declared_kind`: the constant assigned to the kind's name, None when there is none.
 
-    `defines_mount`: whether a top-level statement binds `mount`; None when that cannot be told.
+    `defines_mount`: whether a top-level statement binds `mount`; None when that is unknown.
     """
 
     declared_kind: object = None
@@ -44,7 +44,7 @@ class PackageOutline:
             if next(islice(_TOKEN.finditer(text), _MAX_TOKENS, None), None) is not None:
                 return PackageOutline()
             with _PARSING, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the author's invalid escapes are no news to whoever runs the module
+                warnings.simplefilter("ignore")  # the author's invalid escapes do not concern the user
                 tree = ast.parse(text)
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             # MemoryError and RecursionError are how the parser answers nesting beyond its own stack.

@@ -1,8 +1,8 @@
-"""What a module's manifest asks for: `permissions` under `[tool.paddock]` of its `pyproject.toml`, read as data.
+"""The permissions that a module's manifest asks for: `permissions` under `[tool.paddock]` of its `pyproject.toml`.
 
-Whoever wrote the module wrote it; it neither grants nor limits anything. It is shown when a module is added, and
-compared when it is updated: families and grants that this version does not know are kept, so that nothing new is asked
-for unseen.
+They are read as data. The module's author wrote them; they neither grant nor limit anything. They are shown when a
+module is added, and compared when it is updated. Families and grants that this version does not know are kept, so that
+no new request stays unseen.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from paddock_sources.errors import ManifestError
 from paddock_sources.tree import SourceTree
 
 _MAX_FAMILIES: Final = 32
-_MAX_GRANTS: Final = 200  # of one family; nobody reads more before a yes
+_MAX_GRANTS: Final = 200  # of one family; no person reads more before accepting
 _MAX_CHARACTERS: Final = 500  # of a grant
 
-# What the names of presets stand for in a plan. Kept here to tell what is asked for, not to grant it.
+# The meaning of presets in a plan. Kept here to understand requests, not to grant them.
 PRESETS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = MappingProxyType(
     {
         "isolated": {},
@@ -32,16 +32,16 @@ PRESETS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = MappingProxyType(
         "shell": {"read": (".",), "write": (".",), "run": ("*",)},
     }
 )
-_WHOLE_FAMILIES: Final = ("run", "call", "emit", "hooks")  # where `*` stands for everything
+_WHOLE_FAMILIES: Final = ("run", "call", "emit", "hooks")  # families in which `*` stands for everything
 _EVERYTHING: Final = "*"
 _MAX_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """What is asked for, by family, in the order it is written; each grant as one line of text.
+    """The requested grants, by family, in the order of the manifest; each grant is one line of text.
 
-    `written` is the value as it stands in the manifest, which is what a plan would say.
+    `written` is the value in the manifest, which a plan can contain as it is.
     """
 
     grants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -49,10 +49,10 @@ class PermissionRequest:
 
     @classmethod
     def read(cls, root: Path) -> PermissionRequest | None:
-        """Return what the manifest in the folder `root` asks for; None where it does not say.
+        """Return the permissions that the manifest in the folder `root` asks for; None where it has none.
 
         Raises:
-            ManifestError: it cannot be read, or is not of a form that can be shown and compared.
+            ManifestError: it cannot be read, or its form cannot be shown and compared.
         """
         table, path = read_paddock_table(root), root.resolve() / "pyproject.toml"
         if "permissions" not in table:
@@ -80,11 +80,11 @@ class PermissionRequest:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What is asked for, a line for each grant: `net api.example.org`."""
+        """The request, a line for each grant: `net api.example.org`."""
         return tuple(f"{family} {grant}" for family, grants in self.grants.items() for grant in grants)
 
     def expanded(self) -> Mapping[str, frozenset[str]]:
-        """Return what is asked for with a preset replaced by what it stands for."""
+        """Return the request with a preset replaced by its grants."""
         if "preset" not in self.grants:
             return {family: frozenset(grants) for family, grants in self.grants.items()}
         known = PRESETS.get(self.grants["preset"][0])
@@ -94,28 +94,28 @@ class PermissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class PermissionDifference:
-    """What one request has that another has not, as lines."""
+    """The grants that one request has and another has not, as lines."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
     @property
     def asks_more(self) -> bool:
-        """Whether somebody has to be asked."""
+        """Whether the user has to be asked."""
         return bool(self.added)
 
 
 def permissions_digest(request: PermissionRequest | None) -> str:
-    """Return what stands for a request in a lock file: the same for all that ask for the same."""
+    """Return the digest of a request for a lock file: equal for equal requests."""
     asked = {} if request is None else {family: sorted(grants) for family, grants in request.expanded().items()}
     canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{sha256(canonical.encode('ascii')).hexdigest()}"
 
 
 def difference(old: PermissionRequest | None, new: PermissionRequest | None) -> PermissionDifference:
-    """Return what `new` asks for and `old` did not, and the other way round.
+    """Return the grants that only `new` asks for, and those that only `old` asked for.
 
-    What a `*` of the same family stood for already is nothing new; of all else only the same words are the same.
+    A grant that a `*` of the same family covered is not new. All other grants are compared as text.
     """
     before = {} if old is None else old.expanded()
     after = {} if new is None else new.expanded()

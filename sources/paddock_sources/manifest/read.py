@@ -1,8 +1,8 @@
-"""What a module's folder says about the module, read as data.
+"""What a module's folder declares about the module, read as data.
 
-The package is searched the way the contract does; `pyproject.toml` gives name, version and entry points, the syntax
-tree of `__init__.py` the declared kind. Nothing is imported or executed. What cannot be read safely raises a
-`SourceError`; what is merely absent is None.
+The package is searched as the contract does; `pyproject.toml` gives name, version and entry points, the syntax tree of
+`__init__.py` the declared kind. Nothing is imported or executed. A file that cannot be read safely raises a
+`SourceError`; a merely absent value is None.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ ENTRY_POINT_GROUPS = ("amplifier.modules", "amplifier.tools")
 MODULE_KINDS = ("tool", "provider", "hook", "orchestrator", "context", "resolver")
 
 _MAX_PYPROJECT_BYTES = 256 * 1024
-_MAX_INIT_BYTES = 2 * 1024 * 1024  # what is no source file any more; the outline parses much less
-_MAX_SHOWN = 80  # characters of a declared kind that is none
+_MAX_INIT_BYTES = 2 * 1024 * 1024  # too large for a source file; the outline parses much less
+_MAX_SHOWN = 80  # characters of an invalid kind
 _ENTRY_POINT = re.compile(r"\s*(([A-Za-z_]\w*)(?:\.\w+)*)\s*(?::\s*([\w.]+)\s*)?(?:\[.*\]\s*)?", re.ASCII)
 _REPOSITORY_PREFIX = "amplifier-module-"
 _NAMELESS = "tool"  # the id of a module in a folder whose name can be none
@@ -36,9 +36,9 @@ _NAMELESS = "tool"  # the id of a module in a folder whose name can be none
 class ModuleManifest:
     """`name` and `version` are the distribution's; `entry_points` maps module ids to their targets, of both groups.
 
-    `import_root` is the folder whose presence on `sys.path` makes `package` importable. What mounts the module is
-    `attribute` in `module`, which is the package itself unless its entry point names one inside; `defines_mount` is
-    None when reading cannot tell.
+    `import_root` is the folder whose presence on `sys.path` makes `package` importable. `attribute` in `module` mounts
+    the module; `module` is the package itself unless its entry point names one inside. `defines_mount` is None when it
+    is unknown.
     """
 
     root: Path
@@ -182,7 +182,7 @@ def _text_or_none(project: Mapping[str, Any], key: str) -> str | None:
 
 
 def declares_dependencies(root: Path) -> bool:
-    """Return whether the project in `root` says that it depends on anything.
+    """Return whether the project in `root` declares any dependency.
 
     Raises:
         RequirementsError: its project file cannot be read.
@@ -196,9 +196,9 @@ def declares_dependencies(root: Path) -> bool:
 
 
 def declared_ids(root: Path, name: str) -> tuple[str, ...]:
-    """Return the ids of the modules in the folder `root`, of a repository, folder or package that is called `name`.
+    """Return the ids of the modules in the folder `root`; `name` is that of its repository, folder or package.
 
-    Where it declares several, the one that it is named for is the first.
+    If it declares several, the one that it is named for is the first.
 
     Raises:
         SourceError: the folder holds no module.
