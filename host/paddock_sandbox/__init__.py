@@ -1,1 +1,1 @@
-"""What a module process does to itself before the first line of untrusted code runs."""
+"""The steps that a module process takes on itself before the first line of untrusted code runs."""

@@ -1,9 +1,9 @@
-"""Assemble the small programs that the kernel runs over each system call of a filtered process.
+"""Assemble the small programs that the kernel runs for each system call of a filtered process.
 
 A program is written as a decision tree: leaves return an answer, inner nodes load a word, mask it or branch on it.
-`assemble` lays the tree out as classic BPF, writing equal parts once and bridging what a conditional jump cannot
-reach, and returns the bytes the kernel takes. The same tree always gives the same bytes. Knows nothing of what the
-words and answers mean.
+`assemble` lays the tree out as classic BPF and returns the kernel's bytes. It writes equal parts once, and bridges
+distances that a conditional jump cannot reach. The same tree always gives the same bytes. This file does not know the
+meaning of the words and answers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RETURN: Final = 0x06  # BPF_RET | BPF_K
 
 
 class Test(enum.IntEnum):
-    """What a branch asks of the loaded word, without sign; the value is the operation's code."""
+    """How a branch compares the loaded word, without sign; the value is the operation's code."""
 
     __test__ = False  # for pytest, which would collect a class of this name
 
@@ -115,7 +115,7 @@ class _Instruction:
 
 
 class _Layout:
-    """Instructions from the last to the first: jumps only lead forwards, so what one leads to is always placed."""
+    """Instructions from the last to the first: jumps only lead forwards, so a jump's target is always placed already."""
 
     def __init__(self) -> None:
         self._backwards: list[_Instruction] = []

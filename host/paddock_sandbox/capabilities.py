@@ -1,12 +1,12 @@
 """Take every capability from the calling process, and the ways back to one.
 
-After `drop_all` the process holds none and is checked to hold none; uid 0 is a number like any other to it, and where
-it had the right to decide so (CAP_SETPCAP: root, and everyone in a user namespace of their own) no exec can ever give
-it one again. An ordinary user never has that right, so there the bounding set stays as it was: `no_new_privs`, which
-every level sets, makes it worthless, because then an exec keeps no more than the process had.
+After `drop_all` the process holds no capability, and this is checked. uid 0 is then a number like any other. If the
+process had CAP_SETPCAP (root, and everyone in a user namespace of their own), no exec can ever give it a capability
+again. An ordinary user never has that right, so there the bounding set stays as it was. `no_new_privs`, which every
+level sets, makes that set worthless: an exec then keeps no more than the process had.
 
-What this cannot prevent is a new user namespace, in which its maker holds them all: that is refused by the system
-call filter. Works without /proc. Capabilities belong to a thread: the caller has one.
+This cannot prevent a new user namespace, in which its maker holds all capabilities: the system call filter refuses
+that. It works without /proc. Capabilities belong to a thread: the caller must have only one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paddock_sandbox import prctl
 from paddock_sandbox.syscalls import call
 
 _SETPCAP: Final = 8
-_MOST: Final = 64  # the kernel's sets are words of 64 bits, whatever the highest capability is today
+_MOST: Final = 64  # the kernel's sets are words of 64 bits, independent of the highest capability today
 
 # From <linux/securebits.h>; each has its lock one bit above.
 _KEEP_CAPS: Final = 1 << 4
@@ -64,7 +64,7 @@ def drop_all() -> None:
 
 
 def held() -> CapabilitySets:
-    """Return what the caller holds now."""
+    """Return the capabilities that the caller holds now."""
     effective, permitted, inheritable = _get()
     return CapabilitySets(
         effective,
@@ -110,7 +110,7 @@ def _members(contains: Callable[[int], bool]) -> frozenset[int]:
 
 
 def _up_to_the_last(act: Callable[[int], None]) -> None:
-    """Do this for every capability the running kernel has; how many it has, it tells by EINVAL."""
+    """Call this for every capability of the running kernel; EINVAL marks the end."""
     for capability in range(_MOST):
         try:
             act(capability)

@@ -1,4 +1,4 @@
-"""Close what was inherited: a descriptor that stays open is access that nobody granted."""
+"""Close inherited descriptors: one that stays open is access that was not granted."""
 
 from __future__ import annotations
 

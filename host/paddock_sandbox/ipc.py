@@ -1,8 +1,8 @@
-"""Bound what the System V objects of a process take: segments, queues and semaphores outlive every mapping.
+"""Bound the System V objects of a process: segments, queues and semaphores outlive every mapping.
 
-Each IPC namespace has limits of its own, next to none at first, which only the user that is root in the namespace's
-owner may set, and only on some kernels (from Linux 6.9 on). Whether they are in force is asked of the kernel, by calls
-that need neither a right nor a `/proc`.
+Each IPC namespace has limits of its own, next to none at first. Only root of the user namespace that owns it may set
+them, and only on some kernels (from Linux 6.9 on). Calls that need neither a right nor `/proc` check whether the limits
+are in force.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Shut the calling thread, and whatever it starts, into the files and ports it was granted, by Landlock.
+"""Confine the calling thread, and all it starts, to the granted files and ports, by Landlock.
 
-`restrict` refuses everything this kernel's Landlock knows how to refuse and then grants what the rules name; there is
-no way back, and a second call only takes more away. It either does all of it and says which protections are now in
-force, or raises naming the step and the path. The caller gave up new privileges before, and has one thread: the others
-would stay free. Mounting is impossible afterwards.
+`restrict` refuses everything that this kernel's Landlock can refuse and then grants the accesses in the rules. This
+cannot be undone, and a second call only takes more away. It either does all of it and returns the protections now in
+force, or raises an error naming the step and the path. The caller must have given up new privileges, and have one
+thread: others would stay unconfined. Mounting is impossible afterwards.
 
-Never covered, and so left to other layers: what was opened before; looking at names and metadata (`stat`, `access`,
-`chdir`) and changing them (`chmod`, `chown`, `utime`, `setxattr`); listening at a TCP port that the kernel picks;
-reading the environment and the memory map of another process, by /proc, where CAP_PERFMON or CAP_SYS_ADMIN is still
-held; and, before ABI 9, connecting to a socket that lies in the file system. Who may run the loader of programs may
-have it run whatever may be read.
+Other layers must cover these, which Landlock never does: descriptors opened before; looking at names and metadata
+(`stat`, `access`, `chdir`) and changing them (`chmod`, `chown`, `utime`, `setxattr`); listening at a TCP port that the
+kernel picks; reading the environment and the memory map of another process, by /proc, where CAP_PERFMON or
+CAP_SYS_ADMIN is still held; and, before ABI 9, connecting to a socket that lies in the file system. A process that may
+run the loader of programs may have it run any readable file.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _RULESET: Final = struct.Struct("=QQQ")  # handled_access_fs, handled_access_net
 _PATH_BENEATH: Final = struct.Struct("=Qi")  # allowed_access, parent_fd; packed
 _NET_PORT: Final = struct.Struct("=QQ")  # allowed_access, port
 
-# A module is unknown code inside our own executable, which is what the kernel has the first flag for: every act it is
-# refused would be a line in a log that belongs to the whole machine, and flooding that log would be one more way out
-# of its limits. The second says the same of a domain it makes for itself.
+# A module is unknown code inside our own executable, which is the case that the kernel's first flag is for. Each
+# refused act would be a line in a log of the whole machine, and flooding that log would be one more way out of the
+# module's limits. The second flag does the same for domains that the module makes itself.
 _LOG_SAME_EXEC_OFF: Final = 1 << 0
 _LOG_SUBDOMAINS_OFF: Final = 1 << 2
 _FIRST_ABI_WITH_LOG_FLAGS: Final = 7
@@ -70,7 +70,7 @@ _SIGNAL: Final = 1 << 1
 
 
 class _Step(NamedTuple):
-    """What one ABI brought: the protection's name, and the bits to refuse by in each of a ruleset's three words."""
+    """The additions of one ABI: the protection's name, and the bits to refuse in each of a ruleset's three words."""
 
     abi: int
     protection: str
@@ -108,12 +108,12 @@ _STEPS: Final = (
     _Step(10, "udp", ports=_BIND_UDP | _CONNECT_SEND_UDP),
 )
 
-# What a rule may give on anything that is no directory; the kernel answers EINVAL to more.
+# The rights that a rule may give on anything other than a directory; the kernel answers EINVAL to more.
 _OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV | _RESOLVE_UNIX
 
 
 class Access(enum.Flag):
-    """What a rule lets a process do with a file, or with everything beneath a directory."""
+    """The rights of a process on a file, or on everything beneath a directory."""
 
     READ = enum.auto()
     """Read files and list directories."""
@@ -122,7 +122,7 @@ class Access(enum.Flag):
     """Read; change, make, remove and rename files, directories, links and pipes, but neither sockets nor devices."""
 
     EXECUTE = enum.auto()
-    """Run programs; the kernel wants READ for that as well, and both for a program's loader."""
+    """Run programs; the kernel also requires READ, and both for a program's loader."""
 
     DEVICE = enum.auto()
     """Read, write and control a character device."""
@@ -159,7 +159,7 @@ class PathRule:
 
 
 class PortAccess(enum.Flag):
-    """What a rule lets a process do with a port, whatever the address."""
+    """The rights of a process on a port, at every address."""
 
     CONNECT_TCP = enum.auto()
     """Connect to it by TCP."""
@@ -168,7 +168,7 @@ class PortAccess(enum.Flag):
     """Send datagrams to it."""
 
     BIND_UDP = enum.auto()
-    """Have it for datagrams of its own; port 0 stands for whatever port the kernel picks, which sending takes too."""
+    """Bind it for datagrams; port 0 stands for a port that the kernel picks, which sending needs too."""
 
 
 _PORT_RIGHTS: Final = {
@@ -187,7 +187,7 @@ class PortRule:
 
 
 class Handled(NamedTuple):
-    """What a ruleset refuses unless a rule allows it: the three words of the kernel's `landlock_ruleset_attr`."""
+    """The accesses that a ruleset refuses unless a rule allows them: the three words of `landlock_ruleset_attr`."""
 
     files: int
     ports: int
@@ -209,7 +209,7 @@ def abi() -> int:
 
 
 def errata() -> int:
-    """Return which known faults of Landlock the kernel has mended, as bits; 0 when it cannot tell."""
+    """Return the known faults of Landlock that this kernel has fixed, as bits; 0 when it does not report them."""
     try:
         return call("landlock_create_ruleset", None, 0, _CREATE_RULESET_ERRATA)
     except OSError as error:
@@ -219,7 +219,7 @@ def errata() -> int:
 
 
 def handled(version: int) -> Handled:
-    """Return everything that a kernel of this ABI can be told to refuse."""
+    """Return everything that a kernel of this ABI can refuse."""
     files = ports = scopes = 0
     for step in _known(version):
         files |= step.files
@@ -250,7 +250,7 @@ def port_rights(access: PortAccess, version: int) -> int:
 
 
 def restrict(rules: Iterable[PathRule | PortRule]) -> frozenset[str]:
-    """Shut the calling thread in and return which protections are in force.
+    """Confine the calling thread and return the protections in force.
 
     Raises:
         OSError: A step failed; nothing is in force. It names the step, and the path or port where there is one.
@@ -307,7 +307,7 @@ def _open(path: str) -> int:
 
 
 def _allowed(beneath: int, access: Access, version: int) -> int:
-    """Return the rights to ask for on what was opened, which may be another kind of thing than the caller believes."""
+    """Return the rights to request for an opened file, whose kind may differ from the caller's belief."""
     mode = os.fstat(beneath).st_mode
     if stat.S_ISLNK(mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

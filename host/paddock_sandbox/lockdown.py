@@ -1,8 +1,8 @@
-"""Shut the calling process in: the one seam between a fresh worker and the first import of untrusted code.
+"""Confine the calling process: the one step between a fresh worker and the first import of untrusted code.
 
-`apply` runs in the worker itself, after the last fork and while it has one thread; where the profile asks for
-namespaces, the process is in them already. It either takes every step the profile asks for or raises naming the step
-that failed; a caller that sees the error must end the process without running anything untrusted.
+`apply` runs in the worker itself, after the last fork and while it has one thread. If the profile asks for namespaces,
+the process is in them already. `apply` either takes every step of the profile or raises an error naming the step that
+failed. A caller that gets the error must end the process without running anything untrusted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from paddock_sandbox.network import LOOKUP_PORT
 from paddock_sandbox.profile import ANY_PROGRAM, IsolationLevel, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
 
-# A core file would leave the module's memory, secrets included, outside every grant. Of a process with the limit 0 the
-# kernel still hands one to the program that a system may have for them; 1 is how a process asks for none at all.
+# A core file would leave the module's memory, secrets included, outside every grant. At a limit of 0 the kernel still
+# passes one to the program that a system may have for core files; with 1 the process gets none at all.
 _NO_CORE: Final = (ResourceLimit("CORE", 1),)
 
 
@@ -31,7 +31,7 @@ _ZEROS: Final = "/dev/zero"
 
 
 class LockdownError(OSError):
-    """Raised when the kernel refused a step; `step` names it and `errno` says why."""
+    """Raised when the kernel refused a step; `step` names it, and `errno` is the kernel's reason."""
 
     def __init__(self, step: str, number: int, reason: str) -> None:
         super().__init__(number, f"lockdown step `{step}` failed: {reason}")
@@ -40,7 +40,7 @@ class LockdownError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class LockdownReport:
-    """What was really done: the level, the steps taken, in order, and the protections that Landlock gives here."""
+    """The result: the level, the steps taken, in order, and the protections that Landlock gives here."""
 
     level: IsolationLevel
     steps: tuple[str, ...]
@@ -57,10 +57,10 @@ class LockdownReport:
 
 
 def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) -> LockdownReport:
-    """Apply the profile to the calling process, whose parent is to be `parent`.
+    """Apply the profile to the calling process, whose parent must be `parent`.
 
-    `counts_memory` says that it is in a control group that limits its memory; where it is in none, what could not be
-    counted otherwise is refused.
+    `counts_memory` means that the process is in a control group that limits its memory. Without such a group, the
+    filter refuses calls whose memory could not be counted.
 
     Raises:
         LockdownError: A step was refused; earlier steps stay in force.
@@ -75,8 +75,8 @@ def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) 
     def in_force() -> bytes:
         return filter_of(profile, counts_memory=counts_memory, bounds_ipc=not counts_memory and ipc.are_bounded())
 
-    # Mounts were made before: within a Landlock domain nothing can be mounted. The death signal comes after whatever
-    # changes credentials, which makes the kernel forget it. The filter is last: it denies what other steps need.
+    # Mounts were made before: within a Landlock domain nothing can be mounted. The death signal comes after all changes
+    # of credentials, which make the kernel forget it. The filter is last: it denies calls that other steps need.
     death = ("die with the parent", lambda: _die_with(parent))
     steps: tuple[tuple[str, Callable[[], object]], ...]
     if profile.level == "none":
@@ -113,7 +113,7 @@ def filter_of(profile: SandboxProfile, *, counts_memory: bool = False, bounds_ip
     """Return the program that decides which system calls the process may make.
 
     Raises:
-        NotImplementedError: There is none for this architecture.
+        NotImplementedError: No filter exists for this architecture.
     """
     policy = seccomp.FilterPolicy(
         may_execute=profile.may_execute,
@@ -126,10 +126,10 @@ def filter_of(profile: SandboxProfile, *, counts_memory: bool = False, bounds_ip
 
 
 def _rules(profile: SandboxProfile) -> Iterator[PathRule | PortRule]:
-    """Yield what Landlock is to allow; all else is refused.
+    """Yield the accesses that Landlock allows; all others are refused.
 
-    With a root of its own, a process may read all that is there, and this layer stands behind the mounts: it is what
-    refuses a descriptor of the old root, should one ever get in.
+    With a root of its own, a process may read all files in it, and this layer stands behind the mounts: it refuses a
+    descriptor of the old root, should one ever get in.
     """
     shares_host = profile.level == "landlock"
     if shares_host:
@@ -151,13 +151,13 @@ def _rules(profile: SandboxProfile) -> Iterator[PathRule | PortRule]:
     if profile.network is not None:
         yield from (PortRule(port, PortAccess.CONNECT_TCP) for port in profile.network.ports)
     if profile.has_own_network:
-        # Looking up names, from whatever port the kernel picks.
+        # For looking up names, from a port that the kernel picks.
         yield PortRule(LOOKUP_PORT, PortAccess.SEND_UDP)
         yield PortRule(0, PortAccess.BIND_UDP)
 
 
 def _require_bounded_ports(profile: SandboxProfile) -> None:
-    """Refuse a share in the machine's own network where a connection to one port cannot be told from any other."""
+    """Refuse the machine's own network where Landlock cannot restrict connections to one port."""
     if profile.network is None or profile.has_own_network:
         return
     version = landlock.abi()
@@ -169,7 +169,7 @@ def _require_bounded_ports(profile: SandboxProfile) -> None:
 
 
 def _require_one_thread() -> None:
-    # Landlock covers the thread that asks for it; another one would keep what it had.
+    # Landlock covers only the calling thread; another thread would stay unconfined.
     try:
         threads = len(os.listdir("/proc/self/task"))
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Make the file system that a worker sees: what its profile names, at its own place, and nothing else.
+"""Make the file system that a worker sees: the paths of its profile, at their own places, and nothing else.
 
-`open_trees` takes hold of sources while the old root is still there; a `NewRoot` is built of them and entered, which
-leaves the old one for good. Between the two, root's trees can be given another owner. Sources and targets are walked
-without following links: the host resolved them, and whatever has become a link since was swapped.
+`open_trees` opens the sources while the old root is still there. A `NewRoot` is built of them and entered, which leaves
+the old root for good. Between the two, root's trees can be given another owner. Sources and targets are walked without
+following links: the host resolved them, so a link found now was swapped in.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _OpenHow(ctypes.Structure):
 
 
 class MountError(OSError):
-    """Raised for a path that cannot be made visible; `step` says what was tried, with the path."""
+    """Raised for a path that cannot be made visible; `step` names the attempt and the path."""
 
     def __init__(self, step: str, error: OSError) -> None:
         super().__init__(error.errno, f"{step}: {error.strerror}")
@@ -77,7 +77,7 @@ class MountError(OSError):
 def open_trees(sources: Iterable[str]) -> list[int]:
     """Return a descriptor of a detached copy of each source with all that is mounted below it, in order.
 
-    Takes the right to mount in the caller's namespace.
+    The caller needs the right to mount in its namespace.
 
     Raises:
         MountError: A source is missing, or a link by now; nothing stays open.
@@ -95,11 +95,11 @@ def open_trees(sources: Iterable[str]) -> list[int]:
 
 
 def give_to_worker(trees: Iterable[int], mounts: Iterable[Mount], owners: OwnerMaps) -> None:
-    """Have the owner of each tree's root appear as the worker's own id below it; takes root.
+    """Make the owner of each tree's root appear as the worker's own id below it; requires root.
 
     Raises:
-        MountError: A granted path lies on a file system that cannot do this, or not for us. Of a path that code is
-            loaded from it is not needed: what everybody may read stays readable.
+        MountError: A granted path lies on a file system that cannot do this, or not for us. A path that code is loaded
+            from does not need it: world-readable files stay readable.
     """
     for tree, mount in zip(trees, mounts, strict=True):
         with _naming(f"map the owner of {mount.source}"):
@@ -113,11 +113,11 @@ def give_to_worker(trees: Iterable[int], mounts: Iterable[Mount], owners: OwnerM
 
 
 def cover(mount: Mount) -> None:
-    """Attach what is at a mount's target there once more, with what the mount allows; in a root that was entered.
+    """Mount a target on itself with the mount's own rights, in a root that was entered.
 
-    What is there is part of what lies around it, under the same owner, so that nothing is seen that was not before.
+    The mounted file or folder is part of the tree around it, under the same owner, so that no new file becomes visible.
 
-    A symbolic link is covered itself: no other can be put in its place, and what it leads to stays as open as it is.
+    A symbolic link is covered itself: no other can replace it, and its target stays as open as it is.
 
     Raises:
         MountError: nothing is there, a link is on the way, or the caller may not mount.
@@ -149,7 +149,7 @@ class OwnerMaps:
     def of(self, owner: int, group: int | None = None) -> int:
         """Return the descriptor for an owner; `close` releases all.
 
-        `group` is the one of whatever the worker makes, and needed where it may change anything.
+        `group` is the group of all that the worker creates, and needed where it may change anything.
         """
         if (owner, group) not in self._namespaces:
             self._namespaces[owner, group] = user_namespace(owner, self._outer, group)
@@ -164,10 +164,11 @@ class OwnerMaps:
 class NewRoot:
     """A root under construction, over the old one; the process works in it and still sees the old one's paths.
 
-    `missing` is what could not be had: `/proc`, which a container whose own is masked does not get, and `NO_LINKS`.
+    `missing` are the parts that could not be had: `/proc`, which a container with a masked `/proc` does not get, and
+    `NO_LINKS`.
 
     Raises:
-        MountError: By everything here, when a part cannot be made; the process is of no use any more.
+        MountError: Every method raises it when a part cannot be made; the process is then useless.
     """
 
     def __init__(self) -> None:
@@ -189,7 +190,7 @@ class NewRoot:
             self._attach(tree, mount.target, _attributes_of(mount))
 
     def hold(self, links: Iterable[Mount]) -> None:
-        """Let no link be removed, renamed or replaced from inside; after everything that they are in."""
+        """Protect links from being removed, renamed or replaced from inside; call it after all mounts around them."""
         for link in links:
             _cover(self._root, link.target.strip("/"), link, _RESOLVE_NO_SYMLINKS | _RESOLVE_IN_ROOT)
 
@@ -254,7 +255,7 @@ class NewRoot:
         return ()
 
     def _try_a_link(self) -> tuple[str, ...]:
-        """Hold a link and let go of it again; return `NO_LINKS` when that is refused."""
+        """Mount a link on itself and unmount it again; return `NO_LINKS` when that is refused."""
         name = ".link"
         os.symlink(name, name, dir_fd=self._root)
         refused: tuple[str, ...] = ()
@@ -293,9 +294,10 @@ class NewRoot:
         return self._find(relative)
 
     def _make_way_through_shared_folders(self, relative: str) -> None:
-        """Have what lies between such a folder and a mount in it be as read-only as the root.
+        """Make the folders between a shared folder and a mount in it as read-only as the root.
 
-        Or what a module wrote beside a granted folder would seem to be kept, and be gone with the module.
+        Otherwise a file that a module wrote beside a granted folder would seem to be kept, but would be lost with the
+        module.
         """
         for shared in SHARED_FOLDERS:
             first, _, rest = relative.removeprefix(shared[1:] + "/").partition("/")
@@ -322,7 +324,7 @@ def _attributes_of(mount: Mount) -> int:
 def _detached_copy(source: str) -> int:
     path = _open(_AT_FDCWD, source, os.O_PATH, _RESOLVE_NO_SYMLINKS)
     try:
-        # With all that is mounted below it, as the kernel wants it of mounts made by another user namespace.
+        # With all that is mounted below it: the kernel requires that for mounts made by another user namespace.
         return call("open_tree", path, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH)
     finally:
         os.close(path)

@@ -1,8 +1,8 @@
 """Give a process namespaces of its own: users, processes, mounts, network, IPC, host name and cgroups.
 
-The new process starts with every capability over its own namespaces and none over anything else. Which user it is
-outside is decided by who maps it: an ordinary user's process can only be that user; root's is mapped by its parent to
-an id that nobody else has, because a process that stays root outside keeps root's files.
+The new process starts with every capability over its own namespaces and none over anything else. Its user outside
+depends on the process that maps it. An ordinary user's process can only be that user. Root's is mapped by its parent to
+an id that no other process has, because a process that stays root outside keeps root's files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fork_into_new() -> int:
     """Fork a child into namespaces of its own, as process 1 of them; return its pid, and 0 in the child.
 
     The child has no user id until it is mapped. Neither Python's nor the C library's fork handlers run: the caller has
-    one thread, and the child is to do little more than fork again.
+    one thread, and the child must do little more than fork again.
     """
     return _clone(_CLONE_ALL)
 
@@ -53,7 +53,7 @@ def _clone(namespaces: int) -> int:
 def map_own_ids(uid: int, gid: int) -> None:
     """Map the ids that the calling process had outside its new user namespace to themselves.
 
-    What an ordinary user may do without help; supplementary groups stay, unnamed.
+    An ordinary user may do this without help; supplementary groups stay, unnamed.
     """
     _write("/proc/self/setgroups", "deny")  # or the kernel lets no ordinary user map a group
     _write("/proc/self/uid_map", f"{uid} {uid} 1")
@@ -67,9 +67,9 @@ def map_ids_of(pid: int, outer: int, inner: int = 0) -> None:
 
 
 def leave_for_new_ipc(uid: int, gid: int) -> None:
-    """Enter a new user namespace, as its root, and a new IPC namespace that belongs to that.
+    """Enter a new user namespace, as its root, and a new IPC namespace that belongs to it.
 
-    `uid` and `gid` are the caller's, who has one thread.
+    `uid` and `gid` are the caller's, which has one thread.
     """
     call("unshare", _CLONE_NEWUSER)
     _write("/proc/self/setgroups", "deny")
@@ -95,7 +95,7 @@ def become_mapped_root() -> None:
 
 
 def unused_id() -> int:
-    """Return an id that, as far as can be known, no user and no other process has.
+    """Return an id that no user and no other process has, as far as can be known.
 
     Raises:
         OSError: The caller is itself in a namespace with too few ids.
@@ -116,10 +116,10 @@ def _candidates(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def user_namespace(inner: int, outer: int, group: int | None = None) -> int:
-    """Return a descriptor of a user namespace that maps id `inner` to `outer`, for idmapped mounts; takes root.
+    """Return a descriptor of a user namespace that maps id `inner` to `outer`, for idmapped mounts; requires root.
 
-    With `group`, that group is mapped to `outer`, and every other group to itself: of a group that has no name in a
-    mount, nothing there can be written to, whoever owns it. No process stays in the namespace.
+    With `group`, that group is mapped to `outer`, and every other group to itself. The kernel refuses writes to files
+    whose group is unmapped in a mount, for every owner. No process stays in the namespace.
     """
     child = _clone(_CLONE_NEWUSER)
     if child == 0:

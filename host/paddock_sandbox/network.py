@@ -1,9 +1,9 @@
 """Give the calling process a network in which every address is local, and the sockets at which everything arrives.
 
-For a network namespace that has nothing in it: whatever address a program connects to is local there, so the connection
-comes to a listener made here, whose own end of it has the address that the program meant. Whoever holds the sockets
-answers; nothing else does, and nothing leaves. Takes the capabilities over the namespace. Either all of it is made, or
-the error names the step and nothing stays open.
+It is for an empty network namespace. Every address that a program connects to is local there. So the connection reaches
+a listener made here, and its own end has the address that the program meant. Only the holder of the sockets answers,
+and nothing leaves. The caller needs the capabilities over the namespace. Either all of it is made, or the error names
+the step and nothing stays open.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Final
 from paddock_sandbox.profile import NetworkAccess
 
 GATEWAY: Final = "198.18.0.1"
-"""Where names are looked up; of the addresses that are kept for tests of networks, so that no host has it."""
+"""The address of the resolver, from the range reserved for tests of networks, so that no host has it."""
 
 NAMES: Final = "198.18.0.0/15"
-"""The addresses that names can stand for: all of those."""
+"""The addresses that names can stand for: that whole range."""
 
 LOOKUP_PORT: Final = 53
 
@@ -55,7 +55,7 @@ _RTA_OIF: Final = 4
 
 
 class NetworkError(OSError):
-    """Raised for a part of a network that cannot be made; `step` says which."""
+    """Raised for a part of a network that cannot be made; `step` names it."""
 
     def __init__(self, step: str, number: int, reason: str) -> None:
         super().__init__(number, f"{step}: {reason}")
@@ -93,7 +93,7 @@ def _make_every_address_local() -> None:
 
 
 def _request(netlink: socket.socket, kind: int, flags: int, body: bytes) -> None:
-    """Ask for one change and raise what the kernel says of it."""
+    """Ask for one change and raise the kernel's error, if any."""
     netlink.send(_HEADER.pack(_HEADER.size + len(body), kind, _REQUEST | _ACKNOWLEDGE | flags, 0, 0) + body)
     # The answer is there before sending returns.
     answer = netlink.recv(_ANSWER_BYTES, socket.MSG_DONTWAIT)

@@ -1,7 +1,7 @@
 """Ask the kernel about, or to change, one attribute of the calling process, by prctl(2).
 
-Each function is one request: it returns when the kernel agreed and raises OSError, named after the request, when it
-did not. Knows nothing about why an attribute is wanted or in which order.
+Each function is one request: it returns when the kernel agreed and raises OSError, named after the request, when it did
+not. This file does not know why an attribute is wanted or in which order.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _CAP_AMBIENT = 47
 _CAP_AMBIENT_IS_SET = 1
 _CAP_AMBIENT_CLEAR_ALL = 4
 
-# Called with the interpreter lock held: callers have one thread, and the lock must not be given up around a fork.
-# All five words are always given: prctl is variadic, and the kernel wants those it does not use to be zero.
+# Called with the interpreter lock held: callers have one thread, and the lock must not be released around a fork. All
+# five words are always given: prctl is variadic, and the kernel requires unused ones to be zero.
 _call = ctypes.PyDLL(None, use_errno=True).prctl
 _call.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 _call.restype = ctypes.c_int
@@ -48,7 +48,7 @@ def give_up_new_privileges() -> None:
 
 
 def is_no_new_privs() -> bool:
-    """Say whether the caller has given up new privileges."""
+    """Return whether the caller has given up new privileges."""
     return _prctl("PR_GET_NO_NEW_PRIVS", _GET_NO_NEW_PRIVS) == 1
 
 
@@ -66,12 +66,12 @@ def set_dumpable(dumpable: bool) -> None:
 
 
 def is_dumpable() -> bool:
-    """Say whether processes of the same user may trace the caller and read its memory."""
+    """Return whether processes of the same user may trace the caller and read its memory."""
     return _prctl("PR_GET_DUMPABLE", _GET_DUMPABLE) == 1
 
 
 def securebits() -> int:
-    """Return the flags that say how user ids and capabilities act on one another."""
+    """Return the flags that govern how user ids and capabilities affect one another."""
     return _prctl("PR_GET_SECUREBITS", _GET_SECUREBITS)
 
 
@@ -81,7 +81,7 @@ def set_securebits(bits: int) -> None:
 
 
 def in_bounding_set(capability: int) -> bool:
-    """Say whether an exec can still give this capability; EINVAL when the kernel has none of this number."""
+    """Return whether an exec can still give this capability; EINVAL when the kernel has none of this number."""
     return _prctl("PR_CAPBSET_READ", _CAPBSET_READ, capability) == 1
 
 
@@ -91,7 +91,7 @@ def drop_from_bounding_set(capability: int) -> None:
 
 
 def in_ambient_set(capability: int) -> bool:
-    """Say whether an ordinary exec keeps this capability; EINVAL when the kernel has none of this number."""
+    """Return whether an ordinary exec keeps this capability; EINVAL when the kernel has none of this number."""
     return _prctl("PR_CAP_AMBIENT_IS_SET", _CAP_AMBIENT, _CAP_AMBIENT_IS_SET, capability) == 1
 
 

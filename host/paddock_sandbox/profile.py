@@ -1,4 +1,4 @@
-"""What a module process is to be shut into: compiled by the host, applied by the process to itself.
+"""The confinement of a module process: compiled by the host, applied by the process to itself.
 
 A profile is a value that crosses a socket as plain data, so that a process which must not import the host can rebuild
 it. Paths in it are absolute and were resolved by the host.
@@ -13,7 +13,8 @@ from paddock_sandbox.rlimits import ResourceLimit
 
 IsolationLevel = Literal["ns", "bwrap", "landlock", "none"]
 """From the strongest to none at all: own namespaces; those of the system's bubblewrap; Landlock and a filter of system
-calls without namespaces; a process and no more."""
+calls without namespaces; an unconfined process.
+"""
 
 ISOLATION_LEVELS: tuple[IsolationLevel, ...] = get_args(IsolationLevel)
 
@@ -41,8 +42,8 @@ class Mount:
 class NetworkAccess:
     """The TCP ports that a process may connect to.
 
-    In a network namespace these are of any address, and whoever answers there is in the host's hands. Without one they
-    are ports of the machine's own network, and of every host that it reaches.
+    In a network namespace these are ports of any address, and the host decides what answers there. Without one they are
+    ports of the machine's own network, and of every host that it reaches.
 
     Raises:
         ValueError: One is no port, or named twice.
@@ -60,12 +61,12 @@ class NetworkAccess:
 
 @dataclass(frozen=True, slots=True)
 class SandboxProfile:
-    """How a process shuts itself in.
+    """How a process confines itself.
 
-    `mounts` stand in the order in which they are made: what lies over another comes later. `links` are symbolic links
-    in writable mounts whose names are to stay what they are; each becomes a mount itself. `programs` are the files
-    that may be executed; none of them, and nothing may. `scratch` is the process's private folder, of `tmp_bytes` where
-    it can be bounded. Without `network` no socket can be made. At level `none` nothing else of a profile counts.
+    `mounts` are in the order in which they are made: a mount over another comes later. `links` are symbolic links in
+    writable mounts whose names must not change; each becomes a mount itself. `programs` are the files that may be
+    executed; if it is empty, nothing may. `scratch` is the process's private folder, of `tmp_bytes` where it can be
+    bounded. Without `network` no socket can be made. At level `none` the rest of a profile is ignored.
     """
 
     level: IsolationLevel = "none"
@@ -105,8 +106,8 @@ class SandboxProfile:
         """Rebuild a profile from plain data.
 
         Raises:
-            ValueError: The level is none this code can apply, and nothing weaker is chosen instead; or a limit or a
-                port is none.
+            ValueError: This code cannot apply the level, and chooses nothing weaker instead; or a limit or a port is
+                invalid.
             KeyError: A part is missing.
         """
         if data["level"] not in ISOLATION_LEVELS:

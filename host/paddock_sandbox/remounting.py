@@ -1,9 +1,9 @@
 """Find the mounts of a worker that the kernel detached, and put them back.
 
 The kernel detaches a mount when a process in another mount namespace renames a file over its mount point or removes it,
-as `git config`, editors and checkouts do. The worker can then open what has the name. The worker's list of mounts shows
-the change at once; a mount that moved along with its folder is missing there under its old name. A worker that is
-quicker is not kept out. Used by a process with one thread.
+as `git config`, editors and checkouts do. The worker can then open the new file of that name. The worker's list of
+mounts shows the change at once; a mount that moved along with its folder is missing there under its old name. A worker
+that is quicker can still open the file. The calling process must have one thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def kept_inside(every: Iterable[Mount]) -> tuple[Mount, ...]:
 
 
 def is_gone(mount: Mount) -> bool:
-    """Whether nothing is at a mount's source: what may not be looked at is no such thing, a module can see to that."""
+    """Whether a mount's source is absent: one that may not be looked at does not count, since a module can cause that."""
     try:
         os.lstat(mount.source)
     except (FileNotFoundError, NotADirectoryError):
@@ -70,9 +70,9 @@ def attached(mountinfo: int) -> frozenset[str]:
 
 
 def put_back(namespace: int, missing: Sequence[Mount]) -> tuple[str, ...]:
-    """Attach mounts in a mount namespace, given by its descriptor; return what went wrong with each, or nothing.
+    """Attach mounts in a mount namespace, given by its descriptor; return the error of each, or an empty text.
 
-    By a child, since who enters the namespaces of a worker does not come back.
+    A child does it, since a process that enters a worker's namespaces cannot come back.
     """
     outcome, result = os.pipe2(os.O_CLOEXEC)
     child = namespaces.fork_plainly()
@@ -85,16 +85,17 @@ def put_back(namespace: int, missing: Sequence[Mount]) -> tuple[str, ...]:
     os.close(result)
     try:
         with open(outcome, "rb") as answer:
-            said = answer.read()
+            report = answer.read()
     finally:
         os.waitpid(child, 0)
-    return tuple(json.loads(said)) if said else ("its process ended",) * len(missing)
+    return tuple(json.loads(report)) if report else ("its process ended",) * len(missing)
 
 
 def _attach_inside(namespace: int, missing: Sequence[Mount]) -> list[str]:
     try:
         if os.geteuid() != 0:
-            # Who made the namespaces has every power over them; root has that of itself, and its own id there.
+            # The user that made the namespaces has every power over them; root has it anyway, and keeps its own id
+            # there.
             owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
             call("setns", owner, 0)
         call("setns", namespace, 0)

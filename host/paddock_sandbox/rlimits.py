@@ -1,7 +1,7 @@
 """Set the resource limits of the calling process, soft and hard alike, so that nothing in it can raise them again.
 
-A limit is only ever lowered: asked for more than the process may have, what it may have is kept. Whether a limit is
-enough to bound a module is decided elsewhere; some of them count per user, not per process.
+A limit is only ever lowered: if the process may have less than requested, it keeps what it has. Other code decides
+whether a limit is enough to bound a module; some of them count per user, not per process.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _apply(limit: ResourceLimit) -> ResourceLimit:
         _, hard = resource.getrlimit(number)
         value = lowered(limit.value, hard)
         resource.setrlimit(number, (value, value))
-    except ValueError as error:  # how `resource` tells of EPERM and EINVAL; the latter cannot be: soft is hard
+    except ValueError as error:  # `resource` raises it for EPERM and EINVAL; the latter cannot be: soft is hard
         raise OSError(errno.EPERM, f"resource limit {limit.name}: {os.strerror(errno.EPERM)}") from error
     except OSError as error:
         raise OSError(error.errno, f"resource limit {limit.name}: {error.strerror}") from error

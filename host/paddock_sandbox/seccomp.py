@@ -1,11 +1,11 @@
-"""Decide which system calls a sandboxed process may make, and have the kernel hold it to that.
+"""Decide which system calls a sandboxed process may make, and have the kernel enforce it.
 
 `compile_filter` turns a policy into a program for the kernel: pure, the same bytes each time, for any known
 architecture. `install` binds the calling process to one for good, with all its threads and descendants.
 
 A call is refused when it reaches past the sandbox, or when it widens the kernel's attack surface and no ordinary
-program needs it. A number that the tables lack is answered as if the kernel lacked it too, so that a call newer than
-they are is never let through. Refusals are errors, which Python raises as OSError; only a call by another
+program needs it. A number that is missing from the tables is answered as if the kernel lacked it too. So calls newer
+than the tables are never allowed. Refusals are errors, which Python raises as OSError. Only a call by another
 architecture's convention, where the same numbers mean other calls, kills the process.
 """
 
@@ -25,15 +25,15 @@ from paddock_sandbox.syscalls import call
 
 @dataclass(frozen=True, slots=True)
 class FilterPolicy:
-    """What the filter depends on.
+    """The input of the filter.
 
-    Without `may_execute` no other program can be started. `shares_host` says that no namespaces stand between the
-    process and the machine's own files and processes, so that the filter has to refuse what they would have hidden.
-    With `may_connect` sockets can be made that connect by TCP and, where the network is the process's own, send
-    datagrams; what they reach is decided elsewhere.
+    Without `may_execute` no other program can be started. `shares_host` means that no namespaces separate the process
+    from the machine's own files and processes, so that the filter has to refuse what they would have hidden. With
+    `may_connect` sockets can be made that connect by TCP and, where the network is the process's own, send datagrams;
+    other layers decide what they reach.
 
-    `counts_memory` says that a control group counts the memory that the kernel keeps for the process; without it, the
-    filter refuses what could hold memory that no process maps, and that cannot be counted from outside either. With
+    `counts_memory` means that a control group counts the kernel's memory for the process. Without it, the filter
+    refuses calls that could hold memory that no process maps and that cannot be counted from outside either. With
     `bounds_ipc` the System V objects of the process's namespace are bounded.
     """
 
@@ -70,7 +70,7 @@ _ARGUMENTS: Final = 16
 _ARCHITECTURES: Final[Mapping[str, int]] = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
 _X32: Final = 0x4000_0000  # set in the number of a call by x86_64's second convention, which has no value of its own
 
-# Refused whatever the arguments.
+# Refused with any arguments.
 _NEVER: Final = (
     # Other processes: their memory, their descriptors, what they do.
     "ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd migrate_pages "
@@ -79,7 +79,7 @@ _NEVER: Final = (
     "mount umount2 pivot_root chroot open_tree open_tree_attr move_mount fsopen fsconfig fsmount fspick "
     "mount_setattr statmount listmount "
     "unshare setns "
-    # Files by another way than their path. What is made in memory could be executed whatever paths may be.
+    # Files by another way than their path. A file made in memory could be executed regardless of the allowed paths.
     "name_to_handle_at open_by_handle_at fanotify_init fanotify_mark memfd_create memfd_secret "
     # The kernel makes the calls of a ring itself, past every filter.
     "io_uring_setup io_uring_enter io_uring_register "
@@ -87,13 +87,13 @@ _NEVER: Final = (
     # The kernel's own code, and parts of it that ordinary programs never touch.
     "kexec_load kexec_file_load init_module finit_module delete_module create_module query_module get_kernel_syms "
     "bpf userfaultfd lsm_set_self_attr modify_ldt uselib nfsservctl _sysctl "
-    # The machine. Of contexts for asynchronous input and output (io_setup) it has one supply for everyone.
+    # The machine. It has one supply of contexts for asynchronous input and output (io_setup) for all users.
     "io_setup reboot swapon swapoff settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname "
     "syslog acct quotactl quotactl_fd iopl ioperm vhangup"
 )
 
-# Answered as if the kernel lacked them, upon which callers take `clone` and `openat`: what would have to be judged
-# lies in memory that another thread can change after the look at it.
+# Answered as if the kernel lacked them, so that callers use `clone` and `openat`: their arguments lie in memory that
+# another thread can change after the check.
 _ABSENT: Final = "clone3 openat2"
 
 # Memory, queues and semaphores that everyone in a namespace finds by number.
@@ -114,10 +114,10 @@ _NEVER_ON_THE_HOST: Final = (
     # The attributes of files. By descriptor too: one that was opened for reading is enough to change them.
     "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat setxattr lsetxattr fsetxattr "
     "setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr "
-    # A watch tells the name of all that is touched in any folder the user may read.
+    # A watch reveals the names of all accessed files in any folder the user may read.
     "inotify_add_watch"
 )
-# These read, by path, what was attached to any file. Programs know the answer: a file system without attributes.
+# These read, by path, attributes of any file. Programs know the answer: a file system without attributes.
 _UNSUPPORTED_ON_THE_HOST: Final = "getxattr lgetxattr getxattrat listxattr llistxattr listxattrat"
 
 
@@ -156,7 +156,7 @@ class _FilterProgram(ctypes.Structure):
 
 
 def _ranges(machine: str, answers: Mapping[str, Program]) -> Iterator[tuple[int, Program]]:
-    """Give every number its answer: where each stretch that has the same one begins, and the answer."""
+    """Return where each range of numbers with the same answer begins, and the answer."""
     known = {number: answers.get(name, _ALLOW) for name, number in SYSCALL_NUMBERS[machine].items()}
     current: Program | None = None
     for number in range(max(known) + 2):
@@ -236,10 +236,10 @@ def _by_argument() -> dict[str, Program]:
         "fcntl": _fcntl(_ALLOW),
         # Pages of a supply of the machine's own, which no control group for memory counts.
         "mmap": _mmap(_ALLOW),
-        # What a filter's listener holds outlives who was filtered, and is counted only in part.
+        # Memory behind a filter's listener outlives the filtered process, and is counted only in part.
         "seccomp": _argument(1, Branch(Test.ANY_BIT, _LISTENS, yes=_FORBIDDEN, no=_ALLOW)),
-        # The first two change what the host may read of the process, and what it reads there; the third keeps
-        # everyone else off the processor that shares the process's core.
+        # The first two change which parts of the process the host may read, and what it reads there; the third keeps
+        # all other processes off the processor that shares the process's core.
         "prctl": _argument(0, _among(_DECEPTIONS, yes=_FORBIDDEN, no=_ALLOW)),
         "personality": _argument(0, _among(_PLAIN_PERSONALITIES, yes=_ALLOW, no=_FORBIDDEN)),
         "socket": _NO_ACCESS,
@@ -256,7 +256,7 @@ def _by_argument_where_memory_is_not_counted() -> dict[str, Program]:
     return {
         # A thread with descriptors of its own: the watchdog counts one table of descriptors a process.
         "clone": _clone(Mask(_THREAD_WITH_FILES, Branch(Test.EQUAL, _THREAD, yes=_FORBIDDEN, no=_ALLOW))),
-        # What the kernel answers who has as many pages in pipes as a user may have.
+        # The kernel's answer to a user whose pipes have as many pages as allowed.
         "fcntl": _fcntl(Branch(Test.EQUAL, _SET_PIPE_SIZE, yes=_FORBIDDEN, no=_ALLOW)),
         # It can be filled, and taken out of the address space but for a page: then no reading of /proc shows its size.
         # Memory is shared by files of the private folder, which is bounded.
@@ -272,9 +272,9 @@ def _clone(otherwise: Program) -> Program:
 
 
 def _fcntl(otherwise: Program) -> Program:
-    # A process that opens a leased file waits until the holder lets go: up to /proc/sys/fs/lease-break-time. Record
-    # locks are counted by no control group, and from outside only those that are a process's; kernels before 3.15 had
-    # no others.
+    # A process that opens a leased file waits until the holder releases it: up to /proc/sys/fs/lease-break-time. No
+    # control group counts record locks, and from outside only those that belong to a process can be counted; kernels
+    # before 3.15 had no others.
     locks = _among(_DESCRIPTION_LOCKS, yes=_INVALID, no=otherwise)
     return _argument(1, _among(_LEASES, yes=_FORBIDDEN, no=locks))
 
@@ -284,10 +284,10 @@ def _mmap(otherwise: Program) -> Program:
 
 
 def _setsockopt(policy: FilterPolicy) -> Program:
-    # How much may wait unread: programs ask for more than they need, and go on with what they got.
+    # The size of unread buffers: programs ask for more than they need, and go on with what they got.
     buffers = _ALLOW if policy.counts_memory else _DONE
-    # What is laid over TCP: by `smc` the socket becomes one of another family, and `tls` is code of the kernel that
-    # libraries do without.
+    # Layers over TCP: by `smc` the socket becomes one of another family, and `tls` is kernel code that libraries do
+    # without.
     laid_over = Branch(Test.EQUAL, _TCP_ULP, yes=_UNSUPPORTED, no=_ALLOW)
     at_tcp = _argument(2, laid_over) if policy.may_connect else _ALLOW
     # A program at each of many sockets is kept by the kernel, and counted only in part.
@@ -332,14 +332,14 @@ def _by_argument_on_the_host() -> dict[str, Program]:
 
 
 def _network(policy: FilterPolicy) -> dict[str, Program]:
-    # Which addresses and ports are reached is not for a filter to see: it is Landlock's affair, or that of a network
-    # with nobody else in it. Left out is what gets past Landlock: protocols that are no TCP to it (MPTCP, SMC), ports
-    # that the kernel picks for whoever listens, and connections made by sending.
+    # A filter cannot see which addresses and ports are reached: Landlock restricts them, or the process's own network
+    # does. Left out are ways past Landlock: protocols that it does not treat as TCP (MPTCP, SMC), listening at ports
+    # that the kernel picks, and connections made by sending.
     stream = _argument(2, _among((0, _TCP), yes=_ALLOW, no=_NO_PROTOCOL))
     datagram = _argument(2, _among((0, _UDP), yes=_ALLOW, no=_NO_PROTOCOL))
     of_type = Branch(Test.EQUAL, _DATAGRAM, yes=_NO_ACCESS if policy.shares_host else datagram, no=_NO_ACCESS)
     inet = _argument(1, Mask(_SOCKET_TYPE, Branch(Test.EQUAL, _STREAM, yes=stream, no=of_type)))
-    # Who is told that there is no IPv6 goes on with IPv4.
+    # Programs that get this error go on with IPv4.
     other_family = Branch(Test.EQUAL, _INET6, yes=_NO_FAMILY, no=_NO_ACCESS)
     fast_open = Branch(Test.ANY_BIT, _FAST_OPEN, yes=_UNSUPPORTED, no=_ALLOW)
     return {
@@ -352,7 +352,7 @@ def _network(policy: FilterPolicy) -> dict[str, Program]:
 
 
 def _times_of_a_descriptor() -> Program:
-    # Without a path it is about a descriptor: what `touch` asks for. A pointer is null when both its words are.
+    # Without a path it concerns a descriptor: `touch` asks for that. A pointer is null when both its words are.
     without_flags = _argument(3, _unless_zero(_FORBIDDEN))
     upper_word = _upper_argument(1, _unless_zero(_FORBIDDEN, zero=without_flags))
     return _argument(1, _unless_zero(_FORBIDDEN, zero=upper_word))

@@ -1,8 +1,8 @@
-"""Try, from inside, what a shut-in process must not be able to do, and say what came of each act.
+"""Try, from inside, the acts that a confined process must not be able to do, and report the outcome of each.
 
-Run by a worker after its lockdown and before anything untrusted. The acts are chosen to do no harm where they succeed.
-Whoever reads the verdicts compares them with what the level promises: a lockdown that was taken step by step and does
-not hold is no lockdown.
+A worker runs this after its lockdown and before anything untrusted. The chosen acts do no harm if they succeed. The
+host compares the outcomes with the promises of the level: a lockdown whose steps succeeded but which does not hold is
+no lockdown.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _PORTS: Final = range(1, 65536)
 def run(*, parent: int, descriptors: Iterable[int], network: NetworkAccess | None = None) -> dict[str, str]:
     """Try every act and return its outcome by name: the name of an errno, or `succeeded`.
 
-    `parent` is the process that started this one, `descriptors` are those it is to have. Without a `network` no socket
-    can be made, and what could be done with one is not tried.
+    `parent` is the process that started this one, `descriptors` are those it should have. Without a `network` no socket
+    can be made, so acts that need one are skipped.
     """
     known = frozenset(descriptors)
     acts: dict[str, Callable[[], object]] = {
@@ -72,7 +72,7 @@ def run(*, parent: int, descriptors: Iterable[int], network: NetworkAccess | Non
 
 
 def _acts_by_a_socket(network: NetworkAccess) -> dict[str, Callable[[], object]]:
-    # The lowest is usually 1, of a service that nobody runs any more.
+    # The lowest is usually 1, of a service that is no longer in use.
     elsewhere = ("127.0.0.1", next(port for port in _PORTS if port not in network.ports))
     return {
         "send datagrams": lambda: _socket(socket.AF_INET, socket.SOCK_DGRAM),
@@ -103,7 +103,7 @@ _FAMILIES: Final[Mapping[str, int]] = {
     "vsock": _AF_VSOCK,
 }
 _REFUSED: Final = frozenset({"EPERM", "EACCES", "ENOENT", "ESRCH", "ENOSYS"})
-# How a socket is refused so that whoever wanted it goes on without.
+# The error that lets a caller go on without the socket.
 _REFUSED_SOCKET: Final = frozenset({"EAFNOSUPPORT", "EPROTONOSUPPORT", "ENOTSUP", "EOPNOTSUPP"})
 
 
@@ -152,10 +152,10 @@ _ALWAYS_REFUSED: Final = (
     "other descriptors",
 )
 _REFUSED_WITH_A_NETWORK: Final = ("mptcp", "serve", "connect by sending", "lay a protocol over tcp")
-# In a network with nobody else in it there is nothing that these reach, and Landlock, which may be too old to refuse
-# them, is not what keeps the module in.
+# In a network of its own a process reaches nothing by these, and the confinement does not depend on Landlock, which may
+# be too old to refuse them.
 _REFUSED_SOCKETS_BESIDE_THE_HOST: Final = ("send datagrams", "bind", "connect to another port")
-# Elsewhere the parent is the worker's own init, and nothing of it matters but that it lives.
+# Elsewhere the parent is the worker's own init; it only matters that it lives.
 _REFUSED_BESIDE_THE_HOST: Final = ("change the parent's limits",)
 
 
@@ -180,7 +180,7 @@ def _socket(family: int, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> N
 
 
 def _with_a_stream(act: Callable[[socket.socket], object]) -> None:
-    # Nobody waits for an answer: that the call was not refused says enough.
+    # No answer is awaited: the call was not refused, which is enough.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as stream:
         act(stream)
 
@@ -193,7 +193,7 @@ def _check_privileges() -> None:
 
 def _check_descriptors(known: frozenset[int]) -> None:
     others = [fd for fd in range(_DESCRIPTORS) if fd not in known]
-    # As many are asked about at once as may be open at once; it takes no /proc.
+    # poll takes as many descriptors at once as may be open at once; it needs no /proc.
     at_once = max(1, min(_DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     for first in range(0, len(others), at_once):
         asked = select.poll()

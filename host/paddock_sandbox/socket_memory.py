@@ -1,7 +1,7 @@
-"""Ask the kernel what the sockets of a network namespace hold: bytes that wait, and what belongs to them.
+"""Ask the kernel for the memory of a network namespace's sockets: unread bytes, and the structures around them.
 
-A descriptor from `open_inquiry` answers for the namespace in which it was made, in any process, and also for sockets
-that no process has open because they are in transit to one. Needs no right. Linux calls it sock_diag.
+A descriptor from `open_inquiry` answers for the namespace in which it was made, in any process. It also covers sockets
+that no process has open because they are in transit to one. It needs no right. Linux calls it sock_diag.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-SOCKET_BYTES: Final = 2048  # what a socket itself takes, with its file
+SOCKET_BYTES: Final = 2048  # the memory of a socket itself, with its file
 
 # From <linux/netlink.h>, <linux/sock_diag.h>, <linux/unix_diag.h> and <linux/inet_diag.h>.
 _AF_NETLINK: Final = 16
@@ -39,9 +39,9 @@ def open_inquiry() -> socket.socket:
     """Return a descriptor that asks for the calling process's network namespace.
 
     Raises:
-        OSError: There is none to be had.
+        OSError: The kernel provides none.
     """
-    # Not to be waited for: the kernel answers while it is asked, and goes on whenever a part is read.
+    # Not waited for: the kernel answers during the request, and continues whenever a part is read.
     kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
     return socket.socket(_AF_NETLINK, kind, _NETLINK_SOCK_DIAG)
 
@@ -50,7 +50,7 @@ def unix_sockets(inquiry: socket.socket) -> Iterator[tuple[int, int]]:
     """Yield the inode and the bytes of each Unix socket.
 
     Raises:
-        OSError: The kernel does not say.
+        OSError: The kernel does not answer.
     """
     request = _UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, _ALL_STATES, 0, _UNIX_SHOW_MEMORY, 0, 0)
     for answer in _answers(inquiry, request):
@@ -61,7 +61,7 @@ def internet_sockets(inquiry: socket.socket) -> Iterator[tuple[int, int]]:
     """Yield the inode and the bytes of each TCP and UDP socket; 0 is the inode of one that was closed and goes on.
 
     Raises:
-        OSError: The kernel does not say.
+        OSError: The kernel does not answer.
     """
     for protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP):
         request = _INET_REQUEST.pack(socket.AF_INET, protocol, _INET_SHOW_MEMORY, 0, _ALL_STATES)
@@ -70,7 +70,7 @@ def internet_sockets(inquiry: socket.socket) -> Iterator[tuple[int, int]]:
 
 
 def _answers(inquiry: socket.socket, request: bytes) -> Iterator[bytes]:
-    sequence = int.from_bytes(os.urandom(4), "little")  # what is left of an answer that was not read to its end
+    sequence = int.from_bytes(os.urandom(4), "little")  # an earlier answer may be partly unread
     inquiry.send(_HEADER.pack(_HEADER.size + len(request), _BY_FAMILY, _REQUEST_DUMP, sequence, 0) + request)
     while True:
         data = inquiry.recv(_ANSWER_BYTES)

@@ -134,7 +134,7 @@ def numbers_here() -> Mapping[str, int]:
     """Return the table of this machine's architecture.
 
     Raises:
-        NotImplementedError: there is none.
+        NotImplementedError: the architecture has no table.
     """
     machine = platform.machine()
     try:

@@ -1,6 +1,7 @@
 """Make a system call that the C library has no function for, by name, and check its outcome.
 
-Every failure is an OSError that carries the kernel's number and names the call. Knows nothing of why one is made.
+Every failure is an OSError that carries the kernel's number and names the call. This file does not know why a call is
+made.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 from paddock_sandbox.syscall_numbers import numbers_here
 
-# Called with the interpreter lock held: callers have one thread, and the lock must not be given up around a fork.
+# Called with the interpreter lock held: callers have one thread, and the lock must not be released around a fork.
 _libc: Final = ctypes.PyDLL(None, use_errno=True)
 _syscall: Final = _libc.syscall
 _syscall.restype = ctypes.c_long

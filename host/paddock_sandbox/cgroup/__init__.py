@@ -1,8 +1,8 @@
-"""Limit what a worker and all it starts may use, by the kernel's control groups, where this process may make them.
+"""Limit the resources of a worker and all it starts, by the kernel's control groups, where this process may make them.
 
-`CgroupHome.find` learns by doing where that is, on either version of control groups, as root and as an ordinary user;
-the groups it then makes are limited, read, emptied and removed by plain files. Every error is an OSError that names the
-file. Everything here waits for the kernel, bounded in time: not for the thread of an event loop.
+`CgroupHome.find` finds such a place by trying, on either version of control groups, as root and as an ordinary user.
+Its groups are limited, read, emptied and removed through plain files. Every error is an OSError that names the file.
+All functions wait for the kernel, for a bounded time: do not call them in the thread of an event loop.
 """
 
 from paddock_sandbox.cgroup.group import (

@@ -44,7 +44,7 @@ def write(directory: str, name: str, value: str | int) -> None:
 
 
 def check_writable(directory: str, name: str) -> None:
-    """Raise what a write would, for want of permission or on a read-only mount; write nothing."""
+    """Raise the error that a write would raise for missing permission or a read-only mount; write nothing."""
     os.close(os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CLOEXEC))
 
 

@@ -1,7 +1,7 @@
-"""One control group for one worker: the same name in each hierarchy that has a controller of use.
+"""One control group for one worker: the same name in each hierarchy that has a useful controller.
 
-A value: it holds no descriptor and can cross to another process as plain data. The maker of a group removes it. A place
-says where groups can be made, and a problem why a controller cannot be had there.
+It is a value: it holds no descriptor and can cross to another process as plain data. The maker of a group removes it. A
+place states where groups can be made, and a problem why a controller is missing there.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import Any, Final, Literal, Protocol, TypeVar, get_args
 from paddock_sandbox.cgroup import files, v1, v2
 
 Controller = Literal["memory", "pids", "cpu"]
-"""What a group can limit: memory with swap, the number of processes and threads, the share of processor time."""
+"""The resources that a group can limit: memory with swap, processes and threads, the share of processor time."""
 
 CONTROLLERS: tuple[Controller, ...] = get_args(Controller)
 
 Advice = Literal[
     "not mounted", "not visible", "read-only", "no permission", "not passed on", "processes beside", "other"
 ]
-"""Why a controller cannot be had, by which a remedy can be told:
+"""Why a controller is missing, so that a remedy can be named:
 
 not mounted: no hierarchy of groups with it is mounted here, as in many containers;
 not visible: one is, but the part of it that this process lives in is not;
 read-only: it is mounted read-only, as in most containers;
-no permission: nobody delegated a group to this user, as `systemd-run --user --scope -p Delegate=yes` does;
-not passed on: no group in reach has it switched on for the groups in it, or the kernel is without it;
-processes beside: version 2 limits no group beside processes, and those of others are in ours;
-other: the kernel's own word is all that is known.
+no permission: no group was delegated to this user, as `systemd-run --user --scope -p Delegate=yes` does;
+not passed on: no group in reach has it switched on for the groups in it, or the kernel lacks it;
+processes beside: version 2 limits no group beside processes, and other users' processes are in ours;
+other: only the kernel's own error is known.
 """
 
 _ADVICE_FOR: dict[int, Advice] = {
@@ -44,7 +44,7 @@ _ADVICE_FOR: dict[int, Advice] = {
 
 _LONGEST_PAUSE: Final = 0.02  # seconds; the first look again comes after a twentieth of it
 _PIDFDS_AT_ONCE: Final = 64
-# What a file says that vanishes before it is opened, or between that and being read.
+# The errors of a file that vanishes before it is opened, or before it is read.
 _GONE: Final = (errno.ENOENT, errno.ENODEV)
 _Count = TypeVar("_Count", int, float)
 
@@ -108,11 +108,11 @@ _FILES_OF: Final[dict[int, _Files]] = {1: v1, 2: v2}
 
 @dataclass(frozen=True, slots=True)
 class CgroupReadings:
-    """What the kernel counted in a group; None where there is no controller for it, or the kernel does not say.
+    """The kernel's counts for a group; None where it has no controller, or the kernel does not report the value.
 
     `memory_kills` is above zero when processes were killed because the group reached its limit; it is no exact count of
-    them. `tasks_refused` are failed attempts to start a process or thread over it. The peak includes cached files,
-    which the kernel drops before it kills.
+    them. `tasks_refused` are failed attempts to start a process or thread over the limit. The peak includes cached
+    files, which the kernel drops before it kills.
     """
 
     memory_peak: int | None = None
@@ -123,7 +123,7 @@ class CgroupReadings:
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """The folders of one group; its limits and its processes are wherever a controller is."""
+    """The folders of one group, one for each hierarchy that has one of its controllers."""
 
     name: str
     parts: tuple[CgroupPlace, ...]
@@ -144,12 +144,12 @@ class Cgroup:
 
     @classmethod
     def found(cls, places: Iterable[CgroupPlace], name: str) -> Cgroup:
-        """Return the group of this name, of which some folders may be gone."""
+        """Return the group of this name; some of its folders may be gone."""
         return cls(name, tuple(replace(place, directory=os.path.join(place.directory, name)) for place in places))
 
     @property
     def controllers(self) -> frozenset[Controller]:
-        """What the group can limit."""
+        """The resources that the group can limit."""
         return frozenset(name for part in self.parts for name in part.controllers)
 
     def limit(
@@ -157,7 +157,7 @@ class Cgroup:
     ) -> None:
         """Limit bytes, processes and threads together, and the share of one processor; None leaves one as it is.
 
-        Called once. When it fails, some of the limits may be in force.
+        Call it once. When it fails, some of the limits may be in force.
 
         Raises:
             OSError: The kernel refused one, or no hierarchy of the group has the controller for it (ENODEV).
@@ -172,10 +172,10 @@ class Cgroup:
             _FILES_OF[part.version].limit_cpu(part.directory, cpu_quota)
 
     def place(self, pid: int) -> None:
-        """Move a process in, with all its threads; what it starts from then on is in, what it started before is not.
+        """Move a process in, with all its threads. Its later children are in the group, its earlier ones are not.
 
         The first move on a quiet machine waits for the kernel, 7 to 15 ms where it was measured; each further one soon
-        after takes less than 0.1 ms. Meanwhile nothing on the machine can fork.
+        after takes less than 0.1 ms. Meanwhile no process on the machine can fork.
 
         Raises:
             ProcessLookupError: The process has ended.
@@ -184,16 +184,17 @@ class Cgroup:
             files.write(part.directory, "cgroup.procs", pid)
 
     def doors(self) -> list[int]:
-        """Return descriptors through which a process that has them can `enter` the group.
+        """Return descriptors with which a process can `enter` the group.
 
-        The kernel judges the move by who opened them, and where, whatever has become of the process's own rights.
+        The kernel checks the rights of the process that opened them, and their place, regardless of the entering
+        process's rights.
         """
         return [
             os.open(os.path.join(part.directory, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC) for part in self.parts
         ]
 
     def readings(self) -> CgroupReadings:
-        """Return what the kernel counted so far, and nothing where the group or its controller is gone."""
+        """Return the kernel's counts so far; empty where the group or its controller is gone."""
         return CgroupReadings(
             memory_peak=self._counted("memory", lambda part: _FILES_OF[part.version].memory_peak(part.directory)),
             memory_kills=self._counted("memory", lambda part: _FILES_OF[part.version].memory_kills(part.directory)),
@@ -204,7 +205,7 @@ class Cgroup:
         )
 
     def processes(self) -> frozenset[int]:
-        """Return the living processes in the group; none, once it is removed."""
+        """Return the living processes in the group; empty once it is removed."""
         found: set[int] = set()
         for part in self.parts:
             try:
@@ -215,7 +216,7 @@ class Cgroup:
         return frozenset(found)
 
     def kill(self, within: float = 1.0) -> bool:
-        """End every process in the group and whatever those still start; return whether none was left within seconds.
+        """Kill every process in the group and their new children; return whether all had ended `within` seconds.
 
         The group can start nothing more afterwards.
         """
@@ -294,7 +295,7 @@ class Cgroup:
                     pidfds[pid] = os.pidfd_open(pid)
                 except ProcessLookupError:
                     pass
-            # Looked up again: what is in the group now and was opened before is either the same process or a dead one.
+            # Looked up again: a process that was opened before and is in the group now is either the same one or dead.
             for pid in self.processes() & pidfds.keys():
                 try:
                     signal.pidfd_send_signal(pidfds[pid], signal.SIGKILL)

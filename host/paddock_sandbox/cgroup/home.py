@@ -1,6 +1,6 @@
-"""Where this process may make groups for its workers.
+"""Find where this process may make groups for its workers.
 
-Found out by doing it, because neither permissions nor what is written in the hierarchy tell reliably.
+The search tries it, because neither permissions nor the hierarchy's files predict it reliably.
 """
 
 from __future__ import annotations
@@ -134,11 +134,11 @@ class CgroupHome:
         return frozenset(name for place in self.places for name in place.controllers)
 
     def for_one_maker(self) -> CgroupHome:
-        """Return a home in the same places, with groups that `remove_empty` tells from those of every other."""
+        """Return a home in the same places, whose groups `remove_empty` can distinguish from all others."""
         return replace(self, branch=f"{_unique()}-")
 
     def create(self, name: str) -> Cgroup:
-        """Make a group, without limits; its folder's name begins `paddock-<pid>-` with the finder's, and is unique.
+        """Make a group, without limits; its folder's unique name begins `paddock-<pid>-` with the finder's pid.
 
         Raises:
             OSError: It could not be made; then none of its folders is left.
@@ -149,10 +149,10 @@ class CgroupHome:
         return Cgroup.make(self.places, f"{self.owner.prefix}{name}-{self.branch}{_unique()}")
 
     def remove_stale(self) -> int:
-        """Remove the empty groups of hosts that are dead; return how many folders were removed.
+        """Remove the empty groups of dead hosts; return how many folders were removed.
 
-        A host of another namespace of processes cannot be known to be dead, so its groups stay, as do those whose
-        host's number was given to another process, until that ends.
+        It cannot be known whether a host of another PID namespace is dead, so its groups stay. So do the groups of a
+        host whose pid was given to another process, until that process ends.
         """
         return sum(_is_removed(directory) for place in self.places for directory in self._stale_in(place))
 
@@ -186,7 +186,7 @@ class CgroupHome:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> CgroupHome:
-        """Rebuild a home from plain data; the groups made there are still those of who found it."""
+        """Rebuild a home from plain data; its groups still belong to the process that found it."""
         return cls(
             tuple(map(CgroupPlace.from_list, data["places"])),
             tuple(CgroupProblem(*problem) for problem in data["problems"]),

@@ -1,10 +1,9 @@
-"""Search one hierarchy, from our own group upwards, for the first group in which others can be made for workers.
+"""Search one hierarchy, from our own group upwards, for the first group in which groups for workers can be made.
 
-Which hierarchies there are, and where in them we are, is read from `/proc`. A group of version 2 has the controllers
-that the group around it passes on, and one that passes any on may hold no processes itself, except the topmost of the
-machine. So a group that others live in is left alone; one that holds only this process and its children is vacated for
-a group below. In a group around our own, which others share, something is switched on only if it was delegated. What
-was done can be put back.
+`/proc` lists the hierarchies and our place in them. A group of version 2 has the controllers that its parent passes on.
+A group that passes any on may hold no processes itself, except the topmost of the machine. So a group with other
+processes is left alone. A group that holds only this process and its children is vacated into a group below. In a
+parent group that others share, a controller is switched on only if the group was delegated. All changes can be undone.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Attempt = Callable[[CgroupPlace], None]
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted hierarchy and what is wanted of it: the folder of our own group, and the topmost that can be seen."""
+    """One mounted hierarchy and the wanted controllers, with the folder of our own group and the topmost visible one."""
 
     version: Literal[1, 2]
     controllers: frozenset[Controller]
@@ -109,7 +108,7 @@ def _seen_through(mount: _Mount, path: str) -> str | None:
     """Return the folder in which a group is seen through a mount of its hierarchy, or of a part of it."""
     root = mount.root.rstrip("/")
     relative = path[len(root) :] if path == root or path.startswith(f"{root}/") else None
-    # With `..` a group is told that lies outside of this process's namespace of groups.
+    # A path with `..` is a group outside of this process's cgroup namespace.
     if relative is None or ".." in relative.split("/"):
         return None
     return (mount.point + relative).rstrip("/")
@@ -141,7 +140,7 @@ def _plain(path: str) -> str:
 
 
 class Subtree:
-    """The groups in one group, and what it passes on to them."""
+    """The groups in one group, and the controllers that it passes on to them."""
 
     def __init__(self, directory: str, prefix: str, *, is_own: bool) -> None:
         self.directory = directory
@@ -152,7 +151,7 @@ class Subtree:
         self._leaf: str | None = None
 
     def pass_on(self, wanted: frozenset[Controller]) -> frozenset[Controller]:
-        """Return those of the wanted controllers that are passed on, having switched on what can be.
+        """Switch on the wanted controllers as far as possible; return those that are passed on.
 
         Raises:
             OSError: The group cannot be read.
@@ -182,7 +181,7 @@ class Subtree:
         return CgroupProblem.of(controller, self.directory, error)
 
     def put_back(self) -> None:
-        """Undo what was done here, as far as the kernel lets us."""
+        """Undo these changes, as far as the kernel allows."""
         while self._switched_on:
             try:
                 files.write(self.directory, "cgroup.subtree_control", f"-{self._switched_on.pop()}")
@@ -206,7 +205,7 @@ class Subtree:
         if processes and not (self._is_own and all(map(_is_of_ours, processes))):
             raise OSError(errno.EBUSY, "it holds processes of others", os.path.join(self.directory, "cgroup.procs"))
         if processes:
-            # Groups cannot be made where nobody delegated them; then this fails and nothing has moved.
+            # Without delegation no group can be made: this fails, and nothing has moved.
             leaf = os.path.join(self.directory, f"{self._prefix}{_LEAF}{os.urandom(4).hex()}")
             os.mkdir(leaf, 0o755)
             self._leaf = leaf
@@ -221,12 +220,12 @@ def as_before_vacating(hierarchy: Hierarchy, prefix: str) -> Hierarchy:
 
 
 def _was_delegated(directory: str) -> bool:
-    """Return whether somebody meant us to change a group: root may change every one, which means nothing."""
+    """Return whether a group was delegated to us; that root may change every group does not count."""
     return os.geteuid() != 0 or any(_has_attribute(directory, f"{kind}.delegate") for kind in ("user", "trusted"))
 
 
 def _has_attribute(directory: str, name: str) -> bool:
-    # As systemd marks what it delegates: in `trusted` before version 251, in `user` since.
+    # systemd marks delegated groups so: in `trusted` before version 251, in `user` since.
     try:
         return os.getxattr(directory, name) == b"1"
     except OSError:
@@ -271,7 +270,7 @@ class SearchOutcome:
 def search(hierarchy: Hierarchy, attempt: Attempt, prefix: str) -> SearchOutcome:
     """Return the nearest place that has all controllers, or else the nearest of those that have most.
 
-    What had to be switched on in a group (see `Subtree`) stays on only in the one that is chosen.
+    Controllers that were switched on in a group (see `Subtree`) stay on only in the chosen one.
     """
     hierarchy = as_before_vacating(hierarchy, prefix)
     chosen: Subtree | None = None

@@ -19,7 +19,7 @@ def limit_memory(directory: str, most_bytes: int) -> None:
         files.write(directory, "memory.memsw.limit_in_bytes", most_bytes)
     else:
         files.write(directory, "memory.swappiness", 0)
-    # What waits in TCP connections has a count of its own, which is kept only under a limit.
+    # Memory of unread data in TCP connections has its own counter, which the kernel keeps only under a limit.
     if files.exists(directory, "memory.kmem.tcp.limit_in_bytes"):
         files.write(directory, "memory.kmem.tcp.limit_in_bytes", min(most_bytes, _TCP_BYTES))
 
@@ -44,8 +44,8 @@ def memory_peak(directory: str) -> int | None:
 def memory_kills(directory: str) -> int:
     """Return how many processes the kernel killed because the group was at its limit."""
     kills = files.table(directory, "memory.oom_control").get("oom_kill", 0)  # absent before Linux 4.13
-    # The counter also counts what was killed because the whole machine was out of memory. Not told apart by `failcnt`,
-    # which some kernels leave at zero: a group killed at its limit has been close to it.
+    # The counter also includes processes killed because the whole machine was out of memory. `failcnt` does not help,
+    # as some kernels leave it at zero. A group killed at its limit has been close to it.
     limit = files.number(directory, "memory.limit_in_bytes")
     peak = files.number(directory, "memory.max_usage_in_bytes")
     return kills if peak >= limit - limit // 16 else 0

@@ -21,13 +21,13 @@ def limit_cpu(directory: str, share: float) -> None:
 
 
 def memory_peak(directory: str) -> int | None:
-    """Return the most memory that was ever used, the page cache included; None before Linux 5.19."""
+    """Return the peak of used memory, the page cache included; None before Linux 5.19."""
     return files.number(directory, "memory.peak") if files.exists(directory, "memory.peak") else None
 
 
 def memory_kills(directory: str) -> int:
     """Return how many processes the kernel killed because the group was at its limit; some kernels count one twice."""
-    # The first counter also counts what was killed because the whole machine was out of memory.
+    # The first counter also includes processes killed because the whole machine was out of memory.
     events = files.table(directory, "memory.events")
     return events["oom_kill"] if events["oom"] else 0
 

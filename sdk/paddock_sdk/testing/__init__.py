@@ -1,4 +1,4 @@
-"""What an author needs to test a module without a host: mocks, a recorder and a scripted orchestrator.
+"""Tools for authors to test a module without a host: mocks, a recorder and a scripted orchestrator.
 
 Everything runs in the test's own process, on the same kernel classes a session uses.
 """

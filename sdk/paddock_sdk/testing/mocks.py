@@ -1,7 +1,7 @@
-"""Mocks of what a module meets in a session, a coordinator with some of them on it, and a wait for a condition.
+"""Mocks of a module's surroundings in a session, a coordinator with some of them on it, and a wait for a condition.
 
-What asks people, keeps a conversation or answers calls is an `AsyncMock`, so a test may assert on it or replace its
-`side_effect`. A mock has the contract's methods and no more, since code looks for optional ones.
+Objects that ask people, keep a conversation or answer calls are `AsyncMock`s, so a test may assert on them or replace
+their `side_effect`. A mock has only the contract's methods, since code looks for optional ones.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = [
 
 
 class MockCoordinator(ModuleCoordinator):
-    """A coordinator that belongs to no session, with real behaviour and mocks for what asks people.
+    """A coordinator outside any session, with real behaviour and mocks for the objects that ask people.
 
-    It records every mount and unmount that succeeded through its methods. Things placed by writing to `mount_points`
-    work as they do in a session and are not part of that record.
+    It records every mount and unmount that succeeded through its methods. Objects placed by writing to `mount_points`
+    work as in a session, but are not part of that record.
     """
 
     # pytest would otherwise try to collect it under its other name, which starts with "Test".
@@ -47,7 +47,7 @@ class MockCoordinator(ModuleCoordinator):
             parent_id=None,
             config={"session": {"orchestrator": "test-orchestrator", "context": "test-context"}},
         )
-        # Showing a message is a plain call: an asynchronous mock would leave a coroutine nobody awaits.
+        # Showing a message is a plain call: an asynchronous mock would leave a coroutine that is never awaited.
         super().__init__(
             session=session, approval_system=AsyncMock(), display_system=AsyncMock(show_message=Mock(return_value=None))
         )
@@ -65,7 +65,7 @@ class MockCoordinator(ModuleCoordinator):
         return done
 
     def get_mounted(self, mount_point: str) -> Any:
-        """Return what is mounted at a point, an empty dict when nothing is."""
+        """Return the object mounted at a point, or an empty dict."""
         return self.get(mount_point) or {}
 
 
@@ -150,7 +150,7 @@ class MockTool:
         return self.input_schema
 
     def answer(self, input: dict[str, Any]) -> ToolResult:
-        """Return what a call answers; a subclass decides otherwise."""
+        """Return the answer to a call; subclasses may override it."""
         return ToolResult(success=True, output=self.output)
 
 
@@ -161,14 +161,14 @@ class EventRecorder:
         self.events: list[tuple[str, Any]] = []
 
     async def emit(self, event: str, data: Any) -> HookResult:
-        """Record one event; what is recorded is a shallow copy of the data."""
+        """Record one event, with a shallow copy of its data."""
         self.events.append((event, copy(data)))
         return HookResult(action="continue")
 
     record = emit
 
     def clear(self) -> None:
-        """Forget what was recorded."""
+        """Forget all recorded events."""
         self.events.clear()
 
     def get_events(self, event_type: str | None = None) -> list[tuple[str, Any]]:

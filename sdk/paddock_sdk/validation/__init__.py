@@ -1,17 +1,18 @@
-"""What a module of each kind has to have, and the checks that tell.
+"""The requirements on a module of each kind, and the checks for them.
 
-A validator runs in the process of whoever calls it, and so does the module's code. Beside it there are tests to
-inherit from, in `behavioral` and `structural`; they know a module by these fixtures alone, so that a plugin which
-supplies them from somewhere else, as from a worker, runs the same assertions:
+A validator, and the module's code with it, runs in the caller's process. Beside it there are tests to inherit from, in
+`behavioral` and `structural`. They access a module only through these fixtures, so that a plugin which supplies them
+from somewhere else, such as a worker, runs the same assertions:
 
 * `tool_module`, `provider_module`, `orchestrator_module`, `context_module`: the object that was mounted, or a proxy for
-  it with the same members. Each test gets one that was mounted anew, with an empty configuration. Its `async def`
-  methods have to be just that to `inspect.iscoroutinefunction`; results are objects of the contract's own classes.
-* `hook_cleanup`: what the hook's `mount` returned. None, or a function without arguments whose result may have to be
-  awaited; the fixture sees to it that a second call, at the end of the test, does nothing.
-* `coordinator`: what the module was mounted on. Of it, only `hooks.list_handlers()` and `hooks.emit()` are used.
-* `mock_deps`: a context, providers, tools and hooks, in this order; passed on to `execute`. Of them, only whether the
-  context's `add_message` was called is looked at, as a mock of `unittest` says it.
+  it with the same members. Each test gets a newly mounted one, with an empty configuration. Its `async def` methods
+  must pass `inspect.iscoroutinefunction`; results are objects of the contract's own classes.
+* `hook_cleanup`: the value that the hook's `mount` returned. None, or a function without arguments whose result may
+  have to be awaited; the fixture ensures that a second call, at the end of the test, does nothing.
+* `coordinator`: the coordinator that the module was mounted on. Only its `hooks.list_handlers()` and `hooks.emit()` are
+  used.
+* `mock_deps`: a context, providers, tools and hooks, in this order; passed on to `execute`. The tests only check
+  whether the context's `add_message` was called, as on a mock of `unittest`.
 * `validate_structure`: an asynchronous function of a kind, which returns the `ValidationResult` of the module.
 
 A fixture may skip a test that is for another kind of module. Fixtures and tests run on one event loop.

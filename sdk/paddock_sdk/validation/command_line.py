@@ -1,7 +1,7 @@
 """The command `amplifier-core`: check a module from a shell.
 
-The module's code runs in this very process, as its author's own tests would run it. Output for people goes to stdout;
-the exit status is 0 for a module that passed and 1 for one that did not.
+The module's code runs in this process, unconfined, as in its author's own tests. Output for people goes to stdout; the
+exit status is 0 for a module that passed and 1 for one that did not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Find the function that mounts a module by what its project declares.
+"""Find the function that mounts a module, from its project's declarations.
 
-The declarations are read from the project's own `pyproject.toml`, beside the package or one level up, never from
-what happens to be installed.
+The declarations are read from the project's own `pyproject.toml`, beside the package or one level up, never from the
+installed distributions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def find_mount(module: ModuleType, package: Path, entry_point: str | None) -> Ca
     `entry_point` is the name of an entry point, or of a function of the package.
 
     Raises:
-        EntryPointError: there is none, or it cannot be called.
+        EntryPointError: it does not exist, or cannot be called.
     """
     if entry_point is None:
         return mount_in(module, module.__name__)
@@ -36,7 +36,7 @@ def find_mount(module: ModuleType, package: Path, entry_point: str | None) -> Ca
 
 
 def _declared(package: Path, entry_point: str) -> str | None:
-    """Return what the project declares an entry point to be, as `package.module:function`."""
+    """Return the target that the project declares for an entry point, as `package.module:function`."""
     for folder in (package, package.parent):
         try:
             project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""What a function, an exception or a member can be said to be, and the checks of members that validators share."""
+"""Descriptions of functions, exceptions and members, and the member checks that validators share."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["count_parameters", "described", "is_async", "check_async", "check_na
 
 def is_async(function: Any) -> bool:
     """Return whether this is a function defined with `async def`, or a mock of one."""
-    return asyncio.iscoroutinefunction(function)  # inspect's knows no mocks
+    return asyncio.iscoroutinefunction(function)  # inspect's own does not recognise mocks
 
 
 def count_parameters(function: Any) -> float:
-    """Return how many parameters a call fills; infinite where that cannot be told. `*args` counts as one."""
+    """Return how many parameters a call fills; infinite where that is unknown. `*args` counts as one."""
     try:
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # written in C, without saying what it takes
+    except (TypeError, ValueError):  # written in C, without a signature
         return float("inf")
     return sum(name != "self" for name in parameters)
 
@@ -88,7 +88,7 @@ def check_on_session_ready(module: Any) -> ValidationCheck | None:
 def _takes_something(function: Any) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # it does not say what it takes; calling it will tell
+    except (TypeError, ValueError):  # it has no signature; calling it will show
         return True
     return any(
         parameter.default is parameter.empty

@@ -1,7 +1,7 @@
-"""Which module a test is about: the one around its file, or the one that was named.
+"""Find the module that a test is about: the one around its file, or the one that was named.
 
 A module's repository is a folder named `amplifier-module-<type>-<name>` with a package `amplifier_...` in it. Nothing
-is imported here: the type is told by the name, or by what the package's source declares.
+is imported here: the type comes from the name, or from the declaration in the package's source.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TYPE_BY_WORD: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ModuleUnderTest:
-    """The package of a module, and its type, None where nothing tells it."""
+    """The package of a module, and its type, None if that is unknown."""
 
     package: Path
     type: str | None
@@ -66,7 +66,7 @@ def _type_by_name(name: str) -> str | None:
 def _declared_type(package: Path) -> str | None:
     try:
         tree = ast.parse((package / "__init__.py").read_bytes())
-    except (OSError, SyntaxError, ValueError):  # importing it will say more
+    except (OSError, SyntaxError, ValueError):  # importing it will raise the reason
         return None
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):

@@ -1,7 +1,7 @@
 """Check the shape of a mount plan before anything is loaded from it.
 
-Only the shape: whether a module exists, or takes its configuration, is found out by loading it. It is stricter than a
-session, which also takes an orchestrator and a context by their bare ids, and other sections that applications add.
+Only loading shows whether a module exists, or accepts its configuration. These checks are stricter than a session,
+which also accepts an orchestrator and a context by their bare ids, and other sections that applications add.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SECTIONS: Final = ("session", *_LISTS, "agents")
 
 @dataclass
 class MountPlanValidationResult(CheckList):
-    """What was found out about one mount plan."""
+    """The findings about one mount plan."""
 
     checks: list[ValidationCheck] = field(default_factory=list)
 
@@ -42,7 +42,7 @@ class MountPlanValidator:
     REQUIRED_MODULE_SPEC_FIELDS: ClassVar = {"module"}
 
     def validate(self, plan: Any) -> MountPlanValidationResult:
-        """Return what there is to say of a plan; nothing is raised, whatever the plan is."""
+        """Check a plan and return the findings; no value of the plan makes this raise."""
         result = MountPlanValidationResult()
         if not isinstance(plan, dict):
             result.fail("root_type", f"a mount plan is a dict, not {_kind(plan)}")

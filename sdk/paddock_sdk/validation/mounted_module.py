@@ -1,7 +1,7 @@
-"""Mount a module for a test, and take it down again afterwards.
+"""Mount a module for a test, and unmount it afterwards.
 
-The package is the one the test's own file imported, where it did, so that classes compare as its author expects;
-otherwise it is imported for the time of the test alone. What the module raises reaches the test.
+If the test's own file imported the package, that import is used, so that classes compare as its author expects.
+Otherwise the package is imported for the time of the test alone. Exceptions of the module reach the test.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ async def mounted_module(kind: str, package: Path, coordinator: MockCoordinator)
 
 @asynccontextmanager
 async def mounted_object(kind: str, package: Path, coordinator: MockCoordinator) -> AsyncIterator[Any]:
-    """Mount the package's module as `mounted_module` does, and give the object it mounted, the first of several.
+    """Mount the package's module as `mounted_module` does, and yield the first object it mounted.
 
     Raises:
-        NothingMountedError: there is none.
+        NothingMountedError: it mounted none.
     """
     validator = validator_for(kind)
     assert isinstance(validator, MountedObjectValidator)

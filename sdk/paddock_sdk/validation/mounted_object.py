@@ -1,7 +1,7 @@
 """Validation of the kinds whose modules mount objects: all but hooks.
 
-Each object has to have its kind's members, in a set of checks of its own; that they are what they should be is checked
-by the subclass, and only of an object that has them all.
+The members that each object must have form a set of checks of their own. A subclass checks their values, and only on an
+object that has them all.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class MountedObjectValidator(ModuleValidator):
 
     @abstractmethod
     def mounted(self, coordinator: MockCoordinator) -> list[Any]:
-        """Return what was mounted as objects of this kind are."""
+        """Return the mounted objects of this kind."""
 
     @abstractmethod
     def check_members(self, result: ValidationResult, obj: Any) -> None:
-        """Add what there is to say of the single members of an object."""
+        """Add the checks of an object's single members."""
 
     def is_module(self, returned: Any) -> bool:
         return returned is not None and not self._missing(returned)

@@ -1,8 +1,8 @@
-"""Import a module from where it lies, a package or a single file, and leave the process as if it had never happened.
+"""Import a module from a path, a package or a single file, and restore the process afterwards.
 
-A validator imports code that another module of the same name may follow, or has preceded. While `own_imports` lasts
-the package has its name to itself; afterwards the names and the import path are what they were. What the package
-brought in from elsewhere, its dependencies, stays imported: they are not ours to pull from under anyone.
+A validator imports code that another module of the same name may follow, or has preceded. While `own_imports` lasts the
+package has its name to itself; afterwards the names and the import path are as before. The package's dependencies from
+elsewhere stay imported: other code may use them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def name_of(package: Path) -> str:
 
 @contextmanager
 def own_imports(package: Path) -> Iterator[None]:
-    """Let the package at this path be imported by its name, for as long as this lasts."""
+    """Make the package at this path importable by its name, for as long as this lasts."""
     folder, own = package.parent, name_of(package)
     shadowed = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_part(name, own)}
     imported, searched = set(sys.modules), set(sys.path)
@@ -43,10 +43,10 @@ def own_imports(package: Path) -> Iterator[None]:
 
 
 def import_package(package: Path) -> ModuleType:
-    """Return the package in a folder, or the module in a file, imported now; what its code raises is raised.
+    """Import the package in a folder, or the module in a file, and return it; exceptions of its code propagate.
 
     Raises:
-        ImportError: there is none.
+        ImportError: the path holds neither.
     """
     name, code = name_of(package), _code_of(package)
     if not code.is_file() or code.suffix != ".py":
@@ -67,12 +67,12 @@ def import_package(package: Path) -> ModuleType:
 
 
 def import_module_from_path(module_path: str | Path) -> ModuleType:
-    """Return the module at a path by its name, the one that is imported already where it comes from there.
+    """Return the module at a path by its name; one that was imported from there before is reused.
 
-    It stays imported; the import path is left as it was.
+    It stays imported; the import path is not changed.
 
     Raises:
-        ImportError: there is none, or the name, or one below it, is that of a module from elsewhere.
+        ImportError: it does not exist, or its name, or one below it, belongs to a module from elsewhere.
     """
     package = Path(module_path).resolve()
     name, code = name_of(package), _code_of(package)

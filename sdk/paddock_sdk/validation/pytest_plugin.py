@@ -1,9 +1,9 @@
-"""The pytest plugin for modules: it supplies what structural and behavioural tests ask for, in the test's process.
+"""The pytest plugin for modules: it supplies the fixtures of structural and behavioural tests, in the test's process.
 
-The module is the one whose repository holds the test's file, or the working directory, or the one that
-`--module-path` names; a test that needs a module where there is none is skipped, and so is one of the contract's own
-files where the module is of another type. An author's own fixture `module_path` is heeded by all others. Fixtures that
-mount something need pytest-asyncio and say so where it is missing; everything else goes on without it.
+The module is the one whose repository holds the test's file, or the working directory, or the one that `--module-path`
+names. A test that needs a module is skipped without one. So is one of the contract's own files where the module is of
+another type. All other fixtures respect an author's own fixture `module_path`. Fixtures that mount something need
+pytest-asyncio and report it if it is missing; everything else works without it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ try:
     from pytest_asyncio import fixture as _async_fixture
     from pytest_asyncio import plugin as _asyncio_plugin
 except ModuleNotFoundError:
-    # The fixtures are there and never run: what they depend on says first what is missing.
+    # The fixtures exist and never run: their dependency reports first what is missing.
     _async_fixture = pytest.fixture  # type: ignore[assignment]
     _asyncio_plugin = None  # type: ignore[assignment]
 
@@ -46,7 +46,7 @@ __all__ = [
     "validate_structure",
 ]
 
-# Before anyone imports them: their assertions are to say what they compared, like those of a test file.
+# Before anything imports them: their failed assertions then show the compared values, like those of a test file.
 pytest.register_assert_rewrite("paddock_sdk.validation.behavioral", "paddock_sdk.validation.structural")
 
 # Where the contract keeps its own test files, each of one type of modules.
@@ -75,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def module_under_test(request: pytest.FixtureRequest) -> ModuleUnderTest | None:
-    """The module the test is about, None where there is none."""
+    """The module the test is about, or None."""
     named = request.config.getoption("--module-path")
     if named is not None:
         return ModuleUnderTest.at(request.config.invocation_params.dir / named)
@@ -108,7 +108,7 @@ def coordinator() -> MockCoordinator:
 
 @pytest.fixture
 def mock_deps() -> tuple[Any, dict[str, Any], dict[str, Any], Any]:
-    """What an orchestrator is executed with: a context, providers, tools and hooks."""
+    """The arguments of an orchestrator's `execute`: a context, providers, tools and hooks."""
     return (
         MockContextManager(),
         {"default": MockProvider("default")},
@@ -136,7 +136,7 @@ def validate_structure(
 
 
 def _object_of(kind: str) -> Any:
-    """Return the fixture of what a module of this type mounts, the first of several."""
+    """Return the fixture of the first object that a module of this type mounts."""
 
     async def mounted(
         request: pytest.FixtureRequest,
@@ -167,7 +167,7 @@ async def hook_cleanup(
     module_type: str | None,
     coordinator: MockCoordinator,
 ) -> AsyncIterator[Any]:
-    """What the hook module's `mount` returned: a function that takes its handlers back, or None."""
+    """The value that the hook module's `mount` returned: a function that removes its handlers, or None."""
     package = _package(request, module_path, module_type, "hook")
     async with mounted_module("hook", package, coordinator) as returned:
         yield returned
@@ -178,7 +178,7 @@ def _has_asyncio(config: pytest.Config) -> bool:
 
 
 def _package(request: pytest.FixtureRequest, package: Path | None, found: str | None, kind: str) -> Path:
-    """Return the module's package; skip the test where there is none, or none that the contract's own file is about."""
+    """Return the module's package; skip the test without one, or if the contract's own file is about another type."""
     if package is None:
         pytest.skip("there is no module here: no folder above is named `amplifier-module-<type>-<name>`")
     if found not in (None, kind) and _CONTRACT_FILES in request.path.parents:

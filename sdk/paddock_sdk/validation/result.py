@@ -1,7 +1,7 @@
-"""What validation found out: single checks, and the result they add up to.
+"""The findings of a validation: single checks, and the result they add up to.
 
-A check that fails is an error or a warning; one that passes is information, or a warning where there was nothing to
-look at. Only failed errors make a result fail. Knows nothing of how anything is checked.
+A check that fails is an error or a warning; one that passes is information, or a warning where it found nothing to
+check. Only failed errors make a result fail. This file does not know how anything is checked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 
 @dataclass
 class ValidationCheck:
-    """One thing looked at, and what was seen."""
+    """One check and its finding."""
 
     name: str
     passed: bool
@@ -25,7 +25,7 @@ class ValidationCheck:
 
 
 class CheckList:
-    """Checks in the order they were made; what they are about is a subclass's."""
+    """Checks in the order they were made; a subclass names their subject."""
 
     checks: list[ValidationCheck]
 
@@ -72,7 +72,7 @@ class CheckList:
 
 @dataclass
 class ValidationResult(CheckList):
-    """What was found out about one module."""
+    """The findings about one module."""
 
     module_type: str
     module_path: str

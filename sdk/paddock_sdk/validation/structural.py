@@ -1,6 +1,6 @@
 """The validators' checks as tests to inherit from, one for each kind of module.
 
-A subclass whose name starts with `Test` validates whatever module the fixture `validate_structure` stands for.
+A subclass whose name starts with `Test` validates the module of the fixture `validate_structure`.
 """
 
 from __future__ import annotations

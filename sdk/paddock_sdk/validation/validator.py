@@ -1,9 +1,9 @@
-"""The course every validation takes: import the package, find `mount`, mount it, look at what it mounted.
+"""The steps of every validation: import the package, find `mount`, mount it, check the mounted objects.
 
-Code of the module runs, its `mount` once, with a coordinator made for tests; whatever it raises is a failed check and
-not an exception. What it mounted is cleaned up, and its imports are undone, before the result is returned, also when
-the caller is cancelled. Validations of packages of one name wait for each other. Nothing is bounded in time: a
-caller that does not trust the module sees to that. What one kind of module has to have is a subclass's business.
+Code of the module runs, its `mount` once, with a coordinator made for tests. Any exception of it is a failed check and
+does not propagate. Mounted objects are cleaned up, and imports are undone, before the result is returned, also when the
+caller is cancelled. Validations of packages of one name wait for each other. Nothing is bounded in time: a caller that
+does not trust the module must do that. Subclasses define the requirements of one kind of module.
 """
 
 from __future__ import annotations
@@ -88,17 +88,17 @@ class ModuleValidator(ABC):
 
     @abstractmethod
     def is_module(self, returned: Any) -> bool:
-        """Return whether what `mount` returned is itself what it should have mounted, and nothing to clean up with."""
+        """Return whether `mount` returned the object that it should have mounted, rather than a cleanup function."""
 
     @abstractmethod
     def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
-        """Add the checks of what `mount` left on the coordinator and returned; what this raises fails the module."""
+        """Add the checks of what `mount` left on the coordinator and returned; an exception here fails the module."""
 
 
 async def _cleaned_up(coordinator: MockCoordinator, watch: CancelWatch) -> None:
     try:
         await coordinator.cleanup()
-    except (asyncio.CancelledError, SystemExit) as error:  # module code, whose cleanup is not what is checked
+    except (asyncio.CancelledError, SystemExit) as error:  # module code; its cleanup is not checked
         if isinstance(error, asyncio.CancelledError) and watch.cancelled:
             raise
 

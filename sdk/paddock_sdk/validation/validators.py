@@ -1,6 +1,6 @@
-"""What a module of each kind has to have.
+"""The requirements on a module of each kind.
 
-Of a hook that is a `mount` that works; the handlers that it registers are not looked at.
+For a hook that is a working `mount`; the handlers that it registers are not checked.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _check_schema(result: ValidationResult, tool: Any) -> None:
 
 
 class ProviderValidator(MountedObjectValidator):
-    """Checks modules that mount providers. Of its methods only `get_info` is called, which asks no one."""
+    """Checks modules that mount providers. Of a provider's methods only `get_info` is called, which calls no model."""
 
     kind = "provider"
     mounted_by = 'coordinator.mount("providers", provider, name=...)'

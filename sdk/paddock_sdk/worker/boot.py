@@ -1,12 +1,12 @@
-"""The first code of every interpreter started for modules: make the runtime importable, then become a part of it.
+"""The first code of every interpreter started for modules: make the runtime importable, then run one of its parts.
 
 Started as `python -I -S -c <bootstrap> <directory of this package> <settings as JSON>`. The bootstrap directory is
-taken off the import path again before anything else is imported from it. Never returns: the process is a template, the
-init of one worker, or what guards mounts.
+taken off the import path again before anything else is imported from it. `main` never returns: the process becomes a
+template, the init of one worker, or the mount guard.
 
-What can be imported is the standard library, and exactly the packages that the host granted its runtime. These live in
+Only the standard library, and the packages that the host granted its runtime, can be imported. These packages live in
 folders that hold much else, so such folders never go on `sys.path`. A module's own import root is appended there later;
-granted packages win over what is found in it.
+granted packages win over packages found in it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-# A small part of a library that modules forget to say they need; one that brings the whole of it has that instead.
+# A small part of a library that modules forget to declare; a module that brings the whole library gets that instead.
 _SPARE = ("amplifier_foundation",)
 
 
 def main() -> NoReturn:
-    """Read the settings from the command line and become what they say."""
+    """Read the settings from the command line and start the part that they name."""
     bootstrap, settings = sys.argv[1], json.loads(sys.argv[2])
     sys.argv[:] = ["paddock-worker"]
     sys.path.remove(bootstrap)
     sys.path_importer_cache.pop(bootstrap, None)
-    # Interpreters name an archive of their library that few have. A module that looks for a package's metadata opens
-    # it, which would be a refusal to report to the person, of nothing that the module wants.
+    # Interpreters list an archive of their library that rarely exists. A module that looks for a package's metadata
+    # opens it. That refusal would be reported to the user, though the module does not need the file.
     sys.path[:] = [entry for entry in sys.path if not entry.endswith(".zip") or os.path.exists(entry)]
     packages = settings["packages"]
     spare = {name: packages.pop(name) for name in _SPARE if name in packages}
@@ -78,7 +78,7 @@ class RuntimePath:
         from importlib.metadata import DistributionFinder, MetadataPathFinder
 
         if "path" in vars(context):
-            return  # asked about certain directories, which are other finders' business
+            return  # called for certain directories, which other finders serve
         wanted = None if context.name is None else context.name.lower().replace("_", "-")
         for name, directory in self._directories.items():
             distribution = name.lower().replace("_", "-")

@@ -1,11 +1,11 @@
-"""Run commands for the host, one after the other, in a worker that is shut in: an entry beside that of modules.
+"""Run commands for the host, one after the other, in a sandboxed worker: an entry beside that of modules.
 
-Speaks the protocol that modules speak. The host calls `RUN`, which answers with a stream of what the command prints and
-ends with its exit code; the worker calls `INPUT`, whose stream is what the command reads. Credit bounds what is on its
-way in either direction, and cancelling `RUN` ends the command.
+It speaks the protocol that modules speak. The host calls `RUN`, which answers with a stream of the command's output and
+ends with its exit code. The worker calls `INPUT`, whose stream is the command's input. Credit bounds the data in
+transit in either direction, and cancelling `RUN` ends the command.
 
 Each command is a process group of its own, and nothing of it is left when it has ended. The worker ends when the host
-lets go of it, and its init ends with it whatever still runs. One thread, one loop, bounded memory.
+closes the connection, and its init then ends all that still runs. One thread, one loop, bounded memory.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class CommandMethod(IntEnum):
     """The one call that either end makes of the other, to target 0; both are answered with a stream."""
 
     RUN = 1  # of the worker: msgpack [[argument…], has input] -> OUTPUT items, then CODE; a failure is COUNT and text
-    INPUT = 2  # of the host: -> what the command reads
+    INPUT = 2  # of the host: -> the command's input
 
 
 class Output(IntEnum):
-    """The first byte of an item of `RUN`: where the command printed the rest."""
+    """The first byte of an item of `RUN`: which stream the rest comes from."""
 
     STDOUT = 1
     STDERR = 2
@@ -53,14 +53,14 @@ COUNT: Final = struct.Struct(">I")
 CODE: Final = struct.Struct(">i")  # negative for a signal
 
 _PIPE_BYTES: Final = 1 << 20  # fewer, larger pieces; the system may grant less
-_GRACE_SECONDS: Final = 0.5  # for a command to end by itself, and take away what it has half made
-_LAST_WORDS_SECONDS: Final = 1.0  # for output that somebody holds open who got away from the group
+_GRACE_SECONDS: Final = 0.5  # for a command to end by itself, and remove what it has half made
+_LAST_WORDS_SECONDS: Final = 1.0  # for output that a process outside the group still holds open
 _PIECES_AT_ONCE: Final = 16
 _OWN_INIT: Final = 1
 
 
 def serve(rpc: socket.socket, name: str) -> None:
-    """Run what the host asks for until it lets go of the worker."""
+    """Run the host's commands until it closes the connection."""
     rpc.setblocking(False)
     CommandServer(rpc).run()
 
@@ -107,7 +107,7 @@ class CommandServer:
         return dict(poller.poll(None if timeout is None else timeout * 1000))
 
     def _receive(self) -> bool:
-        """Take what the host says; return False once it is gone."""
+        """Process the host's frames; return False once it is gone."""
         try:
             size = self._rpc.recv_into(self.connection.get_buffer())
         except BlockingIOError:
@@ -205,7 +205,7 @@ class _Command:
             server.send(self._connection.send_credit(self._input_id, WINDOW))
 
     def interests(self) -> list[tuple[int, int]]:
-        """Return what is to be waited for."""
+        """Return the descriptors to wait for."""
         may_print = self._is_stopped or self._connection.credit(self._id) > 0
         if self._give_up_at is not None and not may_print:
             self._give_up_at = time.monotonic() + _LAST_WORDS_SECONDS  # it is not the command that is late
@@ -222,7 +222,7 @@ class _Command:
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def take_input(self, frame: Item | Response) -> None:
-        """Take what the command is to read, or that there is no more of it."""
+        """Take a piece of the command's input, or its end."""
         if frame.id != self._input_id or self._stdin is None:
             return
         if isinstance(frame, Response):
@@ -233,14 +233,14 @@ class _Command:
             self._close_input()
 
     def stop(self) -> None:
-        """Ask its processes to end, and make them end a moment later; what they still print is dropped."""
+        """Ask its processes to end, and kill them a moment later; their later output is dropped."""
         self._is_stopped = True
         if self._code is None:
             self._signal(signal.SIGTERM)
             self._kill_at = time.monotonic() + _GRACE_SECONDS
 
     def go_on(self, ready: dict[int, int]) -> None:
-        """Do what can be done without waiting, and answer the call once all is done."""
+        """Do everything that needs no waiting, and answer the call once all is done."""
         if self._stdin is not None and self._input and self._stdin.fileno() in ready:
             self._write()
         for fd in [fd for fd in self._outputs if fd in ready]:
@@ -249,7 +249,7 @@ class _Command:
             self._kill()
             self._kill_at = None
         if self._pidfd in ready and self._code is None:
-            self._kill()  # what it left behind, while its number cannot mean anybody else
+            self._kill()  # kills what it left behind, while its number cannot mean another process
             self._code = self._process.wait()
             self._kill_at = None
             self._give_up_at = time.monotonic() + _LAST_WORDS_SECONDS
@@ -257,7 +257,7 @@ class _Command:
             self._end()
 
     def _end(self) -> None:
-        """Let go of everything, and tell how it ended."""
+        """Close everything, and report how it ended."""
         assert self._code is not None
         self._close_input()
         for fd in list(self._outputs):
@@ -302,7 +302,7 @@ class _Command:
             self._close_input()
 
     def _close_input(self) -> None:
-        """Close what it reads from; the host is to send no more."""
+        """Close the command's input; the host should send no more."""
         self._input.clear()
         if self._stdin is not None:
             self._stdin.close()

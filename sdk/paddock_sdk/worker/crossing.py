@@ -1,7 +1,7 @@
-"""Why a value cannot leave this process, said so that the author of a module finds it: where, what, what instead.
+"""Explain to a module's author why a value cannot leave this process: where it is, what it is, and an alternative.
 
-Functions and ordinary objects cross as live ones; what is tied to this process (files, locks, tasks, iterators) does
-not, and nor does an object where only data may stand. Looked for only when something has failed.
+Functions and ordinary objects cross as live ones. Values tied to this process (files, locks, tasks, iterators) do not.
+Nor does an object where only data is allowed. The search runs only after a failure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _barred: dict[type, LiveKind | None] = {}
 
 
 def unsendable(value: object) -> LiveKind | None:
-    """Return what a value is that no other process can have a stand-in for, None for any other."""
+    """Return the kind of a value that cannot have a stand-in in another process, None for any other value."""
     kind = type(value)
     try:
         return _barred[kind]
@@ -49,9 +49,9 @@ Encode = Callable[[object], object]
 
 
 def explained(error: EncodeError, value: object, root: str, encode: Encode) -> CannotCrossError | EncodeError:
-    """Return the error that names what in `value` cannot cross; the given one if it is too much rather than wrong.
+    """Return an error that names the part of `value` that cannot cross; the given one if `value` is too large.
 
-    `encode` raises for what fails; `root` is what the value is in the module's eyes, empty for a call's arguments.
+    `encode` raises for a part that fails; `root` is the value's name for the module, empty for a call's arguments.
     """
     steps, culprit = _culprit(value, encode)
     if not isinstance(_failure(culprit, encode), NoFormError):
@@ -77,7 +77,7 @@ def _culprit(value: object, encode: Encode) -> tuple[list[str], object]:
 
 
 def _contents(value: Any) -> Iterator[tuple[str, object]]:
-    """Return what a value is made of, each with the way to it."""
+    """Return the parts of a value, each with the path to it."""
     if isinstance(value, dict):
         yield from ((f'["{key}"]' if isinstance(key, str) else f"[{key!r:.80}]", item) for key, item in value.items())
         yield from ((".keys()", key) for key in value)

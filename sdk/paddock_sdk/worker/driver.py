@@ -1,13 +1,12 @@
-"""Drive a worker's end of the wire: one socket, one outbox, one loop.
+"""Drive a worker's end of the connection: one socket, one outbox, one loop.
 
-The driver owns its non-blocking socket, so that a synchronous call from module code can be made
-in place: it empties the outbox and reads frames until its own reply is there, running what must
-not wait (plain functions, mirror changes) and leaving coroutines to the loop. Frames are looked
-at and decoded strictly in the order they came, however deep such calls nest; one that cannot be
-acted on is logged and costs the others nothing. Calls and streams of other threads are carried
-over to the loop. When the host is gone every waiting call ends with `ModuleGoneError`. It knows
-calls and bodies, nothing of coordinators or modules. What a module hands over and cannot cross
-raises where it does so, naming the value.
+The driver owns its non-blocking socket, so that a synchronous call from module code can be made in place: it empties
+the outbox and reads frames until its own reply is there. Meanwhile it runs what must not wait (plain functions, mirror
+changes) and leaves coroutines to the loop. Frames are read and decoded strictly in the order they came, however deep
+such calls nest. A frame that cannot be processed is logged and does not affect the others. Calls and streams of other
+threads are passed to the loop. When the host is gone every waiting call ends with `ModuleGoneError`. The driver handles
+calls and bodies, and knows nothing of coordinators or modules. A module's value that cannot cross raises an error that
+names it, where the module passes it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from paddock_sdk.worker.receiver import FrameReceiver
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
 _ERROR_TEXT: Final = 2000  # characters about an error that could not itself be sent
 _GONE: Final = "the host has closed this module's connection"
-_LEAVE_SECONDS: Final = 1.0  # for what is cancelled at the host's goodbye to end; the host waits for two
+_LEAVE_SECONDS: Final = 1.0  # for cancelled work to end after the host's goodbye; the host waits for two
 _POLL_SLICE_MS: Final = 1000  # how long one poll of a blocked call lasts; it only bounds a lost wake-up
 _LEAVE_SLICE_MS: Final = 50  # the same while the worker leaves, whose time is short
 
@@ -57,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 class Driver:
-    """One worker's connection, its calls out, and the order of what comes in."""
+    """One worker's connection, its outgoing calls, and the order of incoming frames."""
 
     def __init__(
         self,
@@ -83,13 +82,13 @@ class Driver:
         self._leave_by = 0.0
         self._mailbox = Mailbox()
         self._thread = threading.get_ident()
-        # What frames are handed to, and what knows the session. It calls the host through the driver it is made with.
+        # The receiver of frames, which knows the session. It calls the host through the driver it is made with.
         self.receiver = make_receiver(self)
         self.before_send = self.receiver.before_send
         self.circumstances = self.receiver.circumstances
 
     def start(self) -> None:
-        """Read what comes in, from here on."""
+        """Start reading frames."""
         self._loop.add_reader(self._fd, self._on_readable)
         self._loop.add_reader(self._mailbox.fd, self._mailbox.on_readable)
 
@@ -105,7 +104,7 @@ class Driver:
         self.closed.set()
 
     def leave(self) -> None:
-        """Cancel what is served here, and close when it has ended; it may call the host meanwhile, for a second."""
+        """Cancel all running requests, and close when they have ended; they may call the host meanwhile, for a second."""
         if self._leaving is None:
             self._leave_by = time.monotonic() + _LEAVE_SECONDS
             self._leaving = self._loop.create_task(self._leave())
@@ -140,7 +139,7 @@ class Driver:
 
         Raises:
             ModuleGoneError: the host is gone.
-            Exception: what the callee raised, rebuilt.
+            Exception: the callee's exception, rebuilt.
         """
         flags = _IN_PLACE if in_place else 0
         if not self.in_loop_thread:
@@ -164,9 +163,9 @@ class Driver:
         head: str | None = None,
         what: str = "",
     ) -> Any:
-        """Call and wait in place; the loop stands still meanwhile, but for what must not wait.
+        """Call and wait in place; the loop stands still meanwhile, except for what must not wait.
 
-        `what` is the value in the module's eyes, if it is not the arguments of a call.
+        `what` is the value's name for the module, if it is not the arguments of a call.
         """
         flags = _IN_PLACE if in_place else 0
         if not self.in_loop_thread:
@@ -184,7 +183,7 @@ class Driver:
         return answer[0].take()
 
     def on_loop(self, act: Callable[[], object]) -> None:
-        """Do something on the loop, from any thread, and return when it is done, or raise what it raises."""
+        """Run something on the loop, from any thread, and return when it is done; its exception propagates."""
         if self.in_loop_thread:
             act()
             return
@@ -194,16 +193,16 @@ class Driver:
             try:
                 act()
                 done.set_result(None)
-            except BaseException as exc:  # belongs to the waiting thread, whatever it is
+            except BaseException as exc:  # any exception belongs to the waiting thread
                 done.set_exception(exc)
 
         self._post(report)
         done.result()
 
     def notify(self, method: int, value: object, *, head: str | None = None, along: bool = False) -> None:
-        """Tell the host something, without waiting; from another thread, not even to hear that it cannot be sent.
+        """Send the host a notification, without waiting; another thread does not get the error if that fails.
 
-        With `along` it leaves with the next frame, or when the loop gets to it: each by itself wakes the host up.
+        With `along` it leaves with the next frame, or when the loop gets to it: each frame by itself wakes the host.
         """
         if not self.in_loop_thread:
             self._post(lambda: self.notify(method, value, head=head, along=along))
@@ -226,7 +225,7 @@ class Driver:
 
         Raises:
             ModuleGoneError: the host is gone.
-            Exception: what the generator raised, rebuilt.
+            Exception: the generator's exception, rebuilt.
         """
         arrived: asyncio.Queue[CallOutcome] = asyncio.Queue()
         started: list[int] = []  # the id, on the loop
@@ -240,7 +239,7 @@ class Driver:
         def start() -> None:
             try:
                 started.append(context.run(self._start_stream, target, method, value, deliver))
-            except BaseException as exc:  # belongs to the reader, whatever it is
+            except BaseException as exc:  # any exception belongs to the reader
                 deliver(CallOutcome(None, exc))
 
         def grant(items: int) -> None:
@@ -335,7 +334,7 @@ class Driver:
             try:
                 sent = context.run(self._request, target, method, value, flags, future.set_result, head, what)
                 ids.append(sent)
-            except BaseException as exc:  # belongs to the waiting thread, whatever it is
+            except BaseException as exc:  # any exception belongs to the waiting thread
                 future.set_exception(exc)
 
         self._post(send)
@@ -379,7 +378,7 @@ class Driver:
             self.write(frame)
 
     def fail(self, id: int, error: BaseException) -> None:
-        """End the host's request `id` with an exception; one that cannot be sent is told in words."""
+        """End the host's request `id` with an exception; one that cannot be sent is sent as text."""
         if not self.connection.is_serving(id):
             return
         self.before_send()
@@ -446,7 +445,7 @@ class Driver:
             return self.codec.decode(body)
         return self.codec.decode(body, [self.objects.resolve(entry) for entry in handles])
 
-    # -- what comes in ------------------------------------------------------------------
+    # -- incoming ----------------------------------------------------------------------
 
     def _on_readable(self) -> None:
         self._receive()
@@ -465,7 +464,7 @@ class Driver:
         try:
             self._inbox.extend(self.connection.buffer_updated(count))
         except RemoteProtocolError:
-            self.close()  # the host does not break the protocol; what speaks here is not our host
+            self.close()  # the host does not break the protocol; the other end is not our host
 
     def _drain(self) -> None:
         """Look at each frame once, in order; a nested call continues where this one stands."""
@@ -482,7 +481,7 @@ class Driver:
                     if call is not None:
                         call.finish(outcome)
                         if self._blocked:
-                            return  # let the call that may just have been answered look first
+                            return  # let the call whose answer may just have come look first
                 elif kind == _MIRROR:
                     self.receiver.on_mirror(frame)
                 else:
@@ -512,7 +511,7 @@ class Driver:
                 if self.objects.release(frame.id, frame.target):
                     self.write(self.connection.send_release(frame.id, 0))
             case Kind.DISCARDED:
-                for entry in frame.handles:  # nobody wants them any more, but the host counts them as handed out
+                for entry in frame.handles:  # the items are no longer needed, but the host counts them as handed out
                     self.objects.resolve(entry)
             case Kind.WELCOME:
                 self.receiver.on_welcome(frame)
@@ -573,5 +572,5 @@ def _at_once(action: Callable[[], object]) -> None:
 
 
 def _deliver(reader: asyncio.AbstractEventLoop, arrived: asyncio.Queue[CallOutcome], outcome: CallOutcome) -> None:
-    with contextlib.suppress(RuntimeError):  # the reader's loop is closed: nobody is left to read
+    with contextlib.suppress(RuntimeError):  # the reader's loop is closed: it has no reader left
         reader.call_soon_threadsafe(arrived.put_nowait, outcome)

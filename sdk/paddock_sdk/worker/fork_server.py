@@ -1,10 +1,9 @@
-"""Wait, with everything a worker needs already imported, and fork one worker's init for every request.
+"""Wait, with all imports of a worker done, and fork one worker's init for every request.
 
-When nobody asks for a moment, the next one is forked ahead, as far as it is the same for all. One process per host,
-started with an empty environment. It must have one thread whenever it forks, which is checked each time, and it holds
-nothing of the host but the control socket. What goes wrong for one request is reported over that request's init socket
-and forgotten; the end of the control socket ends the process. Never reaps: the kernel does, and each init answers for
-its own tree.
+In idle moments it forks the next worker ahead, as far as it is the same for all. There is one such process per host,
+started with an empty environment. It must have one thread whenever it forks, which is checked each time. It holds
+nothing of the host but the control socket. A request that fails is reported over its init socket and forgotten; the end
+of the control socket ends the process. It never reaps: the kernel does, and each init is responsible for its own tree.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ def serve(
     shared: Iterable[Sequence[Any]],
     cgroups: dict[str, Any] | None,
 ) -> NoReturn:
-    """Import what is to be shared, then fork an init for each request until the host closes the control socket.
+    """Import the shared code, then fork an init for each request until the host closes the control socket.
 
-    `shared` are the mounts that all workers' roots have in common, `cgroups` where groups for them can be made.
+    `shared` are the mounts that all workers' roots have in common, `cgroups` is where groups for them can be made.
     """
     prctl.set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != host:
@@ -51,7 +50,7 @@ def serve(
     # A first loop run resolves what asyncio does lazily, once for all workers instead of once in each.
     asyncio.run(asyncio.sleep(0))
     init.prepare_process()
-    # Said explicitly, it makes the kernel reap the inits by itself.
+    # Set explicitly, it makes the kernel reap the inits by itself.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # Objects that exist now are never visited by a worker's collector, so their pages stay shared.
     gc.disable()
@@ -77,7 +76,7 @@ def serve(
 
 
 class SparePool:
-    """Where the next worker grows before it is asked for."""
+    """Prepares the next worker before it is requested."""
 
     def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
         self.groups = groups
@@ -87,7 +86,7 @@ class SparePool:
         self._is_wanted = False
 
     def take(self, profile: SandboxProfile) -> prefork.PreforkedWorker:
-        """Return a preforked worker whose root has some of these mounts, and none that anything else is to lie over.
+        """Return a preforked worker whose root has some of these mounts, and none that another mount must lie over.
 
         Raises:
             OSError: None could be made.
@@ -102,15 +101,15 @@ class SparePool:
         return ready or prefork.PreforkedWorker(self._shared, self.groups)
 
     def refill(self) -> None:
-        """Have one ready, if any was ever asked for."""
+        """Prepare a worker, if one was ever requested."""
         if self._is_wanted and self._next is None:
             try:
                 self._next = prefork.PreforkedWorker(self._shared, self.groups)
             except OSError:
-                self._is_wanted = False  # whoever asks is told why
+                self._is_wanted = False  # the next request reports the reason
 
     def close(self) -> None:
-        """End the one that nobody asked for."""
+        """End the unused worker."""
         if self._next is not None:
             self._next.abandon()
 

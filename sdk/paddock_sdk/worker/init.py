@@ -1,11 +1,9 @@
 """Stand between the host and one worker: start it, wait for it, and leave nothing of its tree behind.
 
-The one trusted process of a worker's tree: it runs no module code, adopts every orphan of the tree and talks to the
-host over the init socket. In namespaces of its own it is their process 1. It obeys `terminate` and `kill`, kills the
-tree
-when the init socket closes, however the host ended, and says `exited` once every descendant is dead and reaped. It
-lives
-as long as its worker, so it touches next to no memory after its fork.
+The init is the one trusted process of a worker's tree: it runs no module code, adopts every orphan of the tree and
+talks to the host over the init socket. In namespaces of its own it is their process 1. It obeys `terminate` and `kill`,
+kills the tree when the init socket closes, however the host ended, and sends `exited` once every descendant is dead and
+reaped. It lives as long as its worker, so it touches next to no memory after its fork.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from paddock_sdk.worker.init_socket import FAILED_BEFORE_ENTRY, report, report_f
 
 _COMMAND_BYTES = 64
 _SWEEP_SECONDS = 5.0  # only a descendant stuck in the kernel outlives its SIGKILL by this much
-_SWEEP_POLL_MS = 5  # an orphan may be handed over without a signal of its own: look again this soon
+_SWEEP_POLL_MS = 5  # an orphan may arrive without a signal of its own: look again this soon
 _FIRST_PID = 1  # ours in a pid namespace of our own
 
 
@@ -57,7 +55,7 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_soc
         if request["profile"]["level"] == "bwrap" and request["profile"]["network"] is not None:
             capabilities.drop_all()  # bubblewrap left some for the worker to make its network with
         supervise_until_exit(worker, init_socket)
-    except BaseException as error:  # nobody else is left to report it or to end the tree
+    except BaseException as error:  # no other process is left to report it or to end the tree
         report_and_exit(init_socket, error)
 
 
@@ -77,7 +75,7 @@ def prepare_process() -> None:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    # What the C library needed of it is read; a worker's environment is its request's alone.
+    # The C library has read its variables; a worker's environment is only its request's.
     os.environ.clear()
     os.umask(0o077)
     # A pipe is block-buffered by default; a person following the log wants each line when it is printed.
@@ -98,7 +96,7 @@ def prepare_for_children() -> None:
 
 
 def supervise_until_exit(worker: int, init_socket: int) -> NoReturn:
-    """Obey the host until the worker ends, end what it leaves behind, report it and end the process."""
+    """Obey the host until the worker ends, end its leftovers, report it and end the process."""
     # Turns SIGCHLD into something poll() sees.
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -133,14 +131,14 @@ def supervise_until_exit(worker: int, init_socket: int) -> NoReturn:
 
 
 def drop_privileges() -> None:
-    """Keep nothing but what an init needs, and out of reach of the worker, which has the same user id."""
+    """Keep only what an init needs, and stay out of reach of the worker, which has the same user id."""
     capabilities.drop_all()
     prctl.give_up_new_privileges()
     prctl.set_dumpable(False)
 
 
 def _notice(signal_number: int, frame: object) -> None:
-    """Do nothing: a handler of any kind is what makes the interpreter write to the wake-up descriptor."""
+    """Do nothing: any handler makes the interpreter write to the wake-up descriptor."""
 
 
 def _drain(woken: int) -> None:
@@ -162,7 +160,7 @@ def _obey(init_socket: int, worker: int) -> bool:
 
 
 def _reap(worker: int) -> dict[str, object] | None:
-    """Reap whatever has ended; return how the worker did, once it has."""
+    """Reap all ended children; return how the worker ended, once it has."""
     while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
         if ended.si_pid == worker:
             # Before it is reaped: until then its group's number cannot mean anybody else.
@@ -177,7 +175,7 @@ def _sweep() -> int:
     """Kill and reap every descendant; return how many would not die in time."""
     deadline = time.monotonic() + _SWEEP_SECONDS
     while True:
-        # Only our own children: their numbers are ours until we reap them, and what they leave behind becomes ours.
+        # Only our own children: their numbers are ours until we reap them, and their orphans become ours.
         if os.getpid() == _FIRST_PID:
             children = _kill_all()
         else:
@@ -195,7 +193,7 @@ def _sweep() -> int:
 
 
 def _kill_all() -> list[int]:
-    """Kill every other process of our namespace, at once; nothing that forks meanwhile gets away."""
+    """Kill every other process of our namespace, at once; none escapes by forking meanwhile."""
     try:
         os.kill(-1, signal.SIGKILL)
     except ProcessLookupError:
@@ -213,7 +211,7 @@ def _send(child: int, number: int) -> None:
     try:
         group = os.getpgid(child)
         if group == os.getpgrp():
-            os.kill(child, number)  # it did not get as far as a session of its own
+            os.kill(child, number)  # it had not yet made a session of its own
         else:
             os.killpg(group, number)
     except (ProcessLookupError, PermissionError):

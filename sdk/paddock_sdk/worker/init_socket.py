@@ -1,8 +1,8 @@
 """The end of the init socket in a worker's tree: a SOCK_SEQPACKET socket that ties the tree's life to the host's.
 
-The worker passes the sockets of its network over it, says `ready`, or the step that failed, and lets go of it before
-any code of the module can run; the init keeps it, hears commands on it and says at the end how the worker ended. That
-the host is gone is no error here.
+The worker passes the sockets of its network over it, sends `ready`, or the step that failed, and closes it before any
+code of the module can run. The init keeps it, receives commands on it and finally reports how the worker ended. A host
+that is gone is no error here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgpack
 
 FAILED_BEFORE_ENTRY = 70  # EX_SOFTWARE of sysexits.h: nothing of the module has run
 REQUEST_BYTES = 1 << 18  # an entry and a profile; the host refuses longer ones before sending
-PARTICULARS_LENGTH = struct.Struct(">I")  # before what the host tells the worker itself, over its other socket
+PARTICULARS_LENGTH = struct.Struct(">I")  # precedes the host's data for the worker itself, over its other socket
 _DETAIL_CHARS = 2000
 
 
@@ -27,7 +27,7 @@ def pack(message: object) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return what was packed."""
+    """Return the value that was packed."""
     return msgpack.unpackb(data, unicode_errors="surrogateescape")
 
 
@@ -40,17 +40,17 @@ def report(init_socket: int, message: dict[str, object]) -> None:
 
 
 def report_failure(init_socket: int, step: str, error: BaseException) -> None:
-    """Tell the host which step failed before the entry was reached, with the error number where there is one."""
+    """Report the step that failed before the entry was reached to the host, with the error number if there is one."""
     number = error.errno if isinstance(error, OSError) and error.errno is not None else 0
     detail = f"{type(error).__name__}: {error}"[:_DETAIL_CHARS]
     report(init_socket, {"failed": {"step": getattr(error, "step", step), "errno": number, "detail": detail}})
 
 
 def hand_over(init_socket: int, kind: str, descriptors: list[int]) -> None:
-    """Pass the host descriptors, and let go of them.
+    """Pass descriptors to the host, and close them.
 
-    Before the worker is limited: the kernel holds what all processes of a user have on its way against the limit on
-    open files of the one that sends.
+    Call it before the worker is limited: the kernel counts all descriptors in transit of a user against the sender's
+    limit on open files.
     """
     line = socket.socket(fileno=init_socket)
     try:
@@ -62,6 +62,6 @@ def hand_over(init_socket: int, kind: str, descriptors: list[int]) -> None:
 
 
 def say_ready(init_socket: int, ready: dict[str, object]) -> None:
-    """Tell the host what became of the worker's start, and let go of the init socket."""
+    """Report the result of the worker's start to the host, and close the init socket."""
     report(init_socket, {"ready": ready})
     os.close(init_socket)

@@ -1,8 +1,8 @@
-"""What other threads of a module want done on its loop.
+"""Actions that other threads of a module post to its loop.
 
-An action that was posted is done once, on the loop or inside a call that stands still there, also
-when the box closes meanwhile; a box that is closed takes nothing. Reading it never takes longer
-than what was in it when the reading began, so threads cannot keep the loop from its other work.
+A posted action is done once, on the loop or inside a synchronous call that blocks it, also when the box closes
+meanwhile; a closed box accepts nothing. Reading the box handles only the actions that were in it when the reading
+began, so threads cannot keep the loop from its other work.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Mailbox:
             return self._is_open
 
     def on_readable(self) -> None:
-        """Do what is there, on the loop."""
+        """Run the posted actions, on the loop."""
         try:
             os.eventfd_read(self.fd)
         except BlockingIOError:
@@ -42,16 +42,16 @@ class Mailbox:
         self._do_what_is_there()
 
     def close(self) -> None:
-        """Take nothing more, and do what was taken."""
+        """Accept nothing more, and run what was accepted."""
         with self._lock:  # no thread is writing to the descriptor, and none will
             self._is_open = False
             os.close(self.fd)
         self._do_what_is_there()
 
     def _do_what_is_there(self) -> None:
-        for _ in range(len(self._actions)):  # what comes meanwhile makes the descriptor readable anew
+        for _ in range(len(self._actions)):  # later actions make the descriptor readable anew
             action = self._actions.popleft()
             try:
                 action()
-            except Exception:  # what is being done here meanwhile has nothing to do with it
+            except Exception:  # the action is unrelated to the code that runs it
                 _log.exception("what another thread wanted of the host could not be done")

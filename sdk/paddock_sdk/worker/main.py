@@ -1,7 +1,7 @@
 """Serve one host over one socket until it says goodbye or is gone.
 
-All of a module's code, from its import to its cleanup, runs on the one loop started here. The
-process ends when the connection does, whatever the module still has running.
+All of a module's code, from its import to its cleanup, runs on the one loop started here. The process ends when the
+connection does, even if the module still has tasks running.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from paddock_sdk.worker.session.reporter import Reporter
 
 
 def serve(rpc: socket.socket, name: str) -> None:
-    """Run the worker of module `name` until its host lets go of it."""
+    """Run the worker of module `name` until its host ends the connection."""
     rpc.setblocking(False)
     set_up_logging()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -43,9 +43,9 @@ async def _serve(rpc: socket.socket, name: str) -> None:
 
 
 def set_up_logging() -> None:
-    """Have what the module logs appear in its own output; anything milder than a warning would drown it.
+    """Print the module's log messages in its own output; below a warning, they would drown it.
 
-    Where it was done before the fork, nothing is left to do.
+    If it was done before the fork, this does nothing.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
 
@@ -73,11 +73,11 @@ class Worker:
         hello = {"protocol": PROTOCOL_VERSION, "module": self._name, "pid": os.getpid()}
         driver.write(driver.connection.send_hello(driver.codec.encode(hello)[0]))
         await driver.closed.wait()
-        self._attempts.news()  # what is within reach is taken out of the log: once this process is gone, nobody can see
+        self._attempts.news()  # drops reachable targets from the log, which only this process can test
 
 
 class ModuleRuntime:
-    """What the host's frames are handed to: the module, its session, and how they are called."""
+    """The receiver of the host's frames: the module, its session, and how they are called."""
 
     def __init__(self, driver: Driver, vocabulary: ContractVocabulary, attempts: AttemptRecorder) -> None:
         self.coordinator = RemoteCoordinator(driver)
@@ -104,7 +104,7 @@ class ModuleRuntime:
                 self._driver.connection.send_limit = frame_max  # a documented attribute
 
     def on_goodbye(self) -> None:
-        """End what is being served, then the connection: the host has taken its leave."""
+        """End all running requests, then the connection: the host has said goodbye."""
         self._driver.leave()
 
     async def _call(self, method: int, value: Any) -> Any:

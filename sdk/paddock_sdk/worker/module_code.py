@@ -1,7 +1,7 @@
 """Bring the module's code into this process: the first untrusted line runs here, and nowhere before.
 
-Import, look up `mount`, call it; each of these may fail in the module's own way, and the outcome
-says which did and with what.
+Import it, look up `mount`, call it. Each step may fail in the module's own way; the outcome names the failed step and
+its error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SessionReady = Callable[[ModuleCoordinator], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """The module is mounted; `on_session_ready` is what it wants called later, if anything."""
+    """The module is mounted; `on_session_ready` is its function to call later, if any."""
 
     on_session_ready: SessionReady | None
 
@@ -37,7 +37,7 @@ async def mount_module(
     coordinator: ModuleCoordinator, import_root: str, package: str, attribute: str, config: dict[str, Any]
 ) -> Mounted | NotMounted:
     """Import `package` from `import_root` and mount it; failures of the module are returned, not raised."""
-    # First on the path, as an installed module's own packages would be found before anything else of that name.
+    # First on the path: an installed module's own packages must be found before others of that name.
     sys.path.insert(0, import_root)
     try:
         module = importlib.import_module(package)

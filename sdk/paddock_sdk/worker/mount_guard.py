@@ -1,14 +1,15 @@
-"""Guard again, at once, what others replaced inside the folders that workers may write to; one process for a host.
+"""Guard paths again, at once, when others replaced them inside the folders that workers may write to.
 
-It holds descriptors to enter each worker's file system, opened before the first line of the module, and waits until the
-kernel reports that a mount was detached or that its mount point was moved. The new file or folder of that name gets the
-mount as soon as it exists, and the host gets a report. A worker that waits for that moment may be quicker: the promise
-is only that the place does not stay open, and that the report comes. Ends with its control socket.
+One process per host does this. It holds descriptors to enter each worker's file system, opened before the first line of
+the module, and waits until the kernel reports that a mount was detached or that its mount point was moved. The new file
+or folder of that name gets the mount as soon as it exists, and the host gets a report. A worker that waits for that
+moment may be quicker: the promise is only that the path does not stay open, and that the report comes. The process ends
+with its control socket.
 
 The host sends `{"watch": {"id", "mounts", "unheld"}}` with three descriptors, where `unheld` are links that become
 mounts now; the answer is `{"watching": id}`, after `{"id", "open", "problem"}` for each that does not. A report is
-`{"id", "path", "what", "problem"}`, one for each guarded place that was replaced, and one more at the host's end if it
-changed since. `{"blind"}` says that the kernel gives no more notices of moves.
+`{"id", "path", "what", "problem"}`, one for each guarded path that was replaced, and one more at the host's end if it
+changed since. `{"blind"}` means that the kernel gives no more notices of moves.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from paddock_sdk.worker import init, prefork
 from paddock_sdk.worker.init_socket import report, unpack
 
 _FDS: Final = 3  # the worker's mount namespace, its list of mounts, itself
-_MOST_READ: Final = 1 << 20  # of one file, to say what it has become
+_MOST_READ: Final = 1 << 20  # of one file, to describe its new content
 _MOST_ENTRIES: Final = 256  # of one folder
 _MOST_NAMED: Final = 5
-_BLIND_MS: Final = 200  # between two looks, where the kernel does not tell of moves
-_REST_MS: Final = 5  # after a notice that meant nothing: others may make files beside a missing one all day
+_BLIND_MS: Final = 200  # between two looks, where the kernel does not report moves
+_REST_MS: Final = 5  # after a notice without a change: others may make files beside a missing one all day
 _ROUNDS: Final = 10  # the kernel detaches a mount a moment before the name is another file's
 _ROUND_MS: Final = 1
 _LEADS_ELSEWHERE: Final = "it is another link, itself guarded, and what that leads to is not"
@@ -59,7 +60,7 @@ def serve(control: int, host: int) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a guarded place was: `parts` are the file's content, or that of each entry of the folder."""
+    """The earlier state of a guarded path: `parts` are the file's content, or that of each entry of the folder."""
 
     kind: int = 0
     size: int = 0
@@ -74,7 +75,7 @@ class _State:
             return cls()
 
     def difference(self, other: _State) -> str:
-        """Return in a few words what another state has of this one no more."""
+        """Describe in a few words what another state lost compared with this one."""
         if self.kind != other.kind:
             return "which is gone" if not other.kind else "by another kind of file" if self.kind else "which was gone"
         changed = [
@@ -101,7 +102,7 @@ def _parts(path: str, info: os.stat_result) -> Iterator[tuple[str, bytes]]:
 
 
 def _content(path: str, info: os.stat_result) -> bytes:
-    """Return what tells one content from another: of what is no small file, its size and kind alone."""
+    """Return a value that identifies a content: for anything but a small file, only its size and kind."""
     facts = b"%d %d" % (stat.S_IFMT(info.st_mode), 0 if stat.S_ISDIR(info.st_mode) else info.st_size)
     if stat.S_ISLNK(info.st_mode):
         return facts + os.fsencode(os.readlink(path))
@@ -133,7 +134,7 @@ class _Worker:
         self.mounts = [mount for mount in mounts if mount not in self.open]
         self.before = {mount.source: _State.of(mount.source) for mount in self.mounts if not mount.writable}
         self.seen = {source: _identity(source) for source in self.before}
-        # Replaced before it was first looked at here, so that what it was is not known.
+        # Replaced before it was first looked at here, so its earlier state is unknown.
         self.replaced_early = frozenset(mount.source for mount in self.missing())
         self.reported: dict[str, tuple[_State, str]] = {}
 
@@ -143,7 +144,7 @@ class _Worker:
         return [mount for mount in self.mounts if mount.target not in there and not is_gone(mount)]
 
     def replaced(self) -> list[str]:
-        """Return what is another file or folder than when it was seen last."""
+        """Return the paths that are another file or folder than when last seen."""
         now = {source: _identity(source) for source in self.before}
         changed = [source for source, identity in self.seen.items() if None not in (identity, now[source])]
         changed = [source for source in changed if now[source] != self.seen[source]]
@@ -151,13 +152,13 @@ class _Worker:
         return changed
 
     def what_became_of(self, path: str, now: _State) -> str:
-        """Return in a few words what a guarded place is now, beside what it was."""
+        """Describe in a few words what a guarded path is now, compared with its earlier state."""
         if path in self.replaced_early and now == self.before[path]:
             return "while the module was being started"
         return self.before[path].difference(now)
 
     def put_back(self) -> tuple[set[str], dict[str, str]]:
-        """Attach what is missing; return the paths that this was tried for, and why those of them stay open that do."""
+        """Attach missing mounts; return the tried paths, and for those that stay open the reason."""
         tried: set[str] = set()
         problems: dict[str, str] = {}
         for _ in range(_ROUNDS):
@@ -221,7 +222,7 @@ class _Guard:
         return True
 
     def _listen(self) -> None:
-        """Ask for a notice of each move of what is guarded, and of what appears where it is missing."""
+        """Ask for a notice of each move of a guarded path, and of new files where one is missing."""
         if self._notices >= 0:
             os.close(self._notices)
             self._notices = -1
@@ -268,7 +269,7 @@ class _Guard:
 
     def _tell_replaced(self, worker: _Worker, path: str, problem: str) -> None:
         if path not in worker.before:
-            return  # a folder around one, which says nothing by itself
+            return  # a folder around one, which is no news by itself
         now = _State.of(path)
         if stat.S_ISLNK(now.kind) and now != worker.before[path]:
             problem = problem or _LEADS_ELSEWHERE

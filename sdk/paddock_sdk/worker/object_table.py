@@ -1,8 +1,8 @@
 """The objects that cross a worker's connection by handle: its own, and stand-ins for others'.
 
-An object handed out keeps its number for as long as the host holds it, so what comes back is
-the very same object; a stand-in is the same one each time its number comes in. The host is told
-when a stand-in has been collected. Numbers mean nothing on any other connection.
+An object handed out keeps its number for as long as the host holds it, so a returned one is the very same object. A
+stand-in is the same one each time its number comes in. The host is informed when a stand-in has been collected. Numbers
+mean nothing on any other connection.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Exported:
         self.times += 1
 
     def let_go(self, times: int) -> bool:
-        """The host lets go of it so many times; return whether that was the last of it."""
+        """The host released it so many times; return whether that was the last reference."""
         self.times -= times
         return self.times <= 0
 
@@ -56,7 +56,7 @@ class Exported:
         return self._differs(self.description.attributes)
 
     def computes_anew(self) -> bool:
-        """Re-read what the object's properties say; return whether its data is different now."""
+        """Re-read the object's properties; return whether its data is different now."""
         return self._differs(self.description.properties)
 
     def _differs(self, names: Iterable[str]) -> bool:
@@ -95,7 +95,7 @@ class ObjectTable:
     # -- this process's objects ------------------------------------------------------------
 
     def export(self, value: object) -> HandleEntry:
-        """Return the handle entry that refers to `value`, whoever owns it."""
+        """Return the handle entry that refers to `value`, whether this process or another owns it."""
         foreign = self._stand_in_id(value)
         if foreign is not None:
             return HandleEntry(HandleSide.RECEIVER, foreign)
@@ -127,16 +127,16 @@ class ObjectTable:
         return True
 
     def take_back(self, entries: Iterable[HandleEntry]) -> None:
-        """Undo `export`: the frame could not be sent, so the host has not heard of what is in it."""
+        """Undo `export`: the frame could not be sent, so the host does not know its handles."""
         for entry in entries:
             if entry.side == HandleSide.SENDER:
                 self.release(entry.id, 1)
 
     def exported(self, object_id: int) -> Exported:
-        """Return what is known of one of this process's objects.
+        """Return the record of one of this process's objects.
 
         Raises:
-            RemoteProtocolError: no object was handed out under that number, or it was let go.
+            RemoteProtocolError: no object was handed out under that number, or it was released.
         """
         try:
             return self._exports[object_id]
@@ -154,9 +154,10 @@ class ObjectTable:
         return object_id
 
     def changed_by(self, called: Exported) -> list[Exported]:
-        """Return the mounted objects that say something else after a call of `called`.
+        """Return the mounted objects whose data changed by a call of `called`.
 
-        Of the others only their properties are looked at: those may depend on anything, and data on what wrote it.
+        On other objects only properties are re-read: those may depend on anything, whereas data depends on the code
+        that wrote it.
         """
         changed = [called] if called.mount_point is not None and called.changed() else []
         for other in self._computing:
@@ -165,13 +166,13 @@ class ObjectTable:
         return changed
 
     def changed_since(self) -> list[Exported]:
-        """Return the mounted objects that say something else than they last did, however that came."""
+        """Return the mounted objects whose data changed since it was last sent, for any reason."""
         return [exported for exported in self._mounted.values() if exported.described_anew()]
 
     def release(self, object_id: int, times: int) -> bool:
-        """The host let go of an object it was handed `times` times; 0 confirms what this side let go of.
+        """The host released an object it was handed `times` times; 0 confirms a release of this side.
 
-        Return whether that was the last the host knew of an object of this process, which is to be confirmed.
+        Return whether that was the host's last reference to an object of this process, which is to be confirmed.
         """
         if times == 0:
             if object_id not in self._stand_ins:
@@ -234,7 +235,7 @@ class ObjectTable:
         return bool(self._collected)
 
     def dropped(self) -> list[tuple[int, int]]:
-        """Return the objects let go of since the last call, with how often each had come in."""
+        """Return the objects released since the last call, with how often each had come in."""
         gone: list[tuple[int, int]] = []
         while self._collected:
             object_id = self._collected.popleft()
@@ -258,7 +259,7 @@ class ObjectTable:
 def _member(value: object, name: str) -> Any:
     try:
         return member_of(value, name)
-    except Exception:  # a module's property that could be read just now; calling it will say so
+    except Exception:  # a module's property that could be read just now; calling it will show the error
         return None
 
 
@@ -266,12 +267,12 @@ def _differs(value: object, name: str, known: object) -> bool:
     try:
         item = getattr(value, name, known)
         return bool(item != known and masked(item) != known)
-    except Exception:  # a module's property; what was known of it stands
+    except Exception:  # a module's property; its known value stays
         return False
 
 
 def _identity(value: object) -> object:
-    """Return what makes two exports the same object; a bound method is made anew at each access."""
+    """Return a key that is equal for exports of the same object; a bound method is made anew at each access."""
     if isinstance(value, types.MethodType):
         return (id(value.__self__), id(value.__func__))
     return id(value)

@@ -1,4 +1,4 @@
-"""A worker's calls and the requests it serves while they are open, and what a call came to."""
+"""A worker's open calls and the requests it serves, and the outcomes of calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class CallOutcome(NamedTuple):
-    """What a call came to, or one item of it."""
+    """The outcome of a call, or one item of it."""
 
     value: Any
     error: BaseException | None = None
@@ -26,7 +26,7 @@ Finish = Callable[[CallOutcome], None]
 
 
 class PendingCall(NamedTuple):
-    """A call that this process made: what is given its answer, and each item before that, and where it was made."""
+    """A call that this process made: the receivers of its items and its answer, and where it was made."""
 
     finish: Finish
     context: contextvars.Context
@@ -54,6 +54,6 @@ class ServedRequest:
 
 
 def settle(future: asyncio.Future[CallOutcome], outcome: CallOutcome) -> None:
-    """Give an outcome to whoever awaits it, unless nobody does any more."""
-    if not future.done():  # its caller may have been cancelled, and have had no time yet to say so
+    """Give an outcome to the awaiting caller, unless it no longer waits."""
+    if not future.done():  # its caller may have been cancelled, without having reported it yet
         future.set_result(outcome)

@@ -1,7 +1,7 @@
-"""What leaves a worker's socket: at once what it takes, the rest in order when it takes more.
+"""The outgoing frames of a worker's socket: sent at once if the socket takes them, else in order later.
 
-Some frames may leave along with the next one: each by itself would wake the host up. That the host is gone is not said
-here; reading says so.
+Some frames may leave along with the next one: each by itself would wake the host. A closed connection is not reported
+here; reading reports it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Outbox:
         return bool(self._left)
 
     def write(self, frame: bytes | FrameParts) -> None:
-        """Send now what the socket takes, and the rest when it takes more; what was to go along first."""
+        """Send as much as the socket takes now, batched frames first, and the rest later."""
         pieces: Sequence[Buffer] = (frame,) if isinstance(frame, bytes) else frame
         if self._along:
             pieces = (b"".join((*self._along, pieces[0])), *pieces[1:])
@@ -55,7 +55,7 @@ class Outbox:
         self._along.append(frame if isinstance(frame, bytes) else b"".join(frame))
 
     def on_writable(self) -> None:
-        """Send more of what waits."""
+        """Send more of the waiting data."""
         while self._left:
             try:
                 sent = self._sock.send(self._left[0])

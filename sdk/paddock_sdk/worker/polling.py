@@ -1,8 +1,8 @@
 """The event loop of a worker, which polls its file descriptors less often than asyncio does.
 
 A frame starts or wakes a task, which runs in the loop's next turn. Before each turn asyncio polls the kernel again,
-which costs about as much as one step of a short handler. After each poll this loop skips the
-next one if that would not wait, so a busy worker polls in every second turn. Waiting polls are never skipped.
+which costs about as much as one step of a short handler. After each poll this loop skips the next one if that would not
+wait, so a busy worker polls in every second turn. Waiting polls are never skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PatientSelector(selectors.DefaultSelector):
         self._has_asked = False
 
     def select(self, timeout: float | None = None) -> _Ready:
-        """Return what is ready; of two calls in a row that do not wait, at least one polls."""
+        """Return the ready descriptors; of two calls in a row that do not wait, at least one polls."""
         if self._has_asked and timeout is not None and timeout <= 0:
             self._has_asked = False
             return _NOTHING

@@ -29,4 +29,4 @@ for _level in ISOLATION_LEVELS:
         try:
             filter_of(SandboxProfile(level=_level, programs=_programs), counts_memory=_counted, bounds_ipc=_bounded)
         except NotImplementedError:
-            pass  # on such a machine a lockdown fails, and says so
+            pass  # on such a machine the lockdown fails with the reason

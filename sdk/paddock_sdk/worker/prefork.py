@@ -1,8 +1,8 @@
 """Fork a worker and its init ahead of the request for them, in namespaces of their own.
 
-Used by processes with the powers of the host's user: a template, or an interpreter started for one module. The worker
-makes a root of what all workers see, and both wait for what they are to be. They end when the sockets close over which
-they wait. A failure is reported over the init socket of the request that it happened to, and leaves no process behind.
+It is used by processes with the powers of the host's user: a template, or an interpreter started for one module. The
+worker makes a root with the mounts that all workers share, and both wait for their request. They end when their sockets
+close. A failure is reported over the init socket of the request that it happened to, and leaves no process behind.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _MOST_FDS: Final = 250  # the kernel passes 253 at once
 
 
 class PreforkedWorker:
-    """A worker to be and its init, in their namespaces, with a root that has `shared` in it, waiting for the rest.
+    """A waiting worker and its init, in their namespaces, with a root that has `shared` in it.
 
-    The request's profile has to have those mounts too, under none of its others.
+    The request's profile must have those mounts too, under none of its others.
 
     Raises:
         OSError: It cannot be made; nothing is left of it.
@@ -67,7 +67,7 @@ class PreforkedWorker:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is dead, so that nobody would hear what it is told."""
+        """Whether it is dead, so that it would not receive a request."""
         lines = select.poll()
         lines.register(self._to_init, 0)
         lines.register(self._to_worker, 0)
@@ -114,7 +114,7 @@ class PreforkedWorker:
             self._pidfd = -1
 
     def _give_ids(self) -> None:
-        """Say who they are: of an ordinary user the ids to map to themselves, of root none, as that is done here."""
+        """Send their ids: of an ordinary user the ids to map to themselves, of root none, as root maps them here."""
         ids = None
         if self._outer is None:
             ids = [os.getuid(), os.getgid()]
@@ -157,11 +157,11 @@ def _run_init(
     *,
     counts_memory: bool,
 ) -> NoReturn:
-    """Be process 1: take on who it is, fork the worker, and do nothing but wait, so as to stay small."""
+    """Be process 1: set up its ids, fork the worker, and then only wait, so as to stay small."""
     try:
         # First of all: a copy of another worker's line, or of the host's socket, would keep it from ever closing.
         close_all_but(0, 1, 2, line.fileno(), worker_line.fileno(), *doors)
-        enter(doors)  # before it forks; it takes a while, and nobody waits for it
+        enter(doors)  # before it forks; it takes a while, and no request waits for it
         ids, _ = _told(line)
         if ids is None:
             namespaces.become_mapped_root()
@@ -187,7 +187,7 @@ def _run_init(
 
 
 def _bound_objects(*, is_root: bool) -> None:
-    """Bound System V objects; where that cannot be, the filter of system calls refuses them."""
+    """Bound System V objects; where that is impossible, the filter of system calls refuses them."""
     try:
         if is_root:
             ipc.set_bounds()
@@ -206,7 +206,7 @@ def _run_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: 
         try:
             root = _root_with(shared, trees if ids is None else None)
         except OSError as error:
-            root = error  # there is nobody to report it to yet
+            root = error  # no request exists yet to report it to
         entrance.warm_up()
         request, (rpc, stdout, stderr, init_socket, *trees) = _told(line)
         line.close()
@@ -234,7 +234,7 @@ def _run_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: 
 
 
 def _root_with(shared: Sequence[Mount], trees: Sequence[int] | None) -> mounts.NewRoot:
-    """Return a root with what all workers see; the trees are opened here unless somebody else has."""
+    """Return a root with the mounts of all workers; opens the trees unless the caller has."""
     opened = mounts.open_trees(mount.source for mount in shared) if trees is None else trees
     socket.sethostname("paddock")
     root = mounts.NewRoot()
@@ -290,7 +290,7 @@ def start_single_worker(
 
 
 def with_group(request: dict[str, Any], groups: CgroupHome | None, init_socket: int) -> dict[str, Any]:
-    """Return the request with a new control group in it, which the host is told of, for the init to enter by itself."""
+    """Return the request with a new control group, for the init to enter by itself; reports the group to the host."""
     group = None if groups is None else groups.create(_GROUP).as_dict()
     if group is not None:
         report(init_socket, {"cgroup": group})
@@ -298,7 +298,7 @@ def with_group(request: dict[str, Any], groups: CgroupHome | None, init_socket: 
 
 
 def receive(line: socket.socket, most_fds: int) -> tuple[bytes, list[int]]:
-    """Return the next message with its descriptors; nothing at the end."""
+    """Return the next message with its descriptors; empty at the end."""
     fds = array("i")
     space = socket.CMSG_SPACE(most_fds * fds.itemsize)
     data, ancillary, _, _ = line.recvmsg(REQUEST_BYTES, space, socket.MSG_CMSG_CLOEXEC)

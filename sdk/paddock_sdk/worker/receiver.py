@@ -1,4 +1,4 @@
-"""What the driver asks of whoever acts on the frames that come in."""
+"""The interface between the driver and the receiver of incoming frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paddock_sdk.protocol import Frame
 
 
 class FrameReceiver(Protocol):
-    """What the driver hands incoming frames to; no method may block. What one raises ends that frame alone."""
+    """Receives incoming frames from the driver; no method may block. An exception affects only that frame."""
 
     def on_request(self, request: Frame) -> None: ...
 
@@ -22,8 +22,8 @@ class FrameReceiver(Protocol):
     def on_goodbye(self) -> None: ...
 
     def before_send(self) -> None:
-        """Say what changed in shared state since the last frame, before the next one leaves."""
+        """Send the changes of shared state since the last frame, before the next one leaves."""
 
     def circumstances(self) -> Sequence[Any]:
-        """Return what the callee of an `execute` is told beside its arguments: one mapping, or nothing."""
+        """Return the data sent with an `execute` beside its arguments: one mapping, or nothing."""
         ...

@@ -1,8 +1,7 @@
 """Bring a worker from its fork to its entry: the last trusted steps before a module's code can run in it.
 
-Everything here happens in the worker, in order, and each step has a name. One that fails is reported over the init
-socket
-and ends the process; the entry is reached only when all of them held.
+Everything here happens in the worker, in order, and each step has a name. A step that fails is reported over the init
+socket and ends the process; the entry is reached only when all of them held.
 """
 
 from __future__ import annotations
@@ -53,12 +52,11 @@ def enter_sandbox_and_run(
     counts_memory: bool,
     missing: Sequence[str] = (),
 ) -> NoReturn:
-    """Take every step up to the entry, `module:function`, say `ready`, run it and end the process.
+    """Take every step up to the entry, `module:function`, send `ready`, run it and end the process.
 
-    `init` is the parent; `counts_memory` says that a control group limits the worker's memory; `missing` is what the
-    file system it made lacks. What only this worker may know, its
-    environment above all, is the first thing to come over `rpc`: a template that had seen it would hand it on, in
-    memory it no longer uses, to every worker it forks later.
+    `init` is the parent; `counts_memory` means that a control group limits the worker's memory; `missing` is what its
+    file system lacks. Data for this worker alone, its environment above all, is the first to come over `rpc`: a
+    template that had seen it would pass it on, in memory it no longer uses, to every worker it forks later.
     """
     step = "particulars"
     try:
@@ -105,7 +103,7 @@ def enter_sandbox_and_run(
             "working_dir": working_dir,
         }
         say_ready(init_socket, ready)
-    except BaseException as error:  # whatever it is, the entry must not run
+    except BaseException as error:  # after any error, the entry must not run
         report_failure(init_socket, step, error)
         os._exit(FAILED_BEFORE_ENTRY)
     code = 1
@@ -117,7 +115,7 @@ def enter_sandbox_and_run(
 
 
 def _read_particulars(rpc: int) -> tuple[dict[str, Any], int]:
-    """Return what only this worker may know, and the descriptor that came with it: of the log of attempts."""
+    """Return the data for this worker alone, and the descriptor that came with it: of the log of attempts."""
     line = socket.socket(fileno=rpc)
     try:
         length, (log,), _, _ = socket.recv_fds(line, PARTICULARS_LENGTH.size, 1)
@@ -173,7 +171,7 @@ def _hand_over_inquiry(profile: SandboxProfile, init_socket: int, *, counts_memo
 
 
 def _link_home(links: dict[str, str], environ: dict[str, str]) -> None:
-    """Have the home lead to what is granted of the user's own, where nothing is in the way of that."""
+    """Link granted files of the user's own into the home, where the name is free."""
     home = environ.get("HOME", "")
     for name, target in links.items() if os.path.isabs(home) else ():
         place = os.path.join(home, name)
@@ -181,7 +179,7 @@ def _link_home(links: dict[str, str], environ: dict[str, str]) -> None:
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
             os.symlink(target, place)
         except OSError:
-            continue  # it is there: the user's home itself, or what the module left where its home is kept
+            continue  # it exists: the user's home itself, or a file that the module left in its kept home
 
 
 def _enter(working_dir: str, environ: dict[str, str]) -> str:
@@ -203,7 +201,7 @@ def _load(entry: str) -> Callable[[socket.socket, str], None]:
 
 
 def _run_entry(entry: Callable[[socket.socket, str], None], rpc: int, name: str) -> int:
-    """Run the entry, then what a Python program does at its end, short of taking the interpreter apart."""
+    """Run the entry, then what a Python program does at its end, except taking the interpreter apart."""
     code = 0
     try:
         entry(socket.socket(fileno=rpc), name)
@@ -212,7 +210,7 @@ def _run_entry(entry: Callable[[socket.socket, str], None], rpc: int, name: str)
     except BaseException:  # this is the top of the process
         sys.excepthook(*sys.exc_info())
         code = 1
-    # As an interpreter does: wait for threads that are not daemons, then run what was registered for the end.
+    # Like an interpreter: wait for threads that are not daemons, then run the functions registered for the end.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

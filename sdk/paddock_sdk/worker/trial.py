@@ -1,9 +1,8 @@
 """Two entries beside that of modules, for a worker with one job: validate a module, or run tests over it.
 
-The host says what to do in one message and gets one back; then the worker ends. All of a module's code runs in this
-process, at its liberty: it can answer in place of what is written here, with anything. So the answer is its own word
-about itself, good for its author, and nothing that another may build on. What it prints goes another way and is no part
-of the answer.
+The host sends one message with the job and gets one back; then the worker ends. All of a module's code runs in this
+process, unhindered: it can send any answer in place of the real one. So the answer is the module's own claim, useful
+for its author, and nothing that others may rely on. Its printed output takes another way and is no part of the answer.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def _run_tests(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy a folder whose files are read-only as one whose files are not; where modes may not be changed, too."""
+    """Copy a folder of read-only files as writable ones; works where modes may not be changed, too."""
     for folder, folders, files in os.walk(source):
         place = os.path.join(target, os.path.relpath(folder, source))
         os.makedirs(place, exist_ok=True)

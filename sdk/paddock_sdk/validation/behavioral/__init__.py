@@ -1,7 +1,7 @@
-"""What every module of a kind does, as tests to inherit from.
+"""The behaviour of every module of a kind, as tests to inherit from.
 
-`…BehaviorTests` are the contract's: the same names, passed and failed by the same modules. `Strict…Tests` ask for more.
-A subclass whose name starts with `Test` is what pytest collects.
+`…BehaviorTests` are the contract's: the same names, passed and failed by the same modules. `Strict…Tests` require more.
+pytest collects a subclass whose name starts with `Test`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ __all__ = ["ContextBehaviorTests", "StrictContextTests"]
 
 _QUESTION: Final = {"role": "user", "content": "What is two and two?"}
 _ANSWER: Final = {"role": "assistant", "content": "Four."}
-_NUMBERS_OF_TOKENS: Final = (100_000, 200_000)  # of the conversation, and of what a request may have
+_NUMBERS_OF_TOKENS: Final = (100_000, 200_000)  # the whole budget of the conversation, and that of one request
 
 
 class ContextBehaviorTests:
@@ -90,7 +90,7 @@ class ContextBehaviorTests:
 
 
 class StrictContextTests:
-    """What the contract's tests leave open, and sessions rely on."""
+    """Requirements beyond the contract's tests that sessions rely on."""
 
     pytestmark = pytest.mark.module_validation
 
@@ -102,7 +102,7 @@ class StrictContextTests:
 
     @pytest.mark.asyncio
     async def test_messages_can_be_replaced(self, context_module: Any) -> None:
-        await context_module.clear()  # one that began with a conversation of its own keeps that until then
+        await context_module.clear()  # a context may begin with a conversation of its own
         await context_module.add_message({"role": "user", "content": "Forget this."})
         await context_module.set_messages([dict(_QUESTION), dict(_ANSWER)])
         assert _said(await context_module.get_messages()) == _said([_QUESTION, _ANSWER])

@@ -1,4 +1,4 @@
-"""Tell a refusal from a defect, as the contract does: by the class of what is raised."""
+"""Distinguish a refusal from a defect, as the contract does: by the exception's class."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _EVENT = "test:event"
 _ACTIONS = ("continue", "deny", "modify", "inject_context", "ask_user")
 _EVENT_DATA = {"session_id": "test-session", "tool_name": "test_tool", "tool_input": {}, "prompt": "Hello."}
 
-# What the registry says of an answer that is none; a handler never says so itself.
+# The registry's message about an invalid answer; no handler uses this text.
 _INVALID_ANSWER = "Hook handler returned invalid response"
 
 
@@ -56,9 +56,9 @@ class HookBehaviorTests:
 
 
 class StrictHookTests:
-    """What the contract's tests leave open: each event that the module has handlers for is emitted.
+    """Requirements beyond the contract's tests: each event that the module has handlers for is emitted.
 
-    A handler that raises is skipped by the registry, as in a session; one that answers what is no answer is a failure.
+    A handler that raises is skipped by the registry, as in a session; an invalid answer is a failure.
     """
 
     pytestmark = pytest.mark.module_validation

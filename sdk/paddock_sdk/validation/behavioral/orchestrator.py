@@ -41,7 +41,7 @@ class OrchestratorBehaviorTests:
 
     @pytest.mark.asyncio
     async def test_orchestrator_uses_provider(self, orchestrator_module: Any, mock_deps: Any) -> None:
-        await _executed(orchestrator_module, mock_deps)  # whether it asked one is left to it
+        await _executed(orchestrator_module, mock_deps)  # it may run without calling a provider
 
     @pytest.mark.asyncio
     async def test_orchestrator_updates_context(self, orchestrator_module: Any, mock_deps: Any) -> None:
@@ -51,7 +51,7 @@ class OrchestratorBehaviorTests:
 
 
 class StrictOrchestratorTests:
-    """What the contract's tests leave open, and sessions rely on."""
+    """Requirements beyond the contract's tests that sessions rely on."""
 
     pytestmark = pytest.mark.module_validation
 

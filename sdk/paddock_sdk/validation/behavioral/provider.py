@@ -15,7 +15,7 @@ __all__ = ["ProviderBehaviorTests", "StrictProviderTests"]
 
 
 class ProviderBehaviorTests:
-    """The contract's tests of the fixture `provider_module`. No model is asked; its list of models may be."""
+    """The contract's tests of the fixture `provider_module`. They call no model, but may list models."""
 
     pytestmark = pytest.mark.module_validation
 
@@ -47,7 +47,7 @@ class ProviderBehaviorTests:
 
 
 class StrictProviderTests:
-    """What the contract's tests leave open, and every orchestrator relies on."""
+    """Requirements beyond the contract's tests that every orchestrator relies on."""
 
     pytestmark = pytest.mark.module_validation
 

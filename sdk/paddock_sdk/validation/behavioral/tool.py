@@ -54,7 +54,7 @@ class ToolBehaviorTests:
 
 
 class StrictToolTests:
-    """What the contract's tests leave open, and every orchestrator relies on."""
+    """Requirements beyond the contract's tests that every orchestrator relies on."""
 
     pytestmark = pytest.mark.module_validation
 

@@ -1,10 +1,10 @@
 """The last attempts of a worker's module, in memory that the worker shares with its host.
 
-The host makes the memory and keeps a descriptor of it, so it can read what was noted after the worker's end, however
-the worker ended. The worker maps it before any code of the module runs and keeps no descriptor. Noting takes no lock
-and no system call: each attempt has a number and a slot of its own, and its number is written last, so that a slot
-that was being written at the end counts as empty. The module can write there what it likes: `read` takes any bytes,
-leaves out what is malformed and never raises over it.
+The host makes the memory and keeps a descriptor of it, so it can read the notes after the worker's end, however the
+worker ended. The worker maps it before any code of the module runs and keeps no descriptor. Noting takes no lock and no
+system call. Each attempt has a number and a slot of its own, and its number is written last, so that a slot that was
+being written at the end counts as empty. The module can write anything there: `read` takes any bytes, leaves out
+malformed entries and never raises because of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from paddock_sandbox.syscalls import call
 
 Kind = Literal["read", "write", "run", "net"]
 KINDS: Final[tuple[Kind, ...]] = ("read", "write", "run", "net")
-MAX_TEXT_BYTES: Final = 1024  # of one attempt; what takes more is not noted
+MAX_TEXT_BYTES: Final = 1024  # of one attempt; a longer one is not noted
 
 _INDEX: Final = {kind: index for index, kind in enumerate(KINDS)}
-_SLOTS: Final = 256  # a call that fails does so soon after what it failed over
-_FORKED_SLOTS: Final = 64  # of processes that the worker forked, which do not know what it notes meanwhile
+_SLOTS: Final = 256  # a call that fails does so soon after the attempt that made it fail
+_FORKED_SLOTS: Final = 64  # of processes that the worker forked, which do not see its later notes
 _FORKED: Final = 1 << 62  # the numbers of those begin here, each process at its own
 _PASSED_ON: Final = struct.Struct("<Q")  # at the front: the number of the last attempt that the host was sent
 _NUMBER: Final = struct.Struct("<Q")  # of a slot: 0 where it is empty
@@ -48,7 +48,7 @@ class AttemptLog:
         self._next = itertools.count(1).__next__
 
     def go_on_as_fork(self) -> None:
-        """Note from here on beside what the worker notes: this process was forked from it."""
+        """Write later notes beside the worker's: this process was forked from it."""
         pid = os.getpid()
         self._next = itertools.count(_FORKED + (pid << 32) + pid % _FORKED_SLOTS).__next__
 
@@ -70,7 +70,7 @@ class AttemptLog:
         self.last = number
 
     def after(self, number: int) -> list[Entry]:
-        """Return what was noted after attempt `number` and is still here, the earliest first."""
+        """Return the notes after attempt `number` that are still here, the earliest first."""
         first = max(number + 1, self.last - _SLOTS + 1, 1)
         found = (_entry(self._memory, _place_of(one)) for one in range(first, self.last + 1))
         return [entry for entry in found if entry is not None and entry[0] > number]
@@ -87,7 +87,7 @@ class AttemptLog:
 
 
 def read(data: bytes) -> list[tuple[Kind, str]]:
-    """Return kinds and texts of what is in a log that the host was not sent, each once, the earliest first."""
+    """Return kinds and texts of the attempts in a log that the host did not get yet, each once, the earliest first."""
     if len(data) != SIZE:
         return []
     (passed_on,) = _PASSED_ON.unpack_from(data)
@@ -98,14 +98,14 @@ def read(data: bytes) -> list[tuple[Kind, str]]:
 
 
 def without_sockets(attempts: Iterable[tuple[Kind, str]]) -> list[tuple[Kind, str]]:
-    """Leave out what came no further than a socket, where it is known where sockets were to lead."""
+    """Leave out attempts known only by a socket, where their targets are known too."""
     known = list(attempts)
     leads_somewhere = any(kind == "net" and text for kind, text in known)
     return [one for one in known if one != _SOCKET] if leads_somewhere else known
 
 
 def shared() -> AttemptLog:
-    """Return the log that this process shares with its host, or one of its own where there is none."""
+    """Return the log that this process shares with its host, or one of its own without that."""
     return AttemptLog(_memories[-1] if _memories else None)
 
 

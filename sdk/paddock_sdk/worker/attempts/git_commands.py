@@ -1,7 +1,7 @@
-"""Find the repository that a git command is to change, as far as the command line shows it.
+"""Find the repository that a git command would change, as far as the command line shows it.
 
-The kernel's refusal of a write to git's folder reaches git alone, so the worker reads the command line to report it.
-Commands that may only list something, such as `git branch`, are left out. Looks at names, and starts nothing.
+Only git gets the kernel's refusal of a write to git's folder, so the worker reads the command line to report it.
+Commands that may only list something, such as `git branch`, are left out. This file looks at names, and starts nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def changed_repository(command: Any, folder: str) -> str | None:
 
 
 def _git_folder(folder: str) -> str | None:
-    """Return what git takes for its folder from a working tree, or a folder in one."""
+    """Return the folder that git would use in a working tree, or in a folder below one."""
     while True:
         git = os.path.join(folder, ".git")
         if os.path.isdir(git):

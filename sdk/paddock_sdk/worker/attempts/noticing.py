@@ -1,10 +1,10 @@
-"""Remember what module code reached for and may not have got: files, programs, hosts.
+"""Remember the files, programs and hosts that module code tried to access and may not have got.
 
-Inside a file system of its own a refusal looks like a file that is not there, so nothing tells the module, or anybody
-who reads its errors, that a grant is missing. Python's audit events say what was asked for; which of it was refused is
-found out later, when somebody wants to know. The notes are in a log that outlasts the process, so that its host finds
-there what it was not sent. This is advice and no defence: what a module does past the interpreter is not seen here, and
-what is remembered is bounded. Noting never raises, for any value and on any thread.
+Inside a file system of its own a refusal looks like a missing file. So neither the module nor a reader of its errors
+learns that a grant is missing. Python's audit events show the attempts; which of them were refused is found out later,
+on request. The notes are in a log that outlasts the process, so that its host finds there the notes that were not sent.
+This is advice and no defence: accesses past the interpreter are not seen here, and the memory is bounded. Noting never
+raises, for any value and on any thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_ARGUMENTS: Final = 16
 _NO_PATH: Final = "\0"  # which no path begins with
 _FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
-# Python never lets go of what it calls with audit events, so there is one of that for a process, and it looks here.
+# Python keeps an audit hook for ever. So a process has only one, which looks here for the recorder.
 _takers: Final[dict[str, Callable[..., None]]] = {}
 _looking: Final[list[int]] = []  # threads that open files here, to see whether they can be
 
@@ -46,7 +46,7 @@ def _note(event: str, args: tuple[Any, ...]) -> None:
 
 
 class AttemptRecorder:
-    """What the module of this process reached for, noted in `log`."""
+    """Notes the attempts of this process's module in `log`."""
 
     def __init__(self, log: AttemptLog | None = None) -> None:
         self._log = AttemptLog() if log is None else log
@@ -55,7 +55,7 @@ class AttemptRecorder:
         self._home = _NO_PATH
 
     def install(self, own_code: Iterable[str] = ()) -> None:
-        """Take notes from here on, for the life of the process; the folders of its own code are of no interest."""
+        """Take notes from now on, for the life of the process; the folders of its own code are left out."""
         self._own_code = tuple(os.path.join(os.path.realpath(folder), "") for folder in own_code)
         home = os.environ.get("HOME", "")
         self._home = os.path.join(home, "") if os.path.isabs(home) else _NO_PATH
@@ -73,26 +73,26 @@ class AttemptRecorder:
                 self._note("read", os.path.join(folder, os.path.expanduser(value)))
 
     def mark(self) -> int:
-        """Return a number for this moment, to ask for what comes after it."""
+        """Return a number for this moment, to ask for later attempts with."""
         return self._log.last
 
     @property
     def has_news(self) -> bool:
-        """Whether anything was noted that nobody has asked for yet."""
+        """Whether there are notes that have not been fetched yet."""
         return self.mark() > self._told
 
     def news(self) -> list[list[str]]:
-        """Return what was noted since anybody asked last, as far as it is out of reach."""
+        """Return the targets noted since the last call, as far as they are out of reach."""
         return self.since(self._told)
 
     def mark_passed_on(self) -> None:
-        """Note that the host was sent all that was asked for, and has to look for none of it in the log."""
+        """Mark all fetched notes as sent, so that the host does not look for them in the log."""
         self._log.mark_passed_on(self._told)
 
     def since(self, mark: int) -> list[list[str]]:
-        """Return kinds and targets of what was reached for since `mark` and is out of reach, or may be, the latest.
+        """Return kinds and targets of attempts since `mark` that are, or may be, out of reach; the latest only.
 
-        What turns out to be within reach is taken out of the log.
+        Targets that turn out to be within reach are removed from the log.
         """
         noted = self._log.after(mark)
         self._told = max(self._told, self.mark())
@@ -139,7 +139,7 @@ class AttemptRecorder:
             if type(name) is not str or name.endswith(".pyc"):
                 return
             if mode is None and not name.startswith("/"):
-                return  # `os.open`, which does not say below which folder
+                return  # `os.open`, whose event does not contain the folder
             if name.startswith("<") and name.endswith(">"):
                 return  # the compiler, which looks for the line that is wrong: `<unknown>` is the name in `ast.parse`
             note("write" if flags & _FOR_WRITING else "read", name)
@@ -215,7 +215,7 @@ def _is_out_of_reach(kind: str, path: str) -> bool:
             # Not by opening it: a program that watches the file would take it for changed.
             return not os.access(path, os.W_OK) or _sees_what_it_may_not_read()
         if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-            # What can be seen may still be refused, which only trying tells; nothing comes of it.
+            # A visible file may still be refused, which only opening it shows; opening has no side effect.
             os.close(os.open(path, _LOOK))
     except FileNotFoundError:
         return True
@@ -230,7 +230,7 @@ def _is_out_of_reach(kind: str, path: str) -> bool:
 
 @functools.cache
 def _sees_what_it_may_not_read() -> bool:
-    """Whether this process is shut in by rules that permissions do not show, so that only its host can tell."""
+    """Whether this process is confined by rules that permissions do not show, so that only its host knows."""
     try:
         os.close(os.open("/", _LOOK))
     except OSError:
@@ -239,7 +239,7 @@ def _sees_what_it_may_not_read() -> bool:
 
 
 def _text_of(kind: str, target: Any) -> str | None:
-    """Return a target as it is told, None for one that is not."""
+    """Return the text of a target for a report, None for one that is not reported."""
     try:
         text = _destination(target) if kind == "net" else _path(kind, target)
     except Exception:  # an object of the module's own in the place of a path

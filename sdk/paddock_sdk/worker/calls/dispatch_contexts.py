@@ -1,8 +1,8 @@
-"""What an orchestrator notes about the tool call that a task of its makes, at hand for the tool under its own task.
+"""Carry an orchestrator's notes about a tool call to the tool's process, under the tool's own task.
 
-Orchestrators keep a mapping on the coordinator whose keys are their tasks. Tasks mean nothing elsewhere, so the mapping
-stays in its process, and the entry of the calling task goes along with the call of a tool's `execute`. In the tool's
-process it stands in the same mapping under the task that runs the call, until the call has ended.
+Orchestrators keep a mapping on the coordinator whose keys are their tasks. Tasks have no meaning in another process. So
+the mapping stays in its process, and the entry of the calling task is sent along with the call of a tool's `execute`.
+In the tool's process the entry is in the same mapping, under the task that runs the call, until the call has ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.body import Codec, Vocabulary
 
 _NAME: Final = "_tool_dispatch_contexts"
-_KEY: Final = "dispatch_context"  # of what is told beside the arguments
+_KEY: Final = "dispatch_context"  # among the data sent beside the arguments
 
 
 class DispatchContexts:
@@ -28,7 +28,7 @@ class DispatchContexts:
         self._vocabulary = vocabulary
 
     def going_out(self) -> Sequence[Any]:
-        """Return what is told with a call that the current task makes, on whatever thread's loop that runs."""
+        """Return the data to send with a call that the current task makes, on any thread's loop."""
         contexts = self._attributes.get(_NAME)
         if not contexts or not isinstance(contexts, dict):
             return ()
@@ -43,7 +43,7 @@ class DispatchContexts:
 
     @contextmanager
     def arrived(self, told: Sequence[Any]) -> Iterator[None]:
-        """Have what was told with a call at hand for the current task."""
+        """Make the data sent with a call available to the current task."""
         context = told[0].get(_KEY) if told and isinstance(told[0], dict) else None
         if context is None:
             yield

@@ -1,9 +1,9 @@
-"""Run what the host asks for: each request on the object it names, each ending in one reply.
+"""Run the host's requests: each on the object it names, each ending in one reply.
 
-Coroutines run as tasks of the module's loop, plain functions in place, generators item by item
-as their reader has room. Whatever a module raises becomes a failure of that one request; a tool
-that raises, or returns what is no result, has failed and says so in a `ToolResult`. What a tool
-that failed was refused meanwhile goes into its result; of other code the host is told in passing.
+Coroutines run as tasks of the module's loop, plain functions in place, generators item by item as their reader has
+room. Any exception of a module becomes a failure of that one request. A tool that raises, or returns an invalid result,
+gets a failed `ToolResult` with the reason. Refusals during a failed tool call go into its result; those of other code
+are sent to the host as notifications.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from paddock_sdk.worker.crossing import unsendable
 from paddock_sdk.worker.driver import Driver, serving
 from paddock_sdk.worker.object_table import Exported, ObjectTable
 
-_MESSAGE_CHARACTERS: Final = 8000  # of what went wrong, which a model may get to read
+_MESSAGE_CHARACTERS: Final = 8000  # of an error text, which a model may read
 
-_TELLING_SECONDS: Final = 0.2  # from the end of a call to what is told of it, so that many calls are told of at once
+_TELLING_SECONDS: Final = 0.2  # from the end of a call to its report, so that many calls share one report
 
 _NOTHING_TOLD: Final = contextlib.nullcontext()  # beside the arguments of a call
 
@@ -77,7 +77,7 @@ class Dispatcher:
         except (RemoteProtocolError, IndexError, TypeError, ValueError) as exc:
             self._driver.fail(id, RuntimeError(f"a request that cannot be served: {exc}"))
             return
-        # As if it had been called from where this process made the request that it serves, if it serves one.
+        # Runs in the context in which this process made the request that it serves, if it serves one.
         context = self._driver.context_of(request.parent)
         if flavour is Flavour.ASYNC:
             is_execute = exported.description.members[request.method].name == "execute"
@@ -93,7 +93,7 @@ class Dispatcher:
             context.run(self._run_in_place, id, exported, function, args, kwargs)
 
     def _turn(self, execute: Callable[..., Any]) -> dict[str, Any]:
-        """Return what an orchestrator is given beside the prompt: the live objects of this process's session."""
+        """Return an orchestrator's arguments beside the prompt: the live objects of this process's session."""
         coordinator = self._coordinator
         return {
             "context": coordinator.get("context"),
@@ -160,7 +160,7 @@ class Dispatcher:
                 denials = await self._denials(mark, began)
                 result = _with_denials(result, denials) if denials else result
             self._reply_tool_result(id, result)
-        except BaseException as exc:  # cancelled, or not even a failure could be told
+        except BaseException as exc:  # cancelled, or not even a failure could be sent
             self._driver.fail(id, exc)
         finally:
             self._driver.disown(id)
@@ -213,7 +213,7 @@ class Dispatcher:
     # -- what module code was refused ------------------------------------------------------
 
     async def _denials(self, mark: int, began: float) -> list[Any]:
-        """Ask the host what a call that has failed was refused; nothing at all that goes wrong here matters."""
+        """Ask the host for the refusals during a failed call; any error here is ignored."""
         try:
             asked = [self._attempts.since(mark), time.monotonic() - began]
             told = await self._driver.call(0, HostMethod.EXPLAIN, asked)
@@ -223,7 +223,7 @@ class Dispatcher:
         return told if isinstance(told, list) else []
 
     def tell_attempts(self) -> None:
-        """Tell the host what the module reached for in vain, if anything; never raises."""
+        """Report the module's failed attempts to the host, if any; never raises."""
         self._is_telling = False
         try:
             news = self._attempts.news() if self._attempts.has_news else []
@@ -243,11 +243,11 @@ class Dispatcher:
         try:
             for changed in self._objects.changed_by(called):
                 self._describe(changed)
-        except Exception:  # an object of the module's own is looked at; what was called for is done
+        except Exception:  # a property of the module's own object failed; the call itself is done
             _log.warning("others are not told how `%s` changed", called.description.type_name, exc_info=True)
 
     def describe_anew(self) -> None:
-        """Tell the host what mounted objects say now that they did not say before."""
+        """Send the host the changed descriptions of mounted objects."""
         for changed in self._objects.changed_since():
             self._describe(changed)
 
@@ -275,12 +275,12 @@ def _as_result(returned: Any) -> Any:
 def _has_failed(returned: Any) -> bool:
     try:
         return not returned.success
-    except Exception:  # it is no result at all, which is said where it is sent
+    except Exception:  # it is not a valid result, which is reported where it is sent
         return False
 
 
 def _with_denials(result: Any, denials: list[Any]) -> Any:
-    """Return a failed result that says as well what was refused; one that takes no more facts stays as it is."""
+    """Return a failed result with the refusals added; one that accepts no more fields stays as it is."""
     try:
         error = result.error
         if error is None or isinstance(error, dict):
@@ -291,7 +291,7 @@ def _with_denials(result: Any, denials: list[Any]) -> Any:
 
 
 def _own_text(output: object) -> str:
-    """Return what an object says of itself, which is what a model would have got; nothing if its class says nothing."""
+    """Return an object's own text, which a model would have got; empty if its class defines none."""
     kind = type(output)
     says = kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__
     return str(output) if says and unsendable(output) is None and not is_function(output) else ""

@@ -1,7 +1,6 @@
 """The session's cancellation token as a module sees it.
 
-Its state is the host's, kept current by the mirror, so polling it costs nothing; requests and
-callbacks go to the host.
+Its state is the host's, kept current by the mirror, so polling it costs nothing; requests and callbacks go to the host.
 """
 
 from __future__ import annotations

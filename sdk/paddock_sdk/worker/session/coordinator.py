@@ -1,8 +1,8 @@
 """The coordinator a module is mounted with: the kernel's own, its state a mirror of the host's.
 
-Reads are local and as fresh as the last frame that came in. Changes take effect here and are
-told to the host; what the host decides (hook results, contributions, approvals) is asked of it.
-Nothing a module finds here has a member that the contract's coordinator has not.
+Reads are local and as fresh as the last frame that came in. Changes take effect here and are sent to the host.
+Decisions of the host (hook results, contributions, approvals) are requested from it. No object here has a member that
+the contract's coordinator lacks.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RemoteCoordinator(ModuleCoordinator):
 
     @property
     def loader(self) -> Any:
-        """What loads modules into this process: what the module has put here, else one for its own environment."""
+        """The loader of modules into this process: the one that the module set here, else one for its own environment."""
         if self._loader is None:
             # Here, because modules rarely load others, and the rules of all kinds are much to import.
             from paddock_sdk.in_process.module_loader import ModuleLoader
@@ -67,7 +67,7 @@ class RemoteCoordinator(ModuleCoordinator):
         self._loader = loader
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Attach an attribute; one that cannot be shared leaves what was there before."""
+        """Attach an attribute; one that cannot be shared leaves the earlier value."""
         before = vars(self).get(name, _NOT_OFFERED)
         try:
             super().__setattr__(name, value)
@@ -79,14 +79,14 @@ class RemoteCoordinator(ModuleCoordinator):
             raise
 
     def show_systems(self, *, approval: bool, display: bool) -> None:
-        """Show those of the application's systems that there are; what a module has put in their place stays."""
+        """Show the application's systems that exist; those that a module has replaced stay."""
         if self.approval_system is None or self.approval_system is self._approval:
             self.approval_system = self._approval if approval else None
         if self.display_system is None or self.display_system is self._display:
             self.display_system = self._display if display else None
 
     def register_capability(self, name: str, value: Any) -> None:
-        """Offer an object under a name; one that the host refuses leaves what was offered before."""
+        """Offer an object under a name; if the host refuses it, the earlier one stays."""
         before = self._capabilities.get(name, _NOT_OFFERED)
         try:
             super().register_capability(name, value)
@@ -97,14 +97,14 @@ class RemoteCoordinator(ModuleCoordinator):
                 else:
                     self._capabilities[name] = before
             raise
-        self._capabilities[name] = value  # the last word at the host, whatever has come in meanwhile
+        self._capabilities[name] = value  # the latest value at the host, regardless of frames that came in meanwhile
 
     async def process_hook_result(self, result: HookResult, event: str, hook_name: str = "unknown") -> HookResult:
         """Have the host act on a hook's result, and return what is left to act on."""
         if isinstance(result, dict):
             raise AttributeError("'dict' object has no attribute 'action'")
         if result.action in _NOTHING_TO_DO and not result.user_message:
-            return result  # most results, after most events: nothing for the host to act on
+            return result  # most results, after most events: the host has nothing to do
         asked = [as_hook_result(result), event, hook_name]
         processed: HookResult = await self._driver.call(0, HostMethod.PROCESS_HOOK_RESULT, asked)
         return processed

@@ -1,8 +1,8 @@
 """The hook registry as a module sees it: its own handlers, everybody's events.
 
-Handlers are registered with the host, which has committed a registration when `register`
-returns. An event that nobody anywhere hears is answered here, with the copies the contract
-promises and without asking the host; what is heard is known from the mirror.
+Handlers are registered with the host, which has committed a registration when `register` returns. An event without any
+handler is answered here, with the copies the contract promises and without asking the host; the mirror knows which
+events have handlers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RemoteHookRegistry(HookRegistry):
         self._driver.call_sync(0, HostMethod.UNREGISTER_NAME, [name])
 
     def set_default_fields(self, **fields: Any) -> None:
-        """Set fields that every heard event carries."""
+        """Set fields that every emitted event with handlers carries."""
         self._driver.call_sync(0, HostMethod.SET_DEFAULT_FIELDS, [Payload.of(fields).shared])
 
     def list_handlers(self, event: str | None = None) -> dict[str, list[str]]:
@@ -55,11 +55,11 @@ class RemoteHookRegistry(HookRegistry):
         return listed
 
     def has_handlers(self, event: str) -> bool:
-        """Whether anybody hears `event`."""
+        """Whether any handler is registered for `event`."""
         return event in self._heard
 
     async def emit_payload(self, event: str, payload: Payload) -> HookResult:
-        """Let the host walk the handlers; answer here when there are none."""
+        """Let the host run the handlers; answer here when there are none."""
         if event not in self._heard:
             return await super().emit_payload(event, payload)
         if event in CORRELATED_EVENTS and payload.is_mapping:
@@ -81,7 +81,7 @@ class RemoteHookRegistry(HookRegistry):
         return collected
 
     def hear(self, event: str, is_heard: bool) -> None:
-        """Take the host's word on whether anybody hears `event`."""
+        """Record the host's report on whether `event` has handlers."""
         if is_heard:
             self._heard.add(event)
         else:
@@ -89,7 +89,7 @@ class RemoteHookRegistry(HookRegistry):
 
 
 def _failing(handler: Any) -> Callable[[str, Any], None]:
-    """Return a handler that stands for what cannot be called, and fails as it would: when the event happens."""
+    """Return a handler that stands for an object that cannot be called; it fails when the event happens, as that would."""
 
     def fail(event: str, data: Any) -> None:
         raise TypeError(f"a {type(handler).__name__} was registered as a handler, and cannot be called")

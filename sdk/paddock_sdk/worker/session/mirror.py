@@ -1,10 +1,11 @@
 """Apply the host's changes of shared state to this process's coordinator, in the order they come.
 
-A change is applied before any later frame is looked at, also inside a synchronous call. Nothing
-applied here is reported back. What another module offers and nobody can read is left out.
+A change is applied before any later frame is read, also inside a synchronous call. Changes applied here are not
+reported back. Another module's value that cannot be read here is left out.
 
-The host's order decides what stays of changes of `session_state` that cross. Each change of the host says how many of
-this process's own it had taken in; the others come after it in the host's order, so they are made again on top of it.
+The host's order decides which changes of `session_state` win when they cross. Each change of the host contains how many
+of this process's own changes it had included. The others come after it in the host's order, so they are made again on
+top of it.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class SessionMirror:
         try:
             value = self._driver.decode_body(rest, change.handles)
         except RemoteProtocolError as exc:
-            # The host passes on what modules offer without reading it, so this is the first to see what it is.
+            # The host passes on modules' values without reading them, so this process is the first to read them.
             _log.warning("what another module offers as %r cannot be read: %s", name, exc)
             (coordinator._capabilities if section == MirrorSection.CAPABILITY else vars(coordinator)).pop(name, None)
             return
@@ -114,7 +115,7 @@ class SessionMirror:
     def _apply_state(self, changes: list[Change], taken: int) -> None:
         self._state.bind(self._coordinator.session_state)
         keys = {path[0]: None for path, _ in changes}
-        # What module code changed here meanwhile would be taken for known otherwise, and never be sent.
+        # Otherwise a change that module code made here meanwhile would count as known, and never be sent.
         self._tell_state(self._state.changes(among=keys))
         own = self._sent.later_than(taken)
         replaced = [change for change in own if any(touch(change, theirs) for theirs in changes)]
@@ -127,12 +128,12 @@ class SessionMirror:
         known.clear()
         known.update(said["config"])
         coordinator.show_systems(approval=said.pop("has_approval", True), display=said.pop("has_display", True))
-        session = said.pop("session", None) or SimpleNamespace()  # what stands for the application's own
+        session = said.pop("session", None) or SimpleNamespace()  # stands for the application's own session
         vars(session).update(said, config=known, coordinator=coordinator)
         coordinator.bind_session(session)
 
     def tell_changes(self) -> None:
-        """Say what module code changed in place since the last frame; called before each frame leaves."""
+        """Send the changes that module code made in place since the last frame; called before each frame leaves."""
         if self._is_telling:
             return
         self._is_telling = True
@@ -149,7 +150,7 @@ class SessionMirror:
             self._is_telling = False
 
     def _on_kept(self, key: object, value: object) -> None:
-        """Say, once, why a module's value under a key of the shared state is not seen by others."""
+        """Report, once, why other modules do not see a module's value under a key of the shared state."""
         encode = partial(self._driver.codec.encode, live_objects=False)
         try:
             encode({key: value})
@@ -179,14 +180,14 @@ class SessionMirror:
         try:
             self._driver.notify(method, value, head=head)
         except LocalProtocolError as exc:
-            # Raised here, it would fail whatever call happens to come next, which has nothing to do with it.
+            # Raised here, it would fail the next call, which is unrelated.
             _log.warning("a change of shared state stays in this module: %s", exc)
             return False
         return True
 
 
 class _SentChanges:
-    """This process's changes of `session_state` that the host is not known to have taken in: the last at each path."""
+    """This process's latest changes of `session_state` at each path that the host may not have included yet."""
 
     def __init__(self) -> None:
         self._number = 0  # of those that were sent

@@ -1,10 +1,10 @@
-"""Tell the host what module code did to the coordinator.
+"""Report module code's changes of the coordinator to the host.
 
-What others may rely on at once (a mount, a capability, a contributor, a cleanup) is a
-synchronous call: it is in force, or refused, when module code goes on. A refused mount leaves what
-the host says is mounted there. An attribute is told in passing; the host applies it before anything
-this process says later. One that cannot be told stays here under a private name, and is an error
-under a public one, which others expect to find.
+Changes that others may rely on at once (a mount, a capability, a contributor, a cleanup) are synchronous calls: they
+are in force, or refused, when module code goes on. After a refused mount, the object that the host reports as mounted
+is there. An attribute is sent as a notification; the host applies it before this process's later messages. An attribute
+that cannot be sent stays here if its name is private. Under a public name it is an error, since others expect to find
+it.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Reporter:
         self._driver = driver
         self._objects = objects
         self._points = points
-        self._standing: dict[tuple[str, str | None], Any] = {}  # what is mounted, by the host's word
+        self._standing: dict[tuple[str, str | None], Any] = {}  # the mounted objects, as the host reported them
 
     def mounted(self, point: str, name: str | None, obj: Any) -> None:
-        """Mount at the host as well; a refusal restores what is mounted there."""
+        """Mount at the host as well; a refusal restores the object mounted there."""
         self._decide(HostMethod.MOUNT, point, name, obj)
         self._driver.on_loop(lambda: self._objects.mark_mounted(obj, point))
 
     def unmounted(self, point: str, name: str | None) -> None:
-        """Unmount at the host as well; what is another module's stays, here as there."""
+        """Unmount at the host as well; another module's object stays, here as there."""
         self._decide(HostMethod.UNMOUNT, point, name, None)
 
     def _decide(self, method: HostMethod, point: str, name: str | None, obj: Any) -> None:
@@ -53,13 +53,13 @@ class Reporter:
             raise
         if stays:
             obj = self._standing.get((point, name))
-        self.stand(point, name, obj)  # others' mounts may have come in while the host was being asked
+        self.stand(point, name, obj)  # others' mounts may have come in during the request to the host
 
     def stand(self, point: str, name: str | None, obj: Any) -> None:
-        """Write what is mounted at a place by the host's word, None for nothing.
+        """Set the object mounted at a place as the host reported it, None for nothing.
 
         Raises:
-            ValueError: there is no such place.
+            ValueError: the place does not exist.
         """
         if point not in (SINGLE_POINTS if name is None else MULTI_POINTS):
             raise ValueError(f"Unknown mount point: {point}")
