@@ -1,10 +1,10 @@
-"""The record of what happened: one JSON object a line, in a file that is the user's alone.
+"""The audit log: one JSON object a line, in a file that only the user can read.
 
-`record` never raises: a failure to write is logged once. A line is in the file when it returns, behind
-those of other threads that came first: that takes as long as the file system does, and no other process is waited for.
-A line is plain ASCII and bounded, so that text from modules stays inside the quotes around it; known secrets are masked
-before it is cut. About one module and event only so much is written for any length of time, lest a module push
-everything else out of the file; the next line says how many were left out.
+`record` never raises: it logs the first failure to write. When it returns, the line is in the file, after lines of
+other threads that came first. That takes as long as the file system does; no other process is waited for. A line is
+plain ASCII and bounded, so text from modules stays inside its quotes. Known secrets are masked before a text is cut.
+Each pair of module and event has a rate limit, so one module cannot push everything else out of the file; the next line
+says how many were left out.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ import platformdirs
 
 from paddock.token_bucket import TokenBucket
 
-_MAX_FILE_BYTES: Final = 16 << 20  # then it is set aside, and the one that was set aside before is gone
+_MAX_FILE_BYTES: Final = 16 << 20  # The file is rotated at this size; the one rotated before is deleted.
 _MAX_LINE_BYTES: Final = 8192  # small enough that a line is written in one piece
-_MAX_MASKED_CHARACTERS: Final = 65536  # of one text, before it is masked and cut; a module may name megabytes
+_MAX_MASKED_CHARACTERS: Final = 65536  # of one text, before it is masked and cut; a module may pass megabytes
 _CUTS: Final = (1000, 200, 40)  # characters of one text, each tried until the line fits
 _MAX_ITEMS: Final = 100  # of one list or table
 _MAX_DEPTH: Final = 6
-# Bytes about one module and event: as much at once as thousands of connections take, and at that rate later on it takes
-# a module days to fill both files.
+# Bytes about one module and event: the burst suits thousands of connections at once; at the rate a module needs
+# days to fill both files.
 _BURST_BYTES: Final = 512 << 10
 _BYTES_PER_SECOND: Final = 200.0
 _OURS: Final = frozenset({"time", "session", "event", "left_out"})
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 def state_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder of what a user's sessions leave for later, made for this user alone.
+    """Return the user's state folder, made for this user alone: it keeps records across sessions.
 
     By default it is that of this process, else of the user with `environ`.
 
@@ -64,7 +64,7 @@ def _state_path(environ: Mapping[str, str]) -> Path:
 
 
 def make_private(folder: Path) -> None:
-    """Keep others from entering a folder of ours.
+    """Deny others access to a folder of Paddock's.
 
     Raises:
         OSError: it is none, or not ours.
@@ -87,7 +87,7 @@ class AuditLog:
         session: the id of the session, in every line.
         path: the file; by default `audit.jsonl` in the user's state folder.
         environ: says who the user is; by default the process's own.
-        mask: returns a text with the secrets in it hidden.
+        mask: returns a text with its secrets hidden.
         clock: tells seconds, for the number of lines there may be.
     """
 
@@ -116,18 +116,18 @@ class AuditLog:
         return _SilentLog("")
 
     def of_sub_session(self, id: str) -> AuditLog:
-        """Return the record of a session that this one started: its lines are among this one's, and name it."""
+        """Return the log of a session that this one started: its lines go to the same file and name it."""
         return _SubSessionLog(self, id)
 
     def record(self, event: str, /, **facts: object) -> None:
         """Write one line: what happened, as in `module.started`, and the facts about it.
 
-        `module` among the facts names the module that it is about. Facts cannot stand in for what is the log's own.
+        `module` among the facts names the module that it is about. Facts cannot replace the log's own fields.
         """
         try:
             with self._lock:
                 self._record(event, facts)
-        except Exception as error:  # what is recorded goes on without its record
+        except Exception as error:  # The audited act continues even if its record fails.
             if not self._has_failed:
                 self._has_failed = True
                 _log.warning("the audit log cannot be written, and misses what happens from here on: %s", error)
@@ -178,7 +178,7 @@ class AuditLog:
             raise OSError("there was no room for all of a line")
 
     def _open(self, path: Path) -> int:
-        """Open the file to append to, a new one where the old one has grown too large."""
+        """Open the file to append to it; rotate it first where it has grown too large."""
         descriptor = _open_own(path)
         try:
             if os.fstat(descriptor).st_size < _MAX_FILE_BYTES or not _is_set_aside(path, descriptor):
@@ -191,7 +191,7 @@ class AuditLog:
 
 
 class _SubSessionLog(AuditLog):
-    """Lines of one sub-session, in the record of the first session."""
+    """Writes the lines of one sub-session to the log of the first session."""
 
     def __init__(self, whole: AuditLog, id: str) -> None:
         super().__init__(id)
@@ -202,14 +202,14 @@ class _SubSessionLog(AuditLog):
 
 
 class _SilentLog(AuditLog):
-    """A record of nothing."""
+    """Records nothing."""
 
     def record(self, event: str, /, **facts: object) -> None:
         pass
 
 
 class _Rate:
-    """How much may be written at the moment, and how many lines were too many since the last that was not."""
+    """How much may be written at present, and how many lines were dropped since the last that was written."""
 
     def __init__(self) -> None:
         self._bytes = TokenBucket(_BYTES_PER_SECOND, _BURST_BYTES)
@@ -227,7 +227,7 @@ class _Rate:
 
 
 class _Plain:
-    """Brings facts into JSON's own types, in bounds."""
+    """Converts facts to JSON's own types, within bounds."""
 
     def __init__(self, mask: Callable[[str], str], characters: int) -> None:
         self._mask = mask
@@ -257,7 +257,7 @@ class _Plain:
         return value if shown == str(value) else shown
 
     def _text(self, text: str) -> str:
-        # Masked before it is cut: half a secret would not be known for one.
+        # Masked before it is cut: half a secret would not be recognised.
         shown = self._mask(text[:_MAX_MASKED_CHARACTERS])
         return shown if len(shown) <= self._characters else shown[: self._characters] + "…"
 
@@ -267,7 +267,7 @@ def _encoded(line: Mapping[str, Any]) -> bytes:
 
 
 def _open_own(path: Path) -> int:
-    """Open a file of ours to append to it; it is made if it is missing.
+    """Open one of Paddock's files to append to it; create it if it is missing.
 
     Raises:
         OSError: it is a link, no ordinary file, or somebody else's.
@@ -288,9 +288,9 @@ def _open_own(path: Path) -> int:
 
 
 def _is_set_aside(path: Path, descriptor: int) -> bool:
-    """Give a file that is full another name, unless another host is at it; return whether there is a new one to open.
+    """Rotate a full file, unless another host is doing so; return whether a new file is to be opened.
 
-    Who still has the old one open writes the last lines there: nothing is lost either way.
+    A process that still has the old file open writes its last lines there, so nothing is lost.
     """
     with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
-"""How a value may be spelled in a text that somebody else wrote: as it is, in JSON, for a URL, in HTML, in base64.
+"""Every way a value may be spelled in a text that others wrote: as it is, in JSON, for a URL, in HTML, in base64.
 
-What JSON has in it may be JSON again, and what is in that as well; a URL may have another in it. A value of several
-lines may also be shown line by line. How many spellings there are is bounded by JSON's styles and a value's lines.
-Hiding a secret means to hide all of these. Knows nothing of where it is hidden, or what is put there instead.
+JSON may contain JSON, to any depth, and a URL may contain another. A value of several lines may also be shown line by
+line. JSON's styles and the value's lines bound the number of spellings. To hide a secret, the caller hides all of
+these; this file does not know where, or what replaces it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-_SHORTEST_ENCODED: Final = 8  # characters of base64: what is left of a value, once its neighbours' bits are cut off
-_JSON_DEPTH: Final = 3  # what a tool says, in a line of a log, in an event
+_SHORTEST_ENCODED: Final = 8  # characters of base64: without those that share bits with neighbours
+_JSON_DEPTH: Final = 3  # as in a tool's result, in a line of a log, in an event
 _SHORTEST_LINE: Final = 8  # characters of one line of several: shorter ones are in other texts as well
 _FRAME_OF_A_KEY: Final = "-----"  # as in `-----BEGIN PRIVATE KEY-----`, which every such file has
 
@@ -26,7 +26,7 @@ _ESCAPED_BY_DOTNET: Final = re.compile(r"([\"&'+<>`]|[^\x00-\x7f])")
 
 
 def encoded_forms(value: str) -> Iterator[str]:
-    """Yield how a value may stand in a text; those that are alike are yielded more than once."""
+    """Yield each way a value may stand in a text; equal ones may be yielded more than once."""
     yield value
     yield from _json(value)
     for quoted in (quote(value), quote(value, safe=""), quote_plus(value)):
@@ -80,12 +80,12 @@ def _as_php(write: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def _for_html(write: Callable[[str], str]) -> Callable[[str], str]:
-    """Return what writes as Go does, for pages of HTML."""
+    """Return a writer that escapes as Go does, for pages of HTML."""
     return lambda value: re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", write(value))
 
 
 def _as_dotnet(value: str) -> str:
-    parts = _ESCAPED_BY_DOTNET.split(value)  # in turn: what is left as it is elsewhere too, and what is not
+    parts = _ESCAPED_BY_DOTNET.split(value)  # in turn: text left as elsewhere, text escaped
     return "".join(_units(part) if place % 2 else _plain(part) for place, part in enumerate(parts))
 
 
@@ -98,7 +98,7 @@ _JSON_STYLES: Final = (_plain, _ascii, _as_php(_plain), _as_php(_ascii), _for_ht
 
 
 def _base64(value: bytes) -> Iterator[str]:
-    """Yield the letters that a value comes to in base64, alone and with anything before and after it."""
+    """Yield the base64 letters of a value, alone and with anything before and after it."""
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         yield encode(value).decode("ascii")
         for before in range(3):

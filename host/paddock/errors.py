@@ -1,9 +1,9 @@
 """Every failure that Paddock reports on purpose.
 
-An error carries its facts as fields; `summary` (one line), `detail` (lines under it) and `hints` (what to do) are built
-from them, so that a terminal, a log and an application see the same. `str()` and `render()` escape text that came from
-modules and plans. Where the module contracts have a class for the same failure, ours is one of its subclasses: code
-written for the contracts catches it.
+An error carries its facts as fields. `summary` (one line), `detail` (lines under it) and `hints` (what to do) are built
+from them, so a terminal, a log and an application show the same. `str()` and `render()` escape text that came from
+modules and plans. Where the module contracts have a class for the same failure, Paddock's class derives from it, so
+code written for the contracts catches it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources.environment.errors import ContractVersionError
 from paddock_sources.errors import LayerAnswer, SourceError, SourceRefusedError, UnresolvedError, without_credentials
 
-# The end of a traceback says what failed; a module may raise through any depth and with any text.
+# A traceback names the failure at its end; a module may raise from any depth and with any text.
 _MAX_TRACEBACK_LINES = 60
 _MAX_LINE_CHARACTERS = 500
 
 
 class PaddockError(Exception):
-    """Root of the tree. `exit_code` is what a command ends with: 3, our bug, unless a leaf knows better.
+    """Root of the tree. A command ends with `exit_code`: 3, an internal error, unless a subclass sets another.
 
     `code` names the kind of failure for scripts: the name of its class, or what a `KindError` was given.
     """
@@ -44,13 +44,13 @@ class PaddockError(Exception):
         return "\n".join([_shown(self.summary), *(f"  {_shown(line)}" for line in self.detail)])
 
     def with_hint(self, hint: str) -> Self:
-        """Add something to do about it."""
+        """Add a hint, and return the error."""
         self.hints = (*self.hints, hint)
         return self
 
 
 class KindError(PaddockError):
-    """Raised for a kind of failure that no caller tells apart but by its `code`; who gave the command can mend it."""
+    """Raised for a user error that callers distinguish only by its `code`."""
 
     exit_code = 1
 
@@ -64,7 +64,7 @@ class KindError(PaddockError):
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """One thing wrong with a plan, or a file like one: where, what, and how to mend it.
+    """One problem of a plan, or of a similar file: where it is, what is wrong, and how to fix it.
 
     `path` is the place as the plan spells it (`tools[1].module`; empty: the whole document), `line` that of the file;
     `at` is the place of that line, if it is not `path`.
@@ -79,19 +79,19 @@ class PlanProblem:
     def describe(self, file: str | None = None) -> str:
         """Return place and message as one line of text, with the line in `file` where it is known."""
         message = marked(self.message)
-        told = f"{self.path}: {message}" if self.path else message
-        return f"{file}:{self.line}: {told}" if file and self.line is not None else told
+        text = f"{self.path}: {message}" if self.path else message
+        return f"{file}:{self.line}: {text}" if file and self.line is not None else text
 
     def as_dict(self) -> dict[str, object]:
-        """Return its facts for scripts."""
+        """Return the problem's facts for scripts."""
         return {"path": self.path, "line": self.line, "message": self.message, "hint": self.hint}
 
 
 class PlanError(PaddockError):
     """Raised for a plan that cannot be used; `problems` holds everything wrong with it, in the plan's order.
 
-    Its code is `GrantError` where grants alone cannot be given as they are written, and `UnenforcedLimitError` for
-    limits that nothing enforces at the level that the plan is started with.
+    Its code is `GrantError` where only grants cannot be given as written, and `UnenforcedLimitError` for limits that
+    nothing enforces at the level that the plan is started with.
     """
 
     exit_code = 1
@@ -102,11 +102,11 @@ class PlanError(PaddockError):
         self._tell(f"plan{f' `{origin}`' if origin else ''}", tuple(problems))
 
     def retell(self, subject: str, reworded: Callable[[PlanProblem], PlanProblem]) -> None:
-        """Tell the same of something that was not written as a plan: of `subject`, in its own words."""
+        """Report the same problems for `subject`, which was not written as a plan, in its own words."""
         self._tell(subject, tuple(map(reworded, self.problems)))
 
     def locate(self, file: str, line_of: Callable[[str], int | None]) -> None:
-        """Tell the same with the lines of the plan's file, for those problems that have none yet."""
+        """Add line numbers of the plan's file to the problems that have none yet."""
         self.origin = file
         located = (
             problem if problem.line is not None else replace(problem, line=line_of(problem.at or problem.path))
@@ -126,7 +126,7 @@ class PlanError(PaddockError):
 
 
 class PolicyFileError(PaddockError):
-    """Raised for a policy file, or another of the operator's, that is there and cannot be relied on."""
+    """Raised for a policy file, or another operator file, that exists and cannot be trusted or understood."""
 
     exit_code = 4
 
@@ -140,13 +140,13 @@ class PolicyFileError(PaddockError):
         )
 
     def facts(self) -> dict[str, object]:
-        """Return what is wrong for scripts."""
+        """Return the problems for scripts."""
         return {"problems": [{**problem.as_dict(), "file": self.file} for problem in self.problems]}
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One thing that a policy refuses: what was asked for (`path`, `line` in the plan), by which rule, and the fix.
+    """One thing that a policy refuses: the request (`path`, `line` in the plan), the rule, and the fix.
 
     The rule is `rule`, as written, on `rule_line` of `rule_file`; what is built in has no line.
     """
@@ -160,13 +160,13 @@ class Refusal:
     line: int | None = None
 
     def describe(self, file: str | None = None) -> tuple[str, ...]:
-        """Return what is refused as a line of text, and the rule as another."""
+        """Return the refusal as one line of text, and the rule as another."""
         asked = PlanProblem(self.path, self.message, line=self.line).describe(file)
         place = f"{self.rule_file}:{self.rule_line}" if self.rule_line is not None else self.rule_file
         return asked, f"  by {place}: {self.rule}"
 
     def as_dict(self) -> dict[str, object]:
-        """Return its facts for scripts."""
+        """Return the refusal's facts for scripts."""
         return {
             "path": self.path,
             "line": self.line,
@@ -177,7 +177,7 @@ class Refusal:
 
 
 class PolicyRefusedError(PaddockError):
-    """Raised for what a policy refuses to start; `problems` are mistakes of the plan that were found on the way."""
+    """Raised when a policy refuses a start; `problems` are mistakes of the plan that were found along the way."""
 
     exit_code = 4
 
@@ -188,12 +188,12 @@ class PolicyRefusedError(PaddockError):
         self._tell(f"plan `{origin}`" if origin else "this", tuple(refusals), tuple(problems))
 
     def facts(self) -> dict[str, object]:
-        """Return what is refused, and what else is wrong, for scripts; only what is refused has a `rule`."""
-        told = [*(one.as_dict() for one in self.refusals), *(one.as_dict() for one in self.problems)]
-        return {"problems": [{**one, "file": self.origin} for one in told]}
+        """Return refusals and other problems for scripts; only refusals have a `rule`."""
+        problems = [*(one.as_dict() for one in self.refusals), *(one.as_dict() for one in self.problems)]
+        return {"problems": [{**one, "file": self.origin} for one in problems]}
 
     def retell(self, subject: str, place_of: Callable[[str], str]) -> None:
-        """Tell the same of something that was not written as a plan: of `subject`, with its own names of places."""
+        """Report the same refusals for `subject`, which was not written as a plan, with its own names of places."""
         self._tell(
             subject,
             tuple(replace(refusal, path=place_of(refusal.path)) for refusal in self.refusals),
@@ -201,7 +201,7 @@ class PolicyRefusedError(PaddockError):
         )
 
     def locate(self, file: str, line_of: Callable[[str], int | None]) -> None:
-        """Tell the same with the lines of the plan's file, where there are none yet."""
+        """Add line numbers of the plan's file where there are none yet."""
         self.origin = file
         self._tell(
             f"plan `{file}`",
@@ -225,7 +225,7 @@ class PolicyRefusedError(PaddockError):
 
 
 class ConsentRefusedError(PaddockError):
-    """Raised for the plan `plan`, which is not to be started by the answer that was given."""
+    """Raised when the answer to a question means that the plan `plan` is not started."""
 
     exit_code = 4
 
@@ -235,7 +235,7 @@ class ConsentRefusedError(PaddockError):
 
 
 class ModuleError(PaddockError):
-    """Root of what goes wrong with one module, `module_id`."""
+    """Root of the failures of one module, `module_id`."""
 
     exit_code = 1
 
@@ -256,7 +256,7 @@ class ModuleError(PaddockError):
 
     @classmethod
     def tool_missing(cls, module_id: str, tool: str, *, mounted: Collection[str]) -> Self:
-        """A module is asked for a tool that it did not mount; `mounted` are the names of those it did."""
+        """Return the error for a tool that the module did not mount; `mounted` are the names of those it did."""
         close = get_close_matches(tool, mounted, n=1)
         return cls(
             module_id,
@@ -281,7 +281,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
     ) -> None:
         self.source = source
         self.tried = tuple(tried)
-        # One that had an answer, and a wrong one, ended the search: why it is wrong is all there is to say.
+        # A place with a wrong answer ended the search, so the reason is the whole message.
         wrong = next((attempt for attempt in self.tried if attempt.asked), None)
         said = f": {wrong.answer}" if wrong is not None else ""
         super().__init__(
@@ -297,7 +297,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
 
     @classmethod
     def of(cls, module_id: str, error: SourceError) -> ModuleMissingError:
-        """Return what a host's caller gets for `error`, which the host got."""
+        """Return the error that a caller of the host's API gets for `error`."""
         cause = error.__cause__ if isinstance(error, UnresolvedError) else error
         if isinstance(cause, ContractVersionError):
             return UnknownContractError(module_id, cause)
@@ -309,7 +309,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
 
 
 class UnknownContractError(ModuleMissingError, module_sources.ModuleLoadError):
-    """Raised for a module that was found and asks for a version of the module contracts that is not known here."""
+    """Raised for a module that was found but requires a version of the module contracts that Paddock does not know."""
 
     def __init__(self, module_id: str, error: ContractVersionError) -> None:
         self.source = None
@@ -319,7 +319,7 @@ class UnknownContractError(ModuleMissingError, module_sources.ModuleLoadError):
 
 
 class SourcesError(PaddockError):
-    """Raised when what code comes from, or is kept in, cannot be used: a source, the lock file, the cache."""
+    """Raised when a source, the lock file or the cache cannot be used."""
 
     exit_code = 1
 
@@ -331,7 +331,7 @@ class SourcesError(PaddockError):
 
     @classmethod
     def of(cls, error: SourceError) -> Self:
-        """Return what a host's caller gets for `error`, which the host got."""
+        """Return the error that a caller of the host's API gets for `error`."""
         return cls(error.summary, detail=error.detail, hints=error.hints)
 
 
@@ -346,17 +346,17 @@ _STAGE_TEXT: dict[LoadStage, str] = {
 
 
 class Report(Protocol):
-    """What is known about the end of a process."""
+    """The known facts about the end of a process."""
 
     def describe(self) -> str:
-        """Return it as text, the most important fact on the first line."""
+        """Return the report as text, the most important fact on the first line."""
         ...
 
 
 class ModuleLoadError(ModuleError, module_sources.ModuleLoadError):
     """Raised when a module was found and cannot be used; `traceback` is the module's own text, untrusted.
 
-    `report` is there when its process ended by itself, or overstayed, rather than saying what is wrong.
+    `report` is set when the process exited or exceeded its time without naming an error.
     """
 
     def __init__(
@@ -386,7 +386,7 @@ class ModuleLoadError(ModuleError, module_sources.ModuleLoadError):
 class TurnError(ModuleError):
     """Raised for a turn that its orchestrator, `module_id`, ended with an exception of class `kind`.
 
-    `report` is there when that follows from the death of a module which the turn could not do without.
+    `report` is set when the cause is the end of a module that the turn needed.
     """
 
     def __init__(
@@ -412,7 +412,7 @@ class TurnError(ModuleError):
 
 
 class AnswerTypeError(ModuleError, TypeError):
-    """Raised for a turn whose orchestrator answered with something that is not text."""
+    """Raised for a turn whose orchestrator returned something other than text."""
 
     def __init__(self, module_id: str, answered: str) -> None:
         self.answered = answered
@@ -420,7 +420,7 @@ class AnswerTypeError(ModuleError, TypeError):
 
 
 class LaunchError(ModuleError, module_sources.ModuleLoadError):
-    """Raised when no process could be made for a module; `step` names what failed on the way.
+    """Raised when no process could be started for a module; `step` names the step that failed.
 
     `errno` is the kernel's answer, 0 where it was not asked.
     """
@@ -470,7 +470,7 @@ class QuarantinedError(ModuleError, boundary_errors.ModuleGoneError):
 
 @dataclass(frozen=True, slots=True)
 class LevelFailure:
-    """Why an isolation level cannot be had: the step that failed, the kernel's answer (0: not asked), and a `fix`."""
+    """Why an isolation level is unavailable: the failed step, the kernel's answer (0: not asked), and a `fix`."""
 
     step: str
     errno: int
@@ -478,13 +478,13 @@ class LevelFailure:
     fix: str = ""
 
     def describe(self) -> str:
-        """Return it as one line of text."""
+        """Return the failure as one line of text."""
         name = errno.errorcode.get(self.errno, "")
         return f"{self.step}: {self.reason}{f' ({name})' if name and name not in self.reason else ''}"
 
 
 class IsolationUnavailableError(PaddockError):
-    """Raised when none of the isolation levels `wanted`, at `place` in the plan, can be had; `failures` say why."""
+    """Raised when none of the isolation levels `wanted`, at `place` in the plan, is available; `failures` say why."""
 
     exit_code = 1
 
@@ -505,15 +505,15 @@ class IsolationUnavailableError(PaddockError):
 
 
 DenialLayer = Literal["router", "egress", "launcher", "files", "programs", "network", "policy"]
-"""What refused it: the router, the host's side of the network, the start of a process, its isolation, or a policy."""
+"""The layer that refused: router, the host's side of the network, process start, isolation, or a policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
     """A refused act: `caller` wanted to do `operation` to `target`, and `layer` refused it, `times` over.
 
-    `grant` is the line that allows it, if one can; `reason` says more, where there is more to be said. `seen_by` is the
-    host, which refused it itself, or the module, whose runtime reported it and could have withheld it.
+    `grant` is the line of a plan that allows it, if one can; `reason` adds detail. `seen_by` is `host` where the host
+    itself refused the act, or `module` where the module's runtime reported it, and could have withheld it.
     """
 
     operation: str
@@ -527,18 +527,18 @@ class Denial:
 
     @property
     def hint(self) -> str:
-        """Return what to do, as a line of text."""
+        """Return the fix as a line of text."""
         if not self.grant:
             return "no grant allows this"
         return f"to allow it, write in the entry of `{self.caller}` in the plan: {self.grant}"
 
     def describe(self) -> str:
-        """Return what was refused, and why, as a line of text."""
+        """Return the refused act and the reason as a line of text."""
         what = f"module `{self.caller}` may not {self.operation} `{self.target}`"
         return f"{what}: {self.reason}" if self.reason else what
 
     def as_dict(self) -> dict[str, object]:
-        """Return its facts for scripts; who saw it is for the audit log."""
+        """Return the denial's facts for scripts, without `seen_by`, which is for the audit log."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "seen_by"}
 
 
@@ -558,7 +558,7 @@ def code_of(error: BaseException) -> str:
 
 
 def render(error: BaseException) -> str:
-    """Return the text that a person is shown for `error`, without a final newline."""
+    """Return the text shown to a person for `error`, without a final newline."""
     if isinstance(error, (PaddockError, SourceError)):
         summary, detail, hints = error.summary, error.detail, error.hints
     else:
@@ -571,7 +571,7 @@ def render(error: BaseException) -> str:
 
 
 def _shown(line: str) -> str:
-    # A hostile line may be megabytes; cut before escaping, which only makes it longer.
+    # A hostile line may be megabytes long, so cut it before escaping, which only makes it longer.
     return escape(line if len(line) <= _MAX_LINE_CHARACTERS else line[:_MAX_LINE_CHARACTERS] + "…")
 
 
@@ -583,7 +583,7 @@ def _last_lines(traceback: str) -> list[str]:
 
 
 def _hints_of(problems: Iterable[PlanProblem | Refusal]) -> list[str]:
-    """Return what to do, each thing once: with its place, unless it is the same at several."""
+    """Return each hint once: with its place, unless it is the same at several."""
     places: dict[str, set[str]] = {}
     for problem in problems:
         if problem.hint:

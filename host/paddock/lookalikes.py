@@ -1,9 +1,9 @@
-"""Mark characters that pass for others in the names that modules ask for: another alphabet's, or another form of them.
+"""Mark characters that pass for others in the names that modules ask for, as from another alphabet.
 
-`marked` puts in front of a text which of its characters are not what they look like, so that people do not say yes to
-another host, file or program than the one they read. It is advice for a person: it changes no name, refuses none, and
-cannot tell apart what fonts draw alike within ASCII. A word in one alphabet stays unmarked, unless it could be read as
-a Latin one.
+`marked` puts a warning in front of a text that names its deceptive characters, so that people do not approve another
+host, file or program than the one they read. It is advice for a person: it changes no name and refuses none, and it
+cannot distinguish ASCII characters that a font draws alike. A word in one alphabet stays unmarked, unless a reader
+could take it for a Latin one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-_MAX_CHARACTERS: Final = 4096  # of a text that are looked at; more is on no screen
+_MAX_CHARACTERS: Final = 4096  # of a text that are examined; a screen shows no more
 _MARK: Final = "[NOT AS IT LOOKS: "
 _MAX_MARKED: Final = 3  # characters that are named; one is enough to look twice
 
@@ -38,7 +38,7 @@ _ONE_WRITING: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGA
 
 
 def marked(text: str, row: str = "") -> str:
-    """Return a text with what is not as it looks said in front, where no cut takes it away; most texts as they are.
+    """Return a text with a warning about deceptive characters in front, where no cut removes it; most texts unchanged.
 
     A text in which that was said stays as it is. With a `row`, which `text` is the end of, that is looked at.
     """
@@ -47,7 +47,7 @@ def marked(text: str, row: str = "") -> str:
 
 
 def not_as_it_looks(text: str) -> str:
-    """Return which characters of a text pass for others, in words; empty for most texts."""
+    """Name the characters of a text that pass for others; empty for most texts."""
     looked_at = text[:_MAX_CHARACTERS]
     decoded = [name for name in map(_decoded, _ENCODED.finditer(looked_at)) if name]
     if looked_at.isascii() and not decoded:
@@ -87,7 +87,7 @@ def _named(char: str) -> str:
 
 
 def _is_form_of_ascii(char: str) -> bool:
-    if char == "\u2026":  # which we write ourselves where a text was cut
+    if char == "\u2026":  # Paddock itself writes this character where it cut a text
         return False
     return char in _SIGNS or unicodedata.normalize("NFKC", char).isascii()
 

@@ -1,7 +1,7 @@
-"""Text that people are shown: made safe where it is from modules, plans and file names, and why the system refused.
+"""Make text from modules, plans and file names safe to show, and word the system's reasons for a refusal.
 
-`escape` leaves nothing in a text that could move a cursor, hide, reorder or forge other text on a terminal or in a log
-line. It is idempotent, never fails, and keeps everything that a person can see as it is. Knows nothing of who shows it.
+`escape` leaves no character in a text that could move a cursor, or hide, reorder or forge other text on a terminal or
+in a log line. It is idempotent, never fails, and leaves every visible character as it is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def escape(text: str, *, multiline: bool = False) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Return why the system, or a parser, refused something, as the end of a sentence."""
+    """Return the reason for which the system, or a parser, refused something, as the end of a sentence."""
     said = error.strerror if isinstance(error, OSError) else None
     return (said or str(error)).lower()
 

@@ -1,9 +1,9 @@
-"""How often something may be done: so much at once, and so much a second after that.
+"""Limit the rate of an action: a burst at once, and a number a second after that.
 
-A bucket of tokens that fills up by looking at the time, so that keeping count takes neither a timer nor a task. A
-caller that finds it empty either refuses (`admits`) or slows down (`wait`, `spend`) and leaves the work in the kernel's
-own queues, which are bounded too. What is refused is one flood, however long it goes on, until the bucket has had the
-time to fill up again. `now` is always in seconds of a clock that never goes back.
+The bucket refills by reading the time, so it needs neither a timer nor a task. A caller that finds it empty either
+refuses (`admits`) or slows down (`wait`, `spend`) and leaves the work in the kernel's own queues, which are bounded
+too. All refusals until the bucket has had the time to fill up again count as one flood. `now` is always in seconds of a
+clock that never goes back.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class TokenBucket:
     def __init__(self, per_second: float, at_once: float) -> None:
         self.per_second = per_second
         self.at_once = at_once
-        self.refused = 0  # of the flood that goes on, or was the last
+        self.refused = 0  # of the present flood, or of the last
         self._tokens = at_once
         self._since = 0.0
 
     def admits(self, now: float, tokens_wanted: float = 1.0) -> bool:
-        """Take as many tokens, if there are at `now`."""
+        """Take this many tokens if the bucket holds them at `now`; return whether it did."""
         self._fill(now)
         if self._tokens >= self.at_once:
             self.refused = 0
@@ -35,7 +35,7 @@ class TokenBucket:
         return False
 
     def owe(self, now: float, tokens: float) -> float:
-        """Take as many tokens, there or not; return the seconds until none are owed any more."""
+        """Take this many tokens even if the bucket lacks them; return the seconds until the debt is paid."""
         self._fill(now)
         self._tokens -= tokens
         return 0.0 if self._tokens >= 0 else -self._tokens / self.per_second
@@ -46,11 +46,11 @@ class TokenBucket:
         return max(0.0, (1.0 - self._tokens) / self.per_second)
 
     def take(self, tokens: float = 1.0) -> None:
-        """Take tokens, of which one has to be there; those beyond it are a debt, and the next wait is longer."""
+        """Take tokens. One has to be there; the others may be a debt, which makes the next wait longer."""
         self._tokens -= tokens
 
     async def has_token(self) -> None:
-        """Return when there is a token, unless another has it by then."""
+        """Return once there is a token, which another caller may have taken by then."""
         if seconds := self.wait(asyncio.get_running_loop().time()):
             await asyncio.sleep(seconds)
 

@@ -1,7 +1,7 @@
-"""What the modules of a session may have: what is asked for, what the operator gives, and what the policy lets be.
+"""Authorise the modules of a session: what they ask for, what the operator grants, and what the policy permits.
 
-Decided as a whole, before anything of a module runs; everything wrong is one error. Of secrets only those that are
-really used are fetched, once all else is decided. Nothing is decided by what a module says of itself.
+The decision is about all modules at once, before any of their code runs; one error names everything that is wrong. Only
+secrets that the session uses are fetched, after everything else is decided. A module's own statements decide nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 
 WeakerLevel = Callable[[], Awaitable[IsolationLevel | None]]
-"""Finds out the level below the usual ones that modules would run at, if no better one can be had."""
+"""Finds the level, weaker than the usual ones, that modules would run at if no better one is available."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ _NO_PINS: Final[Pins] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class AuthorizedModule:
-    """A module that may be started: what was decided, and where its code is."""
+    """A module that may be started: the decision about it, and where its code is."""
 
     decision: Decision
     resolution: Resolution
@@ -65,10 +65,10 @@ class AuthorizedModule:
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """All the modules of a session, in their order, and the secrets they use; `plan` is where they come from, if any.
+    """All modules of a session in their order, the secrets they use, and the `plan` they come from, if any.
 
-    `accepts_weaker` says that the operator accepted a plan, and with it a weaker isolation level than usual; `digest`
-    is the plan's as it was judged, with where its paths lead.
+    `accepts_weaker` means that the operator accepted a plan, and with it a weaker isolation level than usual. `digest`
+    is that of the plan as it was judged, including where its paths lead.
     """
 
     modules: tuple[AuthorizedModule, ...]
@@ -80,7 +80,7 @@ class Authorization:
 
 
 class Authorizer:
-    """Decides for one user in one working directory."""
+    """Authorises modules for one user in one working directory."""
 
     def __init__(self, working_dir: Path, environ: Mapping[str, str], policy: Policy, secrets: SecretSources) -> None:
         self._working_dir = working_dir
@@ -92,7 +92,7 @@ class Authorizer:
 
     @classmethod
     async def at_work(cls, working_dir: Path, environ: Mapping[str, str], policy: Policy | None) -> Self:
-        """Read what the operator wrote: the policy, which `policy` can only narrow, and where secrets are.
+        """Read the operator's files: the policy, which `policy` can only narrow, and where secrets are.
 
         Raises:
             PolicyFileError: a file of the operator's cannot be relied on.
@@ -107,11 +107,11 @@ class Authorizer:
 
     @property
     def policy(self) -> Policy:
-        """What bounds all that is granted."""
+        """The policy that bounds every grant."""
         return self._policy
 
     async def is_accepted(self, plan: MountPlan, *, trust_plan: bool = False) -> bool:
-        """Return whether a plan was accepted as it is.
+        """Return whether the operator accepted a plan as it is.
 
         Raises:
             PolicyFileError: what was accepted cannot be relied on.
@@ -126,15 +126,16 @@ class Authorizer:
     async def check_pins(
         self, plan: MountPlan, pins: Pins, lock: Path, *, trust_plan: bool, consent: Consent | None
     ) -> None:
-        """Have it accepted, once, that `lock` pins the sources of an accepted plan otherwise than when it was accepted.
+        """Ask the operator once where `lock` pins an accepted plan to other content than when it was accepted.
 
-        Before anything is fetched: who moves a pin chooses the code that runs. `trust_plan` takes the pins as they are,
-        this once. Of a plan that was not accepted nothing is asked here: its code is fetched without the user's keys.
+        The question comes before anything is fetched, since a moved pin chooses the code that runs. `trust_plan` takes
+        the pins as they are, this once. A plan that was not accepted raises no question here: its code is fetched
+        without the user's keys.
 
         Raises:
-            LockMovedError: there was no one to ask.
-            ConsentRefusedError: the answer is to start nothing.
-            PolicyFileError: what was accepted cannot be relied on.
+            LockMovedError: no person could be asked.
+            ConsentRefusedError: the operator's answer is to start nothing.
+            PolicyFileError: the record of accepted plans cannot be trusted or understood.
         """
         if trust_plan or plan.origin is None:
             return
@@ -157,7 +158,7 @@ class Authorizer:
     async def authorize_call(
         self, entry: ModuleEntry, resolution: Resolution, named: IsolationLevel | None
     ) -> Authorization:
-        """Clear the one module of a call, whose entry is made of flags.
+        """Authorise the one module of a call, whose entry is made of flags.
 
         Raises:
             PolicyRefusedError, PlanError, SecretError: it may not be called like that.
@@ -178,14 +179,15 @@ class Authorizer:
         pins: Pins = _NO_PINS,
         weaker_level: WeakerLevel,
     ) -> Authorization:
-        """Clear the modules of a plan, whose code is at `resolutions`, by the places of their entries.
+        """Authorise the modules of a plan, whose code is at `resolutions`, by the places of their entries.
 
-        `trust_plan` accepts what the plan says this once, `grants` names presets for modules, `consent` is asked about
-        a plan that was not accepted before, if it asks for anything or lacks something that would fit it; it is then
-        accepted with `pins`, those that its code was chosen by. `weaker_level` tells what else is accepted with that.
+        `trust_plan` accepts the plan's own grants this once; `grants` names presets for modules. `consent` is asked
+        about a plan that was not accepted before, if the plan asks for anything or lacks a grant that would fit. The
+        plan is then accepted with `pins`, those that chose its code. `weaker_level` names the weaker isolation level
+        that is accepted with it.
 
         Raises:
-            ConsentRefusedError: the answer is to start nothing.
+            ConsentRefusedError: the operator's answer is to start nothing.
             PolicyRefusedError, PlanError, PolicyFileError, SecretError: it may not be started like that.
         """
         given, written = _given_by_flags(plan, grants), plan
@@ -211,7 +213,7 @@ class Authorizer:
         return replace(authorization, accepts_weaker=acceptance.trust.accepted, digest=plan.digest, plan=written)
 
     async def check_places(self, authorization: Authorization) -> None:
-        """Refuse a plan with a path that leads elsewhere outside the working directory than when it was judged.
+        """Refuse a plan with a path that now leads elsewhere, outside the working directory, than when it was judged.
 
         Raises:
             PlanError: one does, so that something else than was accepted would be granted.
@@ -225,7 +227,7 @@ class Authorizer:
             raise PlanError([problem], origin=None if plan.origin is None else str(plan.origin))
 
     async def _ask(self, consent: Consent, review: PlanReview, plan: MountPlan, pins: Pins) -> PlanAcceptance | None:
-        """Return what was accepted, and see to it that it is remembered; None if nothing was.
+        """Ask, and return what the operator accepted, recorded for later; None if they accepted nothing.
 
         Raises:
             ConsentRefusedError: nothing is to be started.
@@ -280,7 +282,7 @@ def _asked(
     named: IsolationLevel | None,
     acceptance: PlanAcceptance,
 ) -> list[GrantRequest]:
-    """Return what each module asks for, with what flags give it, or else what it was given when asked."""
+    """Return each module's request: its entry, and what flags grant, or else what the operator's answer granted."""
     asked = []
     for entry in plan.entries():
         code = resolutions[entry.path]
@@ -290,13 +292,13 @@ def _asked(
 
 
 def _is_for_other_code(accepted: AcceptedPlan, asked: Sequence[GrantRequest]) -> bool:
-    """Whether something was given to a module whose code comes from elsewhere by now."""
+    """Whether a grant was made to a module whose code now comes from elsewhere."""
     sources = {one.entry.path: one.source for one in asked}
     return any(sources.get(grant.place, grant.source) != grant.source for grant in accepted.grants)
 
 
 def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tuple[OperatorGrant, ...]]:
-    """Return what presets flags give, by the place of the entry.
+    """Return the presets that flags grant, by the place of the entry.
 
     Raises:
         PlanError: there is no such module in the plan, or no such preset.
@@ -317,7 +319,7 @@ def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tup
             continue
         rule = Rule(Location("the command line"), f"--grant {name}={preset}")
         for entry in entries:
-            # What is said of one instance goes before what is said of all that the module has.
+            # What is granted to one instance precedes what is granted to all instances of the module.
             if entry.path not in given or name == entry.instance_id:
                 given[entry.path] = (OperatorGrant(permissions, rule),)
     if problems:

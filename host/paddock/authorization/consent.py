@@ -1,7 +1,7 @@
-"""What an operator is asked before a plan's modules are started, and the seam to what asks.
+"""The question to an operator before a plan's modules are started, and the interface of what asks it.
 
-A review is made of what the plan says and of what is known of its modules by reading; nothing of them has run. The
-answer is good for this review alone: it names the digest of the plan that was read.
+A review is made of the plan, and of its modules' files, which are only read; nothing of the modules has run. The answer
+is good for this review alone: it names the digest of the plan that was read.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from paddock_sandbox.profile import IsolationLevel
 
 @dataclass(frozen=True, slots=True)
 class ModuleReview:
-    """What one module asks for, and what it would be given.
+    """What one module asks for, and what it would get.
 
-    `granted` are the grants that the plan itself states, a line each; `needs_trust` those of them that count only once
-    the plan is accepted. `given` is what the operator gave it besides, by a flag say. An entry that states none has a
-    proposal: `proposed` is what fits it, `proposed_lines` that in words, `lacks` what the module goes without as things
-    are. `place` is where the entry stands in the plan.
+    `granted` are the grants that the plan itself states, a line each; `needs_trust` are those that count only once the
+    plan is accepted. `given` are further grants of the operator, by a flag for example. An entry that states none has a
+    proposal: `proposed` are fitting grants, `proposed_lines` the same in words, `lacks` what the module still goes
+    without. `place` is where the entry stands in the plan.
     """
 
     name: str
@@ -40,12 +40,12 @@ class ModuleReview:
 
 @dataclass(frozen=True, slots=True)
 class PlanReview:
-    """The modules of one plan, `plan` as the person named it, `digest` of what was read.
+    """The modules of one plan: `plan` as the person named it, `digest` of what was read.
 
-    `weaker_level` is the isolation level that they would run at, where none of the usual ones can be had. Of a plan
-    that `is_accepted` already, by a flag say, only what would be given beyond it is open. `moved` is what the lock file
-    pins otherwise than when the plan was accepted last; a review without modules is about nothing else. `warnings` are
-    about what the grants of several modules open together.
+    `weaker_level` is the isolation level that they would run at where none of the usual ones is available. Where the
+    plan `is_accepted` already, by a flag for example, only grants beyond it are open. `moved` are the lock file's pins
+    that differ from those of the last acceptance; a review without modules is about nothing else. `warnings` are about
+    what the grants of several modules permit together.
     """
 
     plan: str
@@ -73,7 +73,7 @@ class PlanReview:
 
     @property
     def grants(self) -> tuple[AcceptedGrant, ...]:
-        """What is given to modules by accepting the plan."""
+        """The grants that modules get if the plan is accepted."""
         return tuple(
             AcceptedGrant(module.place, module.source, module.proposed)
             for module in self.modules
@@ -82,21 +82,21 @@ class PlanReview:
 
 
 class ConsentAnswer(Enum):
-    """What the operator says to a review."""
+    """The operator's answer to a review."""
 
     ACCEPT = "accept"
-    """Take the plan as trusted, and give each module what is proposed; remembered by the plan's digest."""
+    """Trust the plan, and grant each module what is proposed; the answer is stored under the plan's digest."""
 
     AS_IT_IS = "as it is"
-    """Give nothing that is proposed; what needs an accepted plan is refused."""
+    """Grant nothing that is proposed; a grant that needs an accepted plan is refused."""
 
     STOP = "stop"
     """Start nothing."""
 
 
 class Consent(Protocol):
-    """What asks: a person at a terminal, or an application."""
+    """Asks an operator: a person at a terminal, or an application."""
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:
-        """Show the review and return the answer; with no one there to ask, `AS_IT_IS`."""
+        """Show the review and return the answer; `AS_IT_IS` where no person is there to ask."""
         ...

@@ -1,4 +1,4 @@
-"""What grants let a module do, in words for the person who is to accept them."""
+"""Describe what grants let a module do, for the person who is to accept them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VERBS: Final = {
 def grant_lines(
     entry: ModuleEntry, given: Iterable[OperatorGrant], working_dir: Path, owner: Owner
 ) -> Iterator[tuple[RequestedGrant, str]]:
-    """Yield each grant that an entry states, then what was given besides, with a line that says what it means here."""
+    """Yield a line for each grant that an entry states, then for each further one, with what it means here."""
     besides = tuple(given)
     granted = union_of(entry, besides)
     for grant in grants_asked(entry, besides):
@@ -56,7 +56,7 @@ def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner:
 
 
 def connects_to(rule: NetRule) -> str:
-    """Return what a rule of `net` lets a module do, in words."""
+    """Describe what a rule of `net` lets a module do."""
     if not rule.is_public:
         return f"connects to {rule.text}"
     return "connects to ANY public host (ports 80 and 443), and can send them all it is given"
@@ -70,7 +70,7 @@ def _program(written: str, working_dir: Path, owner: Owner) -> str:
     try:
         first, *others = locate(written, working_dir, owner).judged
     except NotAcceptedError:
-        return f"runs {written}"  # refused when it comes to that, with the reason
+        return f"runs {written}"  # starting the module is refused, with the reason
     text = f"runs {'every program in ' if first.is_directory else ''}{written}"
     if str(first.path) != written:
         text += f", which is {first.path}"
@@ -81,7 +81,7 @@ def _path(written: str, working_dir: Path, owner: Owner, family: str) -> str:
     try:
         path = GrantedPath.resolve(written, working_dir, owner).path
     except NotAcceptedError:
-        return written  # refused when it comes to that, with the reason
+        return written  # starting the module is refused, with the reason
     opened = what_writing_opens(path, working_dir) if family == "write" else ""
     if path == working_dir:
         return f"the working directory, {path}{opened}"
@@ -89,7 +89,7 @@ def _path(written: str, working_dir: Path, owner: Owner, family: str) -> str:
 
 
 def what_writing_opens(path: Path, working_dir: Path) -> str:
-    """Return what else follows from a grant to write, where the user's own programs run what is there."""
+    """Describe what else a grant to write permits, where the user's own programs run what is there."""
     runner = runner_opened(path, working_dir, is_repository)
     if runner == GIT_COMMAND:
         return f": it may commit, and {runner} there may run its code"

@@ -1,7 +1,7 @@
-"""What a plan opens as a whole when one of its modules may connect to every public host: all that any of them reads.
+"""Warn of a plan in which one module may connect to every public host: it can send out all that any module reads.
 
-No module need be malicious for that: a model reads with one and posts with another, and a page that it reads may ask
-it to. So the warning is about the plan; each entry by itself may look harmless.
+No module need be malicious for that: a model reads with one module and posts with another, and a page that it reads may
+ask it to. So the warning is about the plan; each entry by itself may look harmless.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_NAMED: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class GrantedModule:
-    """A module as people call it, its kind, and all that it would be granted."""
+    """A module by the name people use, its kind, and everything it would be granted."""
 
     name: str
     kind: str
@@ -28,7 +28,7 @@ class GrantedModule:
 
 
 def open_web_warnings(modules: Iterable[GrantedModule]) -> tuple[str, ...]:
-    """Return what is to be known of a plan before it is accepted; nothing where no module may go everywhere."""
+    """Return the warnings about a plan before it is accepted; none where no module may connect everywhere."""
     modules = tuple(modules)
     senders = [one.name for one in modules if reaches_the_web(one.permissions)]
     if not senders:

@@ -1,7 +1,7 @@
-"""What has to be true of a plan before the first process of its session is started.
+"""Check a plan before the first process of its session is started.
 
-Everything wrong is found before anything runs, and several problems are one error. Nothing is
-imported and nothing started here.
+Every problem is found before anything runs, and several problems are one error. Nothing is imported and nothing started
+here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SECTION: Final = {
 
 
 def check_working_dir(folder: Path) -> Path:
-    """Return the folder that modules are to work in, absolute.
+    """Return the absolute working directory of the modules.
 
     Raises:
         PlanError: there is no such folder.
@@ -41,7 +41,7 @@ def checked_resolutions(plan: MountPlan, found: Mapping[str, Resolution | Module
     """Return where each entry's code is, by the entry's place in the plan.
 
     Raises:
-        ModuleMissingError: one module's code is not to be found.
+        ModuleMissingError: one module's code is missing.
         PlanError: that of several, or a module that says it is of another kind than its place asks for.
     """
     resolutions: dict[str, Resolution] = {}

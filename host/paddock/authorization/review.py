@@ -1,7 +1,7 @@
-"""Make the review of a plan that its operator is asked about: what it grants, what that takes, and what would fit it.
+"""Make the review of a plan for its operator: its grants, which of them need an accepted plan, and fitting proposals.
 
-What takes an accepted plan is judged by the same evaluator that refuses it, and what would fit is proposed only as far
-as the policy and the machine let it be given. Code is read as data; nothing is started, nothing is given.
+The evaluator that would refuse a grant also decides which grants need an accepted plan. A grant is proposed only as far
+as the policy and the machine permit. Code is read as data; nothing is started, nothing is granted.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def review_plan(
     context: EvaluationContext,
     environ: Mapping[str, str],
 ) -> PlanReview:
-    """Return the review of a plan whose modules ask for `asked`; blocks: files are looked at.
+    """Return the review of a plan whose modules ask for `asked`; blocks: it looks at files.
 
-    `resolutions` are where their code is, by the places of their entries. A module that the operator gave something
-    already is proposed nothing more.
+    `resolutions` give the place of their code, by the places of their entries. A module to which the operator granted
+    something already gets no proposal.
     """
     known = ProposalContext(context.working_dir, context.owner, environ, context.secrets)
     modules = tuple(_module(one, resolutions[one.entry.path], context, known) for one in asked)
@@ -55,7 +55,7 @@ def review_plan(
 
 
 def _granted(request: GrantRequest, review: ModuleReview) -> GrantedModule:
-    """Return what a module has once all is accepted that the review shows."""
+    """Return what a module gets once everything in the review is accepted."""
     given = request.given
     if review.proposed is not None:
         given = (*given, OperatorGrant(review.proposed, _PROPOSED, stays_inside=True))
@@ -86,13 +86,13 @@ def _module(
 
 
 def _name(entry: ModuleEntry) -> str:
-    """Return what people call a module: of one that an agent has, with whose it is."""
+    """Return the name people use for a module: for an agent's module, with the agent."""
     name = entry.instance_id or entry.module
     return name if entry.agent is None else f"{name} of agent {entry.agent}"
 
 
 def _stated(request: GrantRequest, context: EvaluationContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what an entry grants, a line for each grant, and which of these lines take an accepted plan."""
+    """Return an entry's grants, a line each, and which of them need an accepted plan."""
     entry = request.entry
     refused = [one for one in _refusals(request, replace(context, trust=_UNASKED)) if one.rule == _UNASKED_TEXT]
     granted: list[str] = []
@@ -117,7 +117,7 @@ _UNASKED_TEXT: Final = _UNASKED.rule.text if _UNASKED.rule is not None else ""
 
 
 def _given(request: GrantRequest, needs: Needs, context: EvaluationContext) -> Needs:
-    """Return what is proposed, if it can be given; else what stands in its way, among what the module lacks."""
+    """Return a proposal if it can be granted; otherwise list its obstacles among what the module lacks."""
     if not needs.lines:
         return needs
     accepted = replace(context, trust=_TRUSTED)
@@ -141,7 +141,7 @@ def _refusals(request: GrantRequest, context: EvaluationContext) -> tuple[Refusa
 
 
 def _grant_problems(request: GrantRequest, proposed: Permissions, context: EvaluationContext) -> Iterator[str]:
-    """Yield why paths and programs cannot be granted as they are on this machine."""
+    """Yield the reasons why paths and programs cannot be granted as written on this machine."""
     entry = request.entry.model_copy(update={"permissions": proposed})
     try:
         Grants.of(entry, Path(context.working_dir), context.owner, lambda path: None)

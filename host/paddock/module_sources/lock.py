@@ -1,8 +1,8 @@
-"""Change a lock file as Paddock's own commands and sessions do, and renew what its operator accepted with it.
+"""Change a lock file for Paddock's own commands and sessions, and renew the acceptances that depend on it.
 
-Plans of the folder that were accepted with the pins that were there before stay accepted with those that are there now;
-a pin that somebody else had moved does not pass for accepted by that. Where the acceptance cannot be renewed, the lock
-file is written all the same, and its operator is asked the next time.
+Plans of the folder that were accepted with the former pins stay accepted with the new ones. A pin that another program
+moved is not accepted by that. Where the acceptance cannot be renewed, the lock file is written all the same, and the
+operator is asked the next time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def update_lock(path: Path, change: Callable[[LockFile], LockFile], environ: Mapping[str, str]) -> LockFile:
-    """Write what `change` makes of what the file says at this moment, and return it; blocks.
+    """Apply `change` to the present content of the file, write it and return it; blocks.
 
     Raises:
         LockFileError: the file cannot be relied on, or written.

@@ -1,6 +1,6 @@
-"""The means to come by modules' code: the user's settings, and a sandbox for the programs that fetch.
+"""What a session needs to get modules' code: the user's settings, and a sandbox for the programs that fetch.
 
-Nothing is started before something has to be fetched. Leaving ends what still runs.
+Nothing is started before something has to be fetched. Leaving the context ends what still runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import NO_RUNNER, Provisioner
 from paddock_sources.uri import GitUri
 
-# Distributions of the runtime that modules may depend on as well, in the version that it has.
+# Distributions of the runtime that modules may depend on as well, in the runtime's version.
 _OF_RUNTIME: Final = (
     "pydantic",
     "pydantic-core",
@@ -51,16 +51,16 @@ async def provisioning(
     progress: Progress | None = None,
     audit: AuditLog | None = None,
 ) -> AsyncIterator[Provisioner]:
-    """Have a provisioner for the user who has `environ`.
+    """Yield a provisioner for the user who has `environ`.
 
-    What it provides is kept in `cache`, and stays there while that is open; by default while this is.
+    Provided code is kept in `cache`, and stays there while that is open; by default while this context is.
 
-    `offline`, nothing is fetched; `live`, modules in folders are run from there; without `lends_keys`, for what the
-    user has not said yes to, nothing is fetched that takes the user's own keys or is at a private address. `progress`
-    shows what takes time, `audit` has each connection.
+    With `offline`, nothing is fetched. With `live`, modules in folders run from there. Without `lends_keys`, for a plan
+    that the user has not accepted, nothing is fetched that takes the user's own keys or is at a private address.
+    `progress` shows slow steps, `audit` records each connection.
 
     Raises:
-        PolicyFileError: the user's settings, or a policy, cannot be relied on.
+        PolicyFileError: the user's settings, or a policy, cannot be trusted or understood.
     """
     settings = await anyio.to_thread.run_sync(load_source_settings, environ)
     judged_by = await anyio.to_thread.run_sync(Policy.load, environ) if policy is None else policy
@@ -83,7 +83,7 @@ async def provisioning(
 
 
 def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provisioner:
-    """Return a provisioner that only looks at what there is: it fetches nothing, and starts nothing.
+    """Return a provisioner that only looks at code that is already here: it fetches nothing, and starts nothing.
 
     Raises:
         PolicyFileError: the user's settings cannot be relied on.
@@ -101,7 +101,7 @@ def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provi
 
 
 def _judge(policy: Policy, uri: GitUri) -> None:
-    """Refuse a repository that code depends on, by where it is: its lock names a commit, if not its address.
+    """Refuse a dependency's repository by its host: its lock names a commit, but its address may be anywhere.
 
     Raises:
         SourceRefusedError: a policy does not list its host.
@@ -114,8 +114,8 @@ def _judge(policy: Policy, uri: GitUri) -> None:
 
 @cache
 def _preloaded() -> Mapping[str, str]:
-    """Return the versions of what there is of these; which of them there are depends on their own versions."""
-    from importlib import metadata  # loads the standard library's mail parser, which nothing else here needs
+    """Return the versions of those of these distributions that exist; which do depends on their own versions."""
+    from importlib import metadata  # This loads the standard library's mail parser, which nothing else here needs.
 
     found = {}
     for name in _OF_RUNTIME:

@@ -1,8 +1,8 @@
-"""Where the code of the modules of one plan, or of one call, comes from.
+"""Find the code of the modules of one plan, or of one call.
 
-Chosen for all of them, judged by the policy, and only then fetched, side by side, if the cache lacks it: before
-anything of a module runs, and so in no module's time to start. What was pinned on the way is written to the lock file.
-Cancelled, it leaves nothing running and nothing half-done.
+All sources are chosen first, then judged by the policy, and only then fetched, side by side, where the cache lacks
+them. That happens before any module code runs, so it takes none of a module's start-up time. Pins made on the way are
+written to the lock file. If it is cancelled, it leaves nothing running and nothing half-done.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """How the code of modules may be come by.
+    """Options for getting the code of modules.
 
-    `use` says what the lock file is for; `offline`, that nothing is fetched; `live`, that modules in folders run from
-    there and not from a copy. `progress` shows what is fetched. `application` is an application's own resolver,
-    an object as the contract describes it, which is asked before the plan is.
+    `use` says how the lock file is used; with `offline`, nothing is fetched; with `live`, modules in folders run from
+    there and not from a copy. `progress` shows what is fetched. `application` is an application's own resolver, an
+    object as the contract describes it, which is asked before the plan is.
     """
 
     use: LockUse = LockUse.UPDATE
@@ -65,10 +65,10 @@ class SourceOptions:
 
 
 class ModuleSources:
-    """Finds code for the user with `environ`, with folders named from `base` on, by the lock file in folder `locks`.
+    """Finds code for the user with `environ`: folders are relative to `base`, the lock file is in the folder `locks`.
 
-    Without such a folder nothing is locked beforehand, and nothing is written. What is found stays in the `cache` for
-    as long as that is open. `lends_keys` says that the user's keys may be used for that.
+    Without such a folder nothing is locked beforehand, and nothing is written. The code stays in the `cache` for as
+    long as that is open. `lends_keys` says that the user's keys may be used to fetch it.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class ModuleSources:
         self._options = options
         self._audit = audit
         self._lends_keys = lends_keys
-        self._unwritten: tuple[LockedModule, ...] = ()  # what was pinned, and stays so for as long as this does
+        self._unwritten: tuple[LockedModule, ...] = ()  # pins made by this object
         self._read = LockFile()
         self._pins: Pins = {}
 
     @property
     def pins(self) -> Pins:
-        """What the lock file pins the sources to that were resolved."""
+        """Return what the lock file pins the resolved sources to."""
         return self._pins
 
     async def resolve(
@@ -107,15 +107,15 @@ class ModuleSources:
         *,
         check_pins: Callable[[Pins], Awaitable[None]] | None = None,
     ) -> dict[str, Resolution | ModuleMissingError]:
-        """Return where each entry's code is, or why it is not to be had, by the entry's place in the plan.
+        """Return where each entry's code is, or why it is unavailable, by the entry's place in the plan.
 
-        `check_pins` is called with what the lock file pins these sources to, before anything of them is fetched; what
-        it raises is raised.
+        `check_pins` is called with what the lock file pins these sources to, before anything of them is fetched; its
+        exceptions propagate.
 
         Raises:
             PolicyRefusedError: no module may come from one of the sources.
             SourcesError: the lock file or the cache cannot be used.
-            PolicyFileError: the user's settings cannot.
+            PolicyFileError: the user's settings cannot be used.
         """
         found: dict[str, Resolution | ModuleMissingError] = {}
         async with self._opened() as (sources, resolver):
@@ -151,7 +151,7 @@ class ModuleSources:
         return {entry.path: found[entry.path] for entry in entries}
 
     async def module_ids(self, uri: SourceUri) -> tuple[str, ...]:
-        """Return the ids that the code at a source goes by, fetching it if that is needed.
+        """Return the module ids of the code at a source; fetch it if that is needed.
 
         Raises:
             PolicyRefusedError: no module may come from there.
@@ -168,9 +168,9 @@ class ModuleSources:
         return ids
 
     async def write(self) -> None:
-        """Put what was pinned into the lock file, once it is decided that the modules may be started at all.
+        """Write new pins into the lock file, once it is decided that the modules may be started at all.
 
-        A folder that cannot be written to has none; what others locked meanwhile stays.
+        A folder that cannot be written to has no lock file; pins that others wrote meanwhile stay.
         """
         news = self._unwritten
         if not news or self._locks is None:
@@ -238,9 +238,9 @@ class ModuleSources:
 
 
 def _not_found_errors() -> tuple[type[Exception], ...]:
-    """Return what an application's resolver raises for a module that it does not know, ours or published.
+    """Return the exceptions that mean an unknown module: Paddock's class, and that of the published package.
 
-    An application may have the published package beside Paddock, which then is what its code imports.
+    An application may have the published package beside Paddock; its code then imports that one.
     """
     published = getattr(sys.modules.get("amplifier_core.module_sources"), "ModuleNotFoundError", None)
     own = module_sources.ModuleNotFoundError
@@ -250,9 +250,9 @@ def _not_found_errors() -> tuple[type[Exception], ...]:
 
 
 def keep_lock_file(folder: Path, entries: Iterable[ModuleEntry], working_dir: Path) -> tuple[Path, ...]:
-    """Return the lock file of a folder, which no module may change: who writes it says what is run the next time.
+    """Return the lock file of a folder. No module may change it, since its writer chooses the code that runs next.
 
-    It is made where one of the modules might otherwise make it; a link or what is no file is not kept, nor ever read.
+    It is created where a module might otherwise create it. A link, or anything but a file, is never kept or read.
     """
     lock = folder.resolve() / LOCK_FILE
     written = (path for entry in entries for path in grants_of(entry.permissions).write)
@@ -263,5 +263,5 @@ def keep_lock_file(folder: Path, entries: Iterable[ModuleEntry], working_dir: Pa
         try:
             LockFile().write(lock)
         except SourceError:
-            return ()  # who cannot make it is the same user that modules run as
+            return ()  # A user who cannot create it is the same user that modules run as.
     return (lock,) if lock.is_file() and not lock.is_symlink() else ()

@@ -1,7 +1,7 @@
-"""The modules that a folder's lock file is about: those of a plan, or, without one, those that are in the file.
+"""The modules that a folder's lock file is about: those of a plan, or, without a plan, those in the file.
 
-The sources of a plan's modules are those that a session would take, by every layer that may name one. Reads names,
-settings and the lock file, and nothing of a module.
+The sources of a plan's modules are those that a session would take, by every layer that may name one. This file reads
+names, settings and the lock file, and no module code.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ USUAL_PLAN: Final = "plan.yaml"
 
 _REPOSITORY_PREFIX: Final = "amplifier-module-"
 _ANY_COMMIT: Final = "0" * 40
-_USUAL_LAYERS: Final = ("source of the plan entry", "builtin modules", "installed packages")  # as resolvers call them
+_USUAL_LAYERS: Final = ("source of the plan entry", "builtin modules", "installed packages")  # as resolvers name them
 
 
 class NoSuchModuleError(PaddockError):
-    """Raised for a name that is of no module here, or of several."""
+    """Raised for a name that fits no module here, or several."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class SourcedModule:
-    """A module and its source: `key` is that of the lock file, `locked` what the file has under it.
+    """A module and its source: `key` is that of the lock file, `locked` is the file's record under it.
 
-    `entry` is the plan's; without a plan there is none, and `name` is what the source is called. `layer` is what named
-    the source in the plan's place, if something did; `written_key` is then the key of what the plan says, if it does.
+    `entry` is the plan's; without a plan there is none, and `name` is that of the source. `layer` is the layer that
+    replaced the plan's source, if one did; `written_key` is then the key of the source in the plan, if it has one.
     """
 
     name: str
@@ -62,16 +62,16 @@ class SourcedModule:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of the lock file that are of this module: also that of a source which another stands in for."""
+        """This module's keys in the lock file: also that of a source which another replaces."""
         return frozenset((self.key,) if self.written_key is None else (self.key, self.written_key))
 
     @property
     def place(self) -> str | None:
-        """Where in the plan it stands."""
+        """The place of the entry in the plan."""
         return self.entry.path if self.entry is not None else None
 
     def is_meant_by(self, written: str, folder: Path) -> bool:
-        """Return whether somebody who writes this means it: its id, or its source, with the ref or without."""
+        """Return whether this text names the module: by its id, or by its source, with the ref or without."""
         if written == self.name or written in self.keys:
             return True
         try:
@@ -86,7 +86,7 @@ class SourcedModule:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedModule:
-    """A module of a plan that no layer has a source of, or one that is none."""
+    """A module of a plan for which no layer has a valid source."""
 
     entry: ModuleEntry
     error: SourceError
@@ -94,10 +94,9 @@ class UnresolvedModule:
 
 @dataclass(frozen=True, slots=True)
 class SourcedModules:
-    """What there is in one folder: its lock file, the plan if one is meant, and the modules of the two.
+    """The modules of one folder: its lock file, the plan if one is given, and the modules of the two.
 
-    Modules that are shipped, named by nothing but their id and depend on nothing are not among them: there is nothing
-    to lock or fetch.
+    Shipped modules that are named only by id and have no dependencies are left out: there is nothing to lock or fetch.
     """
 
     folder: Path
@@ -110,12 +109,12 @@ class SourcedModules:
     def read(cls, plan: Path | None, folder: Path, environ: Mapping[str, str]) -> Self:
         """Return the modules of a plan, by the lock file beside it; without a plan those locked in `folder`.
 
-        What the user who has `environ` says of sources goes before the plan, as it does in a session.
+        The settings of the user who has `environ` precede the plan, as in a session.
 
         Raises:
             PlanError: the plan has problems.
-            PolicyFileError: the user's settings cannot be relied on.
-            LockFileError: the lock file cannot be relied on.
+            PolicyFileError: the user's settings cannot be trusted or understood.
+            LockFileError: the lock file cannot be trusted or understood.
         """
         loaded = load_plan(plan, environ={}) if plan is not None else None
         folder = loaded.origin.parent if loaded is not None and loaded.origin is not None else folder.resolve()
@@ -139,12 +138,12 @@ class SourcedModules:
 
     @property
     def unused(self) -> tuple[LockedModule, ...]:
-        """What is locked and of no module of the plan, whoever names its source."""
+        """The locked sources that no module of the plan uses, whichever layer names its source."""
         used = {key for module in self.modules for key in module.keys}
         return tuple(locked for locked in self.lock.modules if locked.source not in used)
 
     def as_locked(self) -> Self:
-        """Return the sources that are in the lock file, called as the plan calls what comes from them, if it does."""
+        """Return the sources in the lock file, by the plan's names for their modules where it has them."""
         users = [(key, one.entry) for one in self.modules for key in one.keys]
         found = [
             replace(one, name=entry.module, entry=entry) if entry is not None else one
@@ -158,7 +157,7 @@ class SourcedModules:
         return {module.key: module for module in reversed(self.modules)}
 
     def meant(self, written: str) -> tuple[SourcedModule, ...]:
-        """Return the modules that are meant by an id or a source.
+        """Return the modules that an id or a source names.
 
         Raises:
             NoSuchModuleError: none is.
@@ -172,7 +171,7 @@ class SourcedModules:
         return found
 
     def refuse_by(self, policy: Policy) -> None:
-        """Refuse sources that no module may come from, before anything is asked of them.
+        """Refuse forbidden sources before any request about them is sent.
 
         Raises:
             PolicyRefusedError: a rule refuses one of them.
@@ -182,13 +181,13 @@ class SourcedModules:
 
 
 def pinned(module: SourcedModule) -> str:
-    """Return a module's source as rules are asked about it: pinned, as it is by being locked."""
+    """Return a module's source as rules judge it: a locked source counts as pinned."""
     commit = module.locked.commit if module.locked is not None else _ANY_COMMIT
     return pinned_text(module.uri, commit)
 
 
 def pinned_text(uri: SourceUri, commit: str = _ANY_COMMIT) -> str:
-    """Return a source at a commit, whichever that will be."""
+    """Return a source at some commit, not yet known."""
     if not isinstance(uri, GitUri):
         return uri.text
     inside = f"#subdirectory={uri.subdirectory}" if uri.subdirectory else ""
@@ -196,7 +195,7 @@ def pinned_text(uri: SourceUri, commit: str = _ANY_COMMIT) -> str:
 
 
 def name_of(uri: SourceUri) -> str:
-    """Return what a source is called: the id that a module in it would have by its name."""
+    """Return the name of a source: the id that a module in it would have by its name."""
     match uri:
         case GitUri():
             name = PurePosixPath(uri.subdirectory or unquote(uri.url)).name.removesuffix(".git")

@@ -1,7 +1,7 @@
-"""What an update of a locked source would come to, found out before anything of it is taken.
+"""Find out what an update of a locked source would change, before anything of it is taken.
 
-A tag that moved is not followed unless that is wanted; a commit that is younger than wanted is held back; what a new
-version asks for more than the old one is for a person to accept. Dates are the commits' own word.
+A tag that moved is not followed unless that is wanted. A commit that is younger than wanted is held back. A person
+accepts what a new version asks for beyond the old one. Dates are those that the commits themselves claim.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ UpdateState = Literal["current", "moved", "held", "refused", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class SourceUpdate:
-    """What became of looking for something newer: `new` is there to be taken where the state is `moved`.
+    """The result of looking for a newer version: `new` can be taken where the state is `moved`.
 
-    `asked` is what it asks for more and less than before; `is_older` says that it was made before what is locked.
+    `asked` is what it asks for more and less than before; `is_older` means that it was made before the locked one.
     """
 
     module: SourcedModule
@@ -44,7 +44,7 @@ class SourceUpdate:
 
 
 class SourceUpdates:
-    """Looks for what is newer than what is locked, as of `now`."""
+    """Looks for versions newer than the locked ones, as of `now`."""
 
     def __init__(
         self, provider: Provisioner, now: datetime, *, min_age: timedelta, allow_moved_tag: bool = False
@@ -55,7 +55,7 @@ class SourceUpdates:
         self._allow_moved_tag = allow_moved_tag
 
     def look(self, module: SourcedModule) -> SourceUpdate:
-        """Return what an update of a locked module would come to; blocks while servers are asked. Never raises."""
+        """Return what an update of a locked module would change; blocks while servers answer. Never raises."""
         assert module.locked is not None
         try:
             return self._look(module, module.locked)
@@ -86,11 +86,11 @@ class SourceUpdates:
     def _is_same(self, module: SourcedModule, old: LockedModule, pinned: PinnedSource) -> bool:
         if isinstance(module.uri, FolderUri):
             return self._provider.tree_of(module.uri) == old.tree
-        # What was changed by hand, or is not here, is locked again, to see whether it is what it says.
+        # A source that was changed by hand, or is missing here, is locked again, to check that it matches its record.
         return pinned.commit == old.commit and not self._provider.missing(old)
 
     def _is_too_young(self, pinned: PinnedSource) -> str | None:
-        """Return why a commit is held back, if it is."""
+        """Return why a commit is held back, or nothing."""
         if not self._min_age:
             return None
         wanted = f"--min-age {_age_text(self._min_age)}"
@@ -108,7 +108,7 @@ class SourceUpdates:
         return difference(self._request_of(old), self._provider.request(new))
 
     def _request_of(self, old: LockedModule) -> PermissionRequest | None:
-        """Return what the old version asked for; one that is not at hand may have asked for nothing."""
+        """Return the request of the old version; a version that is not at hand counts as having asked for nothing."""
         try:
             return self._provider.request(old)
         except SourceError:

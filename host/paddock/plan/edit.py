@@ -161,7 +161,7 @@ def with_permissions(path: Path, place: str, permissions: Permissions) -> PlanEd
 
     Raises:
         PlanError: it is no plan.
-        PlanNotEditedError: the entry cannot be told for certain in its text.
+        PlanNotEditedError: the entry cannot be found for certain in its text.
     """
     written = permissions.as_written()
     lines = [f"write at `{place}`:", grant_line(path, permissions)]

@@ -91,8 +91,8 @@ class EntryReading:
         if not isinstance(written, str):
             for unused in (f"{place}_source" if f"{key}_source" in session else "", key if key in around else ""):
                 if unused:
-                    told = unused if unused != key else path_text(path, key)
-                    self.notes.append(f"`{told}` has no effect: `{place}` is a table and has its own")
+                    unused_path = unused if unused != key else path_text(path, key)
+                    self.notes.append(f"`{unused_path}` has no effect: `{place}` is a table and has its own")
             read = self.entry(written, EntryPlace(key, place, self._base, agent=self._agent))
             return read, written if isinstance(written, dict) else None
         renamed = {"module": place, "source": f"{place}_source", "config": path_text(path, key, "config")}

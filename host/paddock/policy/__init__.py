@@ -1,4 +1,4 @@
-"""Decide what a module may do and use: a plan entry turned into a profile and limits, or refused with place and fix.
+"""Decide what a module may do and use: turn a plan entry into a profile and limits, or refuse it with place and fix.
 
-Nothing is started or changed here, and nothing decided by what a module says of itself.
+The policy starts and changes nothing, and a module's own statements decide nothing.
 """

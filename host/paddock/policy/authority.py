@@ -1,9 +1,9 @@
-"""What each kind of module may do through the host, beyond its own objects.
+"""Decide what each kind of module may do through the host, beyond its own objects.
 
-`RIGHTS` is the one table of it: where a kind may mount, which of the contract's events it may emit and handle, what it
-may call, which reserved names it may offer under, whose things it may replace, and whether it decides for the session.
-An entry's `mount`, `emit`, `hooks`, `call` and `replaces` widen it. `Authority` answers for one module, and everything
-that a module asks of the host is decided by it. Event names outside the contract's list are free for every module.
+`RIGHTS` is the one table: where a kind may mount, which of the contract's events it may emit and handle, what it may
+call, which reserved names it may offer capabilities under, whose objects it may replace, and whether it decides for the
+session. An entry's `mount`, `emit`, `hooks`, `call` and `replaces` widen it. `Authority` answers for one module, and
+decides everything that a module asks of the host. Event names outside the contract's list are free for every module.
 SECURITY.md shows the table (session/adr/0004).
 """
 
@@ -27,27 +27,29 @@ from paddock_sdk.kernel.mounts import RESOLVER_POINT
 HOST_NAMES: Final = ("session.", "host.")
 REGISTER_PROVIDER: Final = "approval.register_provider"
 STEERING_KEYS: Final = frozenset({"goal", "turn_id", "require_approval_tools"})
-"""Keys of `session_state` that orchestrators and guards read as the application's word; `decides` may write them."""
+"""Keys of `session_state` that orchestrators and guards trust; the application and kinds that decide write them."""
 KEPT: Final = "capabilities"
 """The point for `may_call` of what a module offers to the application alone, as if it were mounted there."""
 
-# Listeners of the session itself: it hands them its coordinator.
+# Listeners of the session itself, which gives them its coordinator.
 _APPLICATION_NAMES: Final = frozenset({"provider.before_load", "provider.load_failure"})
 _CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
 _ACTING_POINTS: Final = (*MOUNTED_BY_GRANT, RESOLVER_POINT)
-"""The mount points of what acts for the session: it sees the whole conversation, or decides which code is trusted."""
+"""Mount points of modules that act for the session: they see the whole conversation, or decide which code is trusted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class KindRights:
-    """What the contract lets modules of one kind do.
+    """The rights that the contract gives to modules of one kind.
 
     `mounts` are mount points, where new names are free. `emits` and `handles` are patterns of the contract's events.
-    `calls` is what is mounted and may be called without being handed it; `lent` are, by mount point, the members that
-    may be called of what is lent, where those are not all. `reserves` are beginnings of the host's names that
-    capabilities may be offered under. `replaces` are the kinds whose objects, left for everyone, may be replaced. With
-    `decides`, it acts for the session: on hook results, on cancellation, on what the application wrote, and under the
-    `STEERING_KEYS`. With `marks`, it may set the fields that every event carries, as the loop does that knows the turn.
+    `calls` are mounted objects that the module may call without being handed them. `lent` lists, by mount point, the
+    members of a lent object that may be called, where those are not all. `reserves` are prefixes of the host's names
+    that capabilities may be offered under. `replaces` are the kinds whose objects, if left for everyone, may be
+    replaced. With `decides`, the module acts for the session: on hook results, on cancellation, on values that the
+    application wrote, and under the `STEERING_KEYS`. With `marks`, it may set the fields that every event carries, as
+    the loop does that knows the turn.
     """
 
     mounts: tuple[str, ...]
@@ -94,7 +96,7 @@ RIGHTS: Final[Mapping[Kind, KindRights]] = MappingProxyType(
 
 
 class Authority:
-    """What one module may do."""
+    """The rights of one module."""
 
     def __init__(self, entry: ModuleEntry) -> None:
         rights = RIGHTS[entry.kind]
@@ -114,7 +116,7 @@ class Authority:
 
     @property
     def entry(self) -> ModuleEntry:
-        """The entry of the plan that the module is of."""
+        """The plan's entry of the module."""
         return self._entry
 
     @property
@@ -123,23 +125,23 @@ class Authority:
         return self._rights.decides
 
     def is_of_the_same_code(self, other: Authority) -> bool:
-        """Whether another entry is of the same module from the same source."""
+        """Whether another entry names the same module from the same source."""
         mine, theirs = self._entry, other._entry
         return (mine.module, mine.source) == (theirs.module, theirs.source)
 
     def replaces(self, name: object) -> bool:
-        """Whether the plan lets the module take the place of what is another's under a name."""
+        """Whether the plan lets the module replace another module's object under a name."""
         return name in self._entry.replaces
 
     def replaces_line(self, name: str) -> str:
-        """Return the line of a plan that lets the module take the place of what is another's under `name`."""
+        """Return the line of a plan that lets the module replace another module's object under `name`."""
         return f"replaces: {json.dumps([*self._entry.replaces, name], ensure_ascii=False)}"
 
     def may_take_over(self, owner: Authority) -> bool:
-        """Whether the module may put something in the place of what is `owner`'s.
+        """Whether the module may replace an object of `owner`.
 
-        Another entry of the same code is no other module here. A tool, a provider or a context holds no name against
-        one that acts for the session: it could keep a guard from being mounted.
+        Another entry of the same code counts as the same module. A tool, a provider or a context cannot keep a name
+        from a module that acts for the session: otherwise it could keep a guard from being mounted.
         """
         return (
             owner is self
@@ -149,11 +151,11 @@ class Authority:
         )
 
     def may_mount(self, point: str) -> bool:
-        """Whether the module may mount objects of its own at `point`, under names that no other module has."""
+        """Whether the module may mount its own objects at `point`, under names that no other module has."""
         return point in self._mounts
 
     def check_mount(self, point: str) -> None:
-        """Refuse a mount where what is mounted acts for the session, and the module is of another kind.
+        """Refuse a mount at a point of modules that act for the session, if the module is of another kind.
 
         Raises:
             CallRefusedError: with the grant that allows it; none does at the resolver's point.
@@ -173,7 +175,7 @@ class Authority:
         known = self._may_emit.get(event)
         if known is None:
             known = event not in _CONTRACT_EVENTS or _matches(event, self._emits)
-            if len(self._may_emit) < len(_CONTRACT_EVENTS) * 2:  # a module may make up names without end
+            if len(self._may_emit) < len(_CONTRACT_EVENTS) * 2:  # a module may invent any number of names
                 self._may_emit[event] = known
         return known
 
@@ -182,14 +184,14 @@ class Authority:
         return any(grant in ("*", point) or (name is not None and grant == f"{point}:{name}") for grant in self._calls)
 
     def grant_for(self, family: Literal["call", "emit", "hooks", "mount"], name: str) -> str:
-        """Return the line of a plan that adds this to all that the module is granted; none if a plan cannot say it."""
+        """Return the line of a plan that adds this to the module's grants; empty if a plan cannot say it."""
         try:
             return redacted_permissions_line(with_grant(self._entry.permissions, family, name))
         except ValidationError:
-            return ""  # modules choose names, and what stands in a line to be copied has to be a name and no more
+            return ""  # A module chooses the name, and a line that people copy may only contain a valid name.
 
     def may_use_lent(self, point: str, member: str) -> bool:
-        """Whether the module may call a member of what is mounted at `point` while it is lent it with a call."""
+        """Whether the module may call this member of an object at `point` while a call lends the object to it."""
         members = self._rights.lent.get(point)
         return members is None or member in members
 
@@ -205,7 +207,7 @@ class Authority:
             )
 
     def check_capability(self, name: str) -> None:
-        """Refuse a capability under a name that is the host's.
+        """Refuse a capability under one of the host's names.
 
         Raises:
             CallRefusedError: no grant allows it.
@@ -215,7 +217,7 @@ class Authority:
             raise CallRefusedError(Denial("register the capability", name, self._name))
 
     def check_hook_results(self) -> None:
-        """Refuse to act on hook results for kinds that have no business with them.
+        """Refuse acting on hook results for kinds that do not decide.
 
         Raises:
             CallRefusedError: for tools, providers and contexts.
@@ -224,7 +226,7 @@ class Authority:
             raise CallRefusedError(Denial("act on", "hook results", self._name))
 
     def check_default_fields(self) -> None:
-        """Refuse to set the fields that every event carries, other modules' too.
+        """Refuse setting the fields that every event carries, those of other modules included.
 
         Raises:
             CallRefusedError: for all kinds but orchestrators.
@@ -234,7 +236,7 @@ class Authority:
             raise CallRefusedError(Denial("set", "default fields", self._name, reason=reason))
 
     def check_cancellation(self, operation: str, what: str) -> None:
-        """Refuse what is about the turn's cancellation to kinds that do not decide on it.
+        """Refuse access to the turn's cancellation for kinds that do not decide on it.
 
         Raises:
             CallRefusedError: for tools, providers and contexts.
@@ -245,9 +247,9 @@ class Authority:
 
 
 def is_kept(capability: str) -> bool:
-    """Whether only the application, and what acts for the session, may call what a module offers under a name.
+    """Whether only the application, and modules that act for the session, may call a capability under this name.
 
-    Who calls it says what the person says, or who answers for the person.
+    Its caller speaks for the person, or answers for the person.
     """
     return capability == REGISTER_PROVIDER or capability.startswith(HOST_NAMES)
 

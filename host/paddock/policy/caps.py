@@ -1,4 +1,4 @@
-"""What the rules about a module's source let it be granted, and what they do not, family by family.
+"""Compare a module's grants with the caps of the rules about its source, family by family.
 
 A cap covers a grant only where that is certain: everything the grant stands for is something the cap stands for.
 """
@@ -24,7 +24,7 @@ from paddock.policy.rule import PolicyFindings
 from paddock_sandbox.profile import ANY_PROGRAM
 
 _ROOT: Final = Path("/")
-_PATHS: Final = ("read", "write", "run")  # of the last, those grants that are paths
+_PATHS: Final = ("read", "write", "run")  # the grants of the last family that are paths
 _SPECIAL: Final = frozenset("*?[")
 
 
@@ -38,9 +38,9 @@ def judge_caps(
     owner: Owner,
     findings: PolicyFindings,
 ) -> tuple[GrantPathRule, ...]:
-    """Note each grant that a rule does not let be granted, and return what it says of paths.
+    """Note each grant that a rule does not permit, and return the rules about paths.
 
-    `permissions` are all that would be granted, which says where an injected secret is used.
+    `permissions` are all grants of the module; they show where an injected secret is used.
     """
     caps = rule.caps
     if caps is None:
@@ -61,7 +61,7 @@ def judge_caps(
                     f"give the variable a value, `NAME=VALUE`, or have it named under `env` in the rule: {file.name}",
                     file.rule_of_cap(rule, "secrets"),
                 )
-    for family in sorted(caps.capped):  # those about paths are noted once these were judged
+    for family in sorted(caps.capped):  # grants of paths are noted after they were judged
         written = file.rule_of_cap(rule, family)
         if family not in _PATHS:
             findings.consult(written, "refuses what is asked for" if findings.is_against(written) else "is kept")
@@ -85,7 +85,7 @@ def _covers_grant(caps: GrantCaps, grant: RequestedGrant, permissions: Permissio
 def _path_rules(
     file: PolicyFile, rule: ModuleRule, caps: GrantCaps, said: str, hint: str, working_dir: Path, owner: Owner
 ) -> Iterator[GrantPathRule]:
-    """Yield what caps say of paths. What may be written may be read: a cap of one has a say in the other."""
+    """Yield the rules of caps about paths. Writing includes reading, so a cap on either bounds the other."""
     reads, writes = roots_of(caps.read, working_dir, owner), roots_of(caps.write, working_dir, owner)
     if "read" in caps.capped:
         yield GrantPathRule(frozenset({"read"}), (*reads, *writes), file.rule_of_cap(rule, "read"), said, hint)
@@ -96,7 +96,7 @@ def _path_rules(
         yield GrantPathRule(frozenset({"write"}), reads, file.rule_of_cap(rule, "read"), includes, hint)
     if "run" in caps.capped:
         programs = roots_of(filter(is_program_path, caps.run), working_dir, owner)
-        if ANY_PROGRAM in caps.run:  # all that it can see
+        if ANY_PROGRAM in caps.run:  # everything that it can see
             programs += (*reads, *writes) if {"read", "write"} & caps.capped else (_ROOT,)
         yield GrantPathRule(frozenset({"run"}), programs, file.rule_of_cap(rule, "run"), said, hint)
     elif "read" in caps.capped:
@@ -105,12 +105,12 @@ def _path_rules(
 
 
 def covers_text(caps: Iterable[str], granted: str) -> bool:
-    """Whether one of these patterns stands for all that a name or pattern stands for."""
+    """Whether one of these patterns covers everything that a name or pattern stands for."""
     return any(_covers(cap, granted) for cap in caps)
 
 
 def covers_call(caps: Iterable[str], granted: str) -> bool:
-    """Whether a `call` grant is within caps: `tools` is every tool."""
+    """Whether caps cover a `call` grant; `tools` means every tool."""
     return any(
         cap in ("*", granted) or (granted.startswith("tools:") and (cap == "tools" or _covers(cap, granted)))
         for cap in caps
@@ -118,19 +118,19 @@ def covers_call(caps: Iterable[str], granted: str) -> bool:
 
 
 def covers_env(caps: Iterable[str], granted: str) -> bool:
-    """Whether a variable, or one with its value, is within caps: a name is that variable with any value."""
+    """Whether caps cover a variable, or a variable with its value; a name covers that variable with any value."""
     name = granted.partition("=")[0]
     return any(cap == granted if "=" in cap else _covers(cap, name) for cap in caps)
 
 
 def covers_net(caps: Iterable[str], granted: str) -> bool:
-    """Whether a `net` grant is within one of these."""
+    """Whether one of these covers a `net` grant."""
     rule = NetRule.parse(granted)
     return any(NetRule.parse(cap).covers(rule) for cap in caps)
 
 
 def covers_secret(caps: Iterable[SecretCap], granted: SecretGrant, permissions: Permissions) -> bool:
-    """Whether a secret may be granted as it is: injected is within a cap of the value itself, not the other way."""
+    """Whether caps cover a secret as it is granted: a cap on the value covers the injected secret, not the reverse."""
     return any(_covers(cap.name, granted.name) and _is_used_within(cap, granted, permissions) for cap in caps)
 
 
@@ -150,8 +150,8 @@ def _is_used_within(cap: SecretCap, granted: SecretGrant, permissions: Permissio
 def roots_of(caps: Iterable[str], working_dir: Path, owner: Owner) -> tuple[Path, ...]:
     """Return the folders and files that caps on paths stand for, without links.
 
-    Inside the working directory a cap means what stands there and not what a link there leads to: the links in it are
-    the project's author's.
+    Inside the working directory a cap means the place itself, and not the target of a link there: the project's author
+    chose the links.
     """
     return tuple(_followed(owner.expanded(cap, working_dir), working_dir) for cap in caps)
 
@@ -173,6 +173,6 @@ def _covers(cap: str, granted: str) -> bool:
     special = _SPECIAL.intersection(granted)
     if not special:
         return fnmatchcase(granted, cap)
-    # A pattern is within a pattern if its own letters are: a star of the cap takes whatever the granted one's stands
-    # for. Not so with classes and question marks, which stand for less than they are written with.
+    # A pattern is covered if the cap matches its letters: a star of the cap covers anything that a star of the grant
+    # stands for. Classes and question marks stand for less than their spelling, so they do not count.
     return "[" not in special and not _SPECIAL.intersection(cap) - {"*"} and fnmatchcase(granted, cap)

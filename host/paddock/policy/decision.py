@@ -1,4 +1,4 @@
-"""What is decided for one module, and what it was decided by."""
+"""The decision about one module, and the rules that it rests on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddock.policy.rule import ConsultedRule, Floor, Rule
 
 @dataclass(frozen=True, slots=True)
 class ClosedNetwork:
-    """A network, and the rule that closes it."""
+    """A network to which the module may not connect, and the rule that closes it."""
 
     network: Network
     rule: Rule
@@ -25,8 +25,8 @@ class ClosedNetwork:
 class Decision:
     """What a module may do and use: `entry` has the permissions and limits in effect, `limits` all of its limits.
 
-    `floor` are the levels that it may run at without further leave; `consulted` is every rule that was looked at. It
-    connects to none of `closed_networks`.
+    `floor` are the levels that it may run at without further leave; `consulted` are all the rules that were examined.
+    The module may not connect to any of `closed_networks`.
     """
 
     entry: ModuleEntry
@@ -37,7 +37,7 @@ class Decision:
     closed_networks: tuple[ClosedNetwork, ...] = ()
 
     def check_paths(self, grants: Grants) -> None:
-        """Refuse what the module would be shown, if it is no longer what was decided on.
+        """Refuse paths that the module would see if they differ from those that were decided on.
 
         Raises:
             PolicyRefusedError: A path leads elsewhere by now, to where no rule lets it.
@@ -45,5 +45,5 @@ class Decision:
         self.paths.check(grants)
 
     def lets_see(self, program: Program) -> bool:
-        """Return whether the module may be shown a program that it was not granted by its path."""
+        """Return whether the module may see a program that it was not granted by its path."""
         return self.paths.lets_see(program)

@@ -1,8 +1,8 @@
-"""What modules may do and use: what was granted, as far as the policy lets it be, or everything that stands in the way.
+"""Decide what modules may do and use: all that was granted, within the policy, or an error with every obstacle.
 
-One evaluator for all who ask: a session, a single call, a question about either. What a policy does not let be granted
-is refused and never left out in silence, so that permissions in effect are those that were asked for, or there are
-none. Nothing is started or changed, and nothing a module says of itself is asked for.
+Sessions, single calls and questions about either use this one evaluator. A grant beyond the policy is refused and never
+dropped silently: the permissions in effect are those that were asked for, or there are none. Nothing is started or
+changed, and a module's own statements are not read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from paddock.policy.trust import Trust, judge_trust
 
 @dataclass(frozen=True, slots=True)
 class EvaluationContext:
-    """All that decisions depend on besides what is asked for.
+    """The facts that decisions depend on, besides the request.
 
     `working_dir` is absolute and without links, `secrets` what `${NAME}` may refer to, `positions` the lines of the
     plan's file, `folder` the one it is in.
@@ -54,7 +54,7 @@ def evaluate(asked: Sequence[GrantRequest], context: EvaluationContext) -> tuple
     """Decide for all modules of a plan, or for the one of a call, in their order.
 
     Raises:
-        PolicyRefusedError: A rule refuses something; all that is wrong is in it, mistakes of the plan as well.
+        PolicyRefusedError: A rule refuses something; the error names every problem, mistakes of the plan included.
         PlanError: The plan has mistakes; all of them are in it.
     """
     judged = [_judged(one, context) for one in asked]
@@ -63,7 +63,7 @@ def evaluate(asked: Sequence[GrantRequest], context: EvaluationContext) -> tuple
 
 
 def refuse_sources(sources: Mapping[str, str], policy: Policy, positions: Positions | None = None) -> None:
-    """Refuse sources that no module may come from, before anything is fetched; they are by place in the plan.
+    """Refuse forbidden sources before anything is fetched; `sources` are by place in the plan.
 
     Raises:
         PolicyRefusedError: A rule refuses one of them.
@@ -75,7 +75,7 @@ def refuse_sources(sources: Mapping[str, str], policy: Policy, positions: Positi
 
 
 def raise_findings(found: Iterable[PolicyFindings], positions: Positions | None) -> None:
-    """Tell everything that was found, if anything was.
+    """Raise one error for all findings, if there are any.
 
     Raises:
         PolicyRefusedError: A rule refuses something.
@@ -103,7 +103,7 @@ def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[PolicyFi
     grants = tuple(request.grants())
     _note_grants(request, context.positions, findings)
     held: list[tuple[PolicyFile, ModuleRule]] = []
-    if context.policy.files:  # else no rule is about a source
+    if context.policy.files:  # otherwise no rule about sources exists
         held = _rules_held(request, context.policy, findings)
         path = path_text(request.entry.path, "source") if request.entry.source is not None else request.entry.path
         judge_source(path, request.source, context.policy, findings, commit=request.commit)
@@ -139,7 +139,7 @@ def _rules_held(request: GrantRequest, policy: Policy, findings: PolicyFindings)
     try:
         name = SourceName.of(request.source)
     except NotAcceptedError:
-        return []  # refused for that, where rules depend on it
+        return []  # refused where rules depend on it
     held = []
     for file in policy.files:
         rules, consulted = rules_about(name, file)
@@ -151,7 +151,7 @@ def _rules_held(request: GrantRequest, policy: Policy, findings: PolicyFindings)
 def _floor(
     request: GrantRequest, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: PolicyFindings
 ) -> Floor:
-    """Return the levels that need no leave, and note a level that is asked for below a fixed minimum."""
+    """Return the levels that need no leave, and note a requested level below a fixed minimum."""
     floors = []
     for file in policy.files:
         if file.minimum_isolation is not None:
@@ -204,7 +204,7 @@ def _judge_paths(
 def _judge_secrets(
     entry: ModuleEntry, grants: Sequence[RequestedGrant], secrets: Mapping[str, str], findings: PolicyFindings
 ) -> None:
-    """Note references that cannot be honoured, and injected secrets that have no value or no place to be used at."""
+    """Note references that cannot be resolved, and injected secrets without a value or without a place of use."""
     permissions = grants_of(entry.permissions)
     effective = entry.model_copy(update={"permissions": permissions})
     findings.problems.extend(effective.config_problems(secrets))
@@ -226,9 +226,9 @@ def _judge_secrets(
 def _judge_networks(
     grants: Iterable[RequestedGrant], policy: Policy, findings: PolicyFindings
 ) -> tuple[ClosedNetwork, ...]:
-    """Return what is closed to a module, and note each grant that is about nothing else.
+    """Return the networks closed to a module, and note each grant that covers only closed addresses.
 
-    Where a name leads is not known yet: that is judged when the module connects.
+    The address of a name is not known yet: it is judged when the module connects.
     """
     closed: list[ClosedNetwork] = []
     for file in policy.files:

@@ -1,7 +1,7 @@
-"""What an executable file is started with: the loader of a binary and its libraries, the interpreter of a script.
+"""Find the files that the kernel starts with an executable: a binary's loader and libraries, a script's interpreter.
 
-Reads the few bytes that say so, never more than a bounded number, and takes nothing in them for granted: a program may
-have been put there by anyone. A file that is neither has no company.
+Reads only the few bytes that name them, never more than a bounded number, and trusts none of them: anyone may have put
+the program there. A file that is neither binary nor script yields nothing.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class _Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SharedLibraries:
-    """The libraries that a binary names, and the folders that it has them looked for in before the system's.
+    """The libraries that a binary names, and the folders that the loader searches before the system's.
 
-    Folders are as they are written: relative to the folder that the binary is started from, or absolute.
+    Folders are as written: relative to the folder that the binary is started from, or absolute.
     """
 
     names: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class SharedLibraries:
 
 
 def open_plain_file(path: Path) -> BinaryIO:
-    """Open a regular file to read; a pipe that took its place since it was examined is not waited for.
+    """Open a regular file to read, without waiting on a pipe that replaced it since it was examined.
 
     Raises:
         OSError: it cannot be read, or is no regular file.
@@ -87,7 +87,7 @@ def loader_of(path: Path) -> str | None:
 
 
 def libraries_of(path: Path) -> SharedLibraries:
-    """Return what an ELF binary says of its shared libraries; nothing for any other file."""
+    """Return the shared libraries that an ELF binary names; none for any other file."""
     with open_plain_file(path) as file:
         segments = tuple(_segments(file))
         dynamic = next((segment for segment in segments if segment.kind == _PT_DYNAMIC), None)
@@ -119,7 +119,7 @@ def script_line_of(path: Path) -> tuple[str, ...]:
 
 
 def _read_at(fd: int, size: int, offset: int) -> bytes:
-    # Beyond what the kernel takes for an offset there is nothing to read.
+    # The kernel accepts no larger offset, so there is nothing to read.
     return os.pread(fd, size, offset) if offset < 1 << 63 else b""
 
 

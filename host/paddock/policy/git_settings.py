@@ -1,8 +1,8 @@
-"""What git's configuration files name that git runs or reads as well: folders of hooks, and further such files.
+"""Find the hook folders and further files that git's configuration files name, and that git runs or reads.
 
-Read as text, without running git, and no more of it than is bounded. An `includeIf` counts under any condition: it
-may hold tomorrow. What else a configuration lets git run (filters, aliases, a file system monitor) is a command and not
-a place, and is not read here.
+The files are read as text, without running git, and only up to a bound. An `includeIf` counts under any condition: it
+may be true tomorrow. Other things that a configuration makes git run (filters, aliases, a file system monitor) are
+commands and not places, and are not read here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_MAX_FILES: Final = 1000  # each time that one is read
+_MAX_FILES: Final = 1000  # per read of a file
 _MAX_BYTES: Final = 256 * 1024  # of all files together; one has a few hundred
-_MAX_NAMED: Final = 50_000  # characters of places, each time that one is named: every folder on the way is looked at
+_MAX_NAMED: Final = 50_000  # characters of places, per mention: every folder on the way is examined
 _MAX_INCLUDES: Final = 10  # of one file in another; git's own limit
-_MAX_USERS: Final = 10  # whose homes are asked for, maybe over a network
+_MAX_USERS: Final = 10  # whose homes are looked up, maybe over a network
 
-# A header, with which a key may share its line; a key with its value, which goes on after an escaped line's end.
+# A header, which may share its line with a key; a key with its value, which continues after an escaped end of line.
 _ENTRY: Final = re.compile(
     r"""
     \s*+ (?:
@@ -44,9 +44,9 @@ class _Setting(NamedTuple):
 
 
 class GitSettings:
-    """Reads configuration files, for a user whose home is `home`, and notes what they name: `ways` with their links.
+    """Reads configuration files, for a user with home `home`, and notes the places they name, with links, in `ways`.
 
-    `is_complete` is false once something could not be read, or there was more than is read.
+    `is_complete` is false once a file could not be read, or exceeded the bound.
     """
 
     def __init__(self, home: Path, *, is_complete: bool = True) -> None:
@@ -60,7 +60,7 @@ class GitSettings:
         self._named_left = _MAX_NAMED
 
     def read(self, file: Path, trees: Collection[Path], *, inside: int = 0) -> None:
-        """Note what `file` names, if there is such a file; hooks that it names from where it is run, from `trees`."""
+        """Note the places that `file` names, if the file exists; `trees` are the folders for relative hook paths."""
         for setting in self._settings_of(file):
             match setting:
                 case ("core", "hookspath", value):
@@ -72,9 +72,9 @@ class GitSettings:
                         self.read(included, trees, inside=inside + 1)
 
     def worktree(self, file: Path, git: Path) -> Path | None:
-        """Return the working tree that `file` names, which is in the folder `git`, if there is such a file and it does.
+        """Return the working tree that `file` names, which is in the folder `git`, if the file exists and names one.
 
-        Git does not heed what is included here.
+        Git ignores included files here.
         """
         named = [value for section, key, value in self._settings_of(file) if (section, key) == ("core", "worktree")]
         if not named or not named[-1] or "\0" in named[-1]:
@@ -93,7 +93,7 @@ class GitSettings:
             self.is_complete = False
             return None
         where = base / expanded
-        # Links on the way are followed here, and a link itself where all guarded paths are.
+        # Links on the way are followed here; a final link is followed where all guarded paths are.
         place = Path(os.path.realpath(where.parent), where.name)
         if where.name == "..":
             place = Path(os.path.realpath(where))
@@ -102,7 +102,7 @@ class GitSettings:
         return place
 
     def _expanded(self, written: str) -> Path | None:
-        """Return a path with the home that it begins with; None where that is not known, or git's own folder."""
+        """Return a path with its home prefix expanded; None where the home is unknown, or for git's own folder."""
         if written.startswith("%(prefix)/"):
             return None
         if not written.startswith("~"):
@@ -131,7 +131,7 @@ class GitSettings:
             return ""
         try:
             real = os.path.realpath(file)
-            if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: to open a device may set it off
+            if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: opening a device may trigger it
                 return ""
             fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             with open(fd, "rb") as opened:
@@ -153,12 +153,12 @@ class GitSettings:
             if entry["section"] is not None:
                 name, _, rest = entry["section"].strip().partition('"')
                 section = name.strip().lower()
-                # The rest is a condition; a section of any other name that has one is another section.
+                # The rest is a condition; a section of any other name with a rest is another section.
                 section = "include" if section == "includeif" and rest else "" if rest else section
             elif entry["key"] is not None and entry["value"] is not None:
                 yield _Setting(section, entry["key"].lower(), _unescaped(entry["value"].strip()))
         if text[at:].strip():
-            self.is_complete = False  # git refuses it as well, until somebody mends it
+            self.is_complete = False  # git refuses the file as well, until its owner fixes it
 
 
 def _unescaped(value: str) -> str:

@@ -1,7 +1,7 @@
-"""The most that a rule lets modules be granted, as a policy file has it: family by family, or a preset for all of them.
+"""The most that a rule lets modules be granted, as a policy file states it: by family, or a preset for all of them.
 
-Reads like the permissions of a plan, and takes patterns with `*` where those take names only: a cap says what may be
-asked for. A family that is not named is not capped; one that is named and empty lets nothing of it be granted.
+It reads like the permissions of a plan, and also accepts patterns with `*` where those take names only: a cap bounds
+what may be asked for. A family that is not named is not capped; a family that is named and empty permits nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paddock.plan.permissions import (
 from paddock.plan.problems import NotAcceptedError, StrictModel
 
 AS_GRANTED: Final = "host"
-"""In place of a host to inject at: whichever one is granted."""
+"""Stands for any host to inject at."""
 
 _NAME: Final = re.compile(r"[A-Za-z_*][\w*]*", re.ASCII)
 
@@ -66,7 +66,7 @@ def _known_host(value: str | None) -> str | None:
 
 
 class SecretCap(StrictModel):
-    """Secrets by name or pattern; with `inject`, only for the host to use, there or (`host`) wherever is granted."""
+    """Secrets by name or pattern; with `inject`, only for the host to use, at that host or (`host`) any granted one."""
 
     name: str
     inject: Annotated[str | None, AfterValidator(_known_host)] = None
@@ -82,7 +82,7 @@ _Secret = Annotated[SecretCap, BeforeValidator(secret_table), AfterValidator(_na
 
 
 class GrantCaps(StrictModel):
-    """What a rule lets be granted; `capped` are the families that it is about."""
+    """The grants that a rule permits; `capped` are the families that it bounds."""
 
     read: Annotated[Texts, each(_check_path)] = ()
     write: Annotated[Texts, each(_check_path)] = ()
@@ -97,7 +97,7 @@ class GrantCaps(StrictModel):
 
     @staticmethod
     def written(value: object) -> object:
-        """Return what to validate for a value that a person wrote: a preset's name is a cap of every family."""
+        """Return the value to validate for one that a person wrote: a preset's name is a cap on every family."""
         if not isinstance(value, str):
             return value
         granted = grants_of(Permissions.parse(value))
@@ -105,11 +105,11 @@ class GrantCaps(StrictModel):
 
     @property
     def capped(self) -> frozenset[str]:
-        """The families that nothing beyond what is written may be granted of."""
+        """The families in which only the written grants are permitted."""
         return frozenset(self.model_fields_set)
 
     def texts(self, family: str) -> tuple[str, ...]:
-        """Return a family's cap as it is written."""
+        """Return a family's cap as written."""
         if family == "secrets":
             return tuple(one.name + (f" (inject {one.inject})" if one.inject else "") for one in self.secrets)
         texts: tuple[str, ...] = getattr(self, family)

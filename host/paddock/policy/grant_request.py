@@ -1,4 +1,4 @@
-"""What a module would be granted, grant by grant, with who says so: its plan entry, or the operator beside it."""
+"""A module's grants, and where each is stated: in its plan entry, or by the operator beside it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from paddock_sandbox.profile import IsolationLevel
 
 @dataclass(frozen=True, slots=True)
 class OperatorGrant:
-    """What the operator gave a module beyond the text of its plan, and where it says so: a flag, the grants file.
+    """The operator's grants to a module beyond its plan, and where they are stated: a flag, the grants file.
 
-    `stays_inside`: its relative paths were given for what they are in the working directory, and for nothing else.
+    `stays_inside`: the operator gave its relative paths as places inside the working directory only.
     """
 
     permissions: Permissions
@@ -28,9 +28,9 @@ class OperatorGrant:
 
 @dataclass(frozen=True, slots=True)
 class RequestedGrant:
-    """One grant: `path` is its place in the plan, if it has one, `given` what the operator gives it by, if anything.
+    """One grant: `path` is its place in the plan, if it has one; `given` is the operator's way of granting it, if any.
 
-    `stays_inside`: no plan states it, and it is a path that was given for what it is in the working directory.
+    `stays_inside`: no plan states it, and it is a path that was given as a place inside the working directory only.
     """
 
     family: str
@@ -46,12 +46,12 @@ class RequestedGrant:
 
     @property
     def passes_on(self) -> bool:
-        """Whether it is a variable of the operator's, passed on by its name."""
+        """Whether it is one of the operator's variables, passed on by its name."""
         return self.family == "env" and isinstance(self.value, str) and "=" not in self.value
 
     @property
     def text(self) -> str:
-        """Return the grant as people know it: `net api.example.org`."""
+        """The grant in the form people know: `net api.example.org`."""
         value = self.value if isinstance(self.value, str) else self.value.name
         # A variable may be given a value that others should not read.
         shown = value.partition("=")[0] if self.family == "env" else value
@@ -59,7 +59,7 @@ class RequestedGrant:
 
 
 def grants_asked(entry: ModuleEntry, given: Iterable[OperatorGrant]) -> Iterator[RequestedGrant]:
-    """Yield all that a module would be granted: what its entry says, in its order, and then what was given besides."""
+    """Yield all grants of a module: those of its entry, in its order, and then those given besides."""
     by_operator: dict[tuple[str, str | SecretGrant], OperatorGrant] = {}
     for one in given:
         for family in FAMILIES:
@@ -79,12 +79,12 @@ def grants_asked(entry: ModuleEntry, given: Iterable[OperatorGrant]) -> Iterator
 
 
 def union_of(entry: ModuleEntry, given: Iterable[OperatorGrant]) -> Permissions:
-    """Return what an entry is granted together with what was given; what it says itself comes first."""
+    """Return an entry's grants together with those given besides; the entry's own come first."""
     return united((entry.permissions, *(one.permissions for one in given)))
 
 
 def contradictions(entry: ModuleEntry, asked: Iterable[RequestedGrant]) -> Iterator[PlanProblem]:
-    """Yield a problem for each grant that says another thing than one before it."""
+    """Yield a problem for each grant that contradicts an earlier one."""
     secrets: dict[str, SecretGrant] = {}
     variables: dict[str, str] = {}
     for grant in asked:
@@ -138,11 +138,11 @@ def families_written(entry: ModuleEntry, positions: Positions | None) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class GrantRequest:
-    """A module that is to be started: its entry, the source it was found at, and what the operator says besides.
+    """A module that is to be started: its entry, the source where it was found, and the operator's further grants.
 
-    `source` is the one of its resolution, not of its entry: a variable may have put another in its place. `given` is
-    granted beyond the entry, `named` the level that a flag gives to entries that name none. `commit` is the one that
-    its code was locked to, if it was.
+    `source` is that of its resolution, not of its entry: a variable may have replaced it. `given` is granted beyond the
+    entry; `named` is the level that a flag gives to entries that name none. `commit` is the locked commit of its code,
+    if any.
     """
 
     entry: ModuleEntry
@@ -152,11 +152,11 @@ class GrantRequest:
     commit: str = ""
 
     def effective(self) -> ModuleEntry:
-        """Return the entry with all that it is granted."""
+        """Return the entry with all its grants."""
         if not self.given:
             return self.entry
         return self.entry.model_copy(update={"permissions": union_of(self.entry, self.given)})
 
     def grants(self) -> tuple[RequestedGrant, ...]:
-        """Return all that it is granted, with who says so."""
+        """Return all grants, and where each is stated."""
         return tuple(grants_asked(self.entry, self.given))

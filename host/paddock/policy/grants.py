@@ -1,4 +1,4 @@
-"""What an entry's grants of files and programs come to on this machine, or all that is wrong with them."""
+"""Resolve an entry's grants of files and programs on this machine, or report all that is wrong with them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _Granted = TypeVar("_Granted")
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """The paths that may be read, those that may be written to as well, and the programs; None: all that are seen.
+    """The paths to read, those that may be written to as well, and the programs; None: all programs that are visible.
 
-    `located` are the programs that were granted by their paths. `environments` are those of the virtual environments in
-    granted folders, where all programs may be executed; of these, `left_out` are the ones that bring what no rule lets
-    be seen, or more than a Python.
+    `located` are the programs that were granted by their paths. `environments` are the virtual environments in granted
+    folders, where all programs may be executed. Of these, `left_out` are those that need files that no rule lets the
+    module see, or that bring more than a Python.
     """
 
     reads: tuple[GrantedPath, ...] = ()
@@ -45,12 +45,12 @@ class Grants:
         check_write: Callable[[GrantedPath], None],
         lets_see: Callable[[Program], bool] = lambda program: True,
     ) -> Self:
-        """Find what a plan entry grants; `check_write` raises `NotAcceptedError` for what may not be written to.
+        """Resolve the grants of an entry; `check_write` raises `NotAcceptedError` for a place that may not be written.
 
-        `lets_see` says of a program that is not in the entry whether it may be shown, with what it brings.
+        `lets_see` returns whether a program that is not in the entry may be visible, with all it needs.
 
         Raises:
-            PlanError: with everything that cannot be granted, its place in the plan, and what to do.
+            PlanError: it names everything that cannot be granted, its place in the plan, and the fix.
         """
         written = grants_of(entry.permissions)
         collector = _Collector(entry)
@@ -90,34 +90,34 @@ class Grants:
 
     @property
     def by_path(self) -> tuple[Program, ...]:
-        """All programs that are seen by their paths."""
+        """All programs that are visible by their paths."""
         return (*self.located, *self.environments)
 
     @property
     def paths(self) -> tuple[GrantedPath, ...]:
-        """All paths, to read and to write to."""
+        """All paths, for reading and for writing."""
         return (*self.reads, *self.writes)
 
     def search_path(self) -> tuple[str, ...]:
-        """Return the folders that programs are looked for in besides the system's, as far as `PATH` can name them."""
+        """Return the folders searched for programs besides the system's, as far as `PATH` can name them."""
         folders = dict.fromkeys(str(one.folder) for one in self.located if one.folder is not None)
         return tuple(folder for folder in folders if ":" not in folder)
 
     def executable(self) -> tuple[str, ...]:
-        """Return the files that may be executed, as a profile has them."""
+        """Return the files that may be executed, in the profile's form."""
         if self.programs is None:
             return (ANY_PROGRAM,)
         programs = (*self.programs, *self.located)
         return tuple(sorted({str(file) for program in programs for file in program.files}))
 
     def linked(self) -> Iterator[str]:
-        """Yield the lines of those paths that are reached by way of links."""
+        """Yield the lines of those paths that are reached through links."""
         yield from (f"read {path.describe()}" for path in self.reads if path.links)
         yield from (f"write {path.describe()}" for path in self.writes if path.links)
         yield from (f"run {one.describe()}" for one in self.by_path if one.located[0].links or len(one.judged) > 1)
 
     def lines(self) -> Iterator[str]:
-        """Yield what is granted as a person is shown it, a line for each grant, with links followed."""
+        """Yield a line for each grant, as shown to a person, with links followed."""
         yield from (f"read {path.describe()}" for path in self.reads)
         yield from (f"write {path.describe()}" for path in self.writes)
         if self.programs is None:
@@ -128,7 +128,7 @@ class Grants:
 
 
 class _Collector:
-    """Finds grants one after the other and keeps what is wrong with each, under its place in the plan."""
+    """Resolves one grant after the other and keeps the problems of each under its place in the plan."""
 
     def __init__(self, entry: ModuleEntry) -> None:
         self.problems: list[PlanProblem] = []

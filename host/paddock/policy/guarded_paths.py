@@ -1,10 +1,10 @@
-"""What another program of the user runs by itself, inside a folder that a module may write to.
+"""Find the files that another program of the user runs by itself, inside a folder that a module may write to.
 
-A hook in `.git`, a line in `.bashrc`, a task of an editor: writing one of these is a way to run code outside, later and
-with the user's rights. Those that exist are to stay as they are unless they were granted themselves; a folder is one
-thing, not only the parts that are run: others could replace a file in it at any moment, which would end its guard.
-Looks in fixed places, for repositories however deep, the nearest first, and at what their configuration and the user's
-names; and says when there was more than it looks at.
+A hook in `.git`, a line in `.bashrc`, a task of an editor: a module that writes one runs code outside, later and with
+the user's rights. Existing ones stay as they are unless the plan grants them by name. A folder is kept as a whole, not
+only the parts that are run: others could replace a file in it at any moment, which would end its guard. The search
+covers fixed places, repositories at any depth (the nearest first), and the places that their configuration and the
+user's name. It reports when there was more than it examines.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CONFIG: Final = ".config/"  # for which the user's environment may name another
 _HOME_NAMES: Final = tuple(name for place in AT_HOME for name in place.names)
 _PROJECT_NAMES: Final = tuple(name for place in AT_PROJECT for name in place.names)
 _CONFIG_NAMES: Final = tuple(name.removeprefix(_CONFIG) for name in _HOME_NAMES if name.startswith(_CONFIG))
-# In the folder that git keeps its own things in: what it runs, what says what it runs, and what says where to look.
+# In git's own folder: files that git runs, files that name what it runs, and files that name where it looks.
 _SETTINGS_IN_GIT: Final = ("config", "config.worktree")
 _HOOKS: Final = "hooks"
 _IN_GIT: Final = (_HOOKS, *_SETTINGS_IN_GIT, "commondir")
@@ -51,12 +51,12 @@ _STATX_BYTES, _BTIME_OFFSET = 256, 80
 
 @dataclass(frozen=True, slots=True)
 class GuardedPaths:
-    """What is guarded in `folder`, as far as it exists.
+    """The guarded places in `folder`, as far as they exist.
 
-    `watched` are the parts of that whose change means something, where nothing keeps them: a folder of git's changes
-    with each commit. `repositories` are git's own folders, `folder` itself maybe among them. `is_complete` is false
-    where the folder holds more than is looked at, or something that cannot be guarded. `ways` are paths, with their
-    links, by which git comes to some of it.
+    `watched` are the parts of them whose change matters, where nothing protects them: a folder of git's changes with
+    each commit. `repositories` are git's own folders, perhaps with `folder` itself. `is_complete` is false where the
+    folder holds more than is examined, or something that cannot be guarded. `ways` are paths, with their links, by
+    which git reaches some of it.
     """
 
     folder: Path
@@ -68,9 +68,9 @@ class GuardedPaths:
 
     @classmethod
     def find(cls, folder: Path, home: Path) -> GuardedPaths:
-        """Look for what is guarded in a folder, for a user whose home is `home`.
+        """Look for guarded places in a folder, for a user whose home is `home`.
 
-        `XDG_CONFIG_HOME` in this process's environment says where else the user's configuration may lie.
+        `XDG_CONFIG_HOME` in this process's environment names another place of the user's configuration.
         """
         search = _Search(folder)
         search.run()
@@ -86,7 +86,7 @@ class GuardedPaths:
         )
         gits = dict.fromkeys([*search.git_folders, *(place for place in places if place.name == GIT)])
         in_git = tuple(git / name for git in gits for name in _IN_GIT)
-        # What only looks like git's folder may have been made to, by a module, around what others are to write.
+        # A module may have made a folder look like git's, around files that others are to write.
         repositories = frozenset(git for git in gits if git.name == GIT or is_repository(git))
         guarded = (
             *places,
@@ -94,20 +94,20 @@ class GuardedPaths:
             *repositories,
             *(place for place in in_git if place.parent not in repositories),
         )
-        # Of a link what it leads to, which may not be there yet.
+        # The target of a link counts, which may not exist yet.
         ends = (Path(os.path.realpath(place)) for place in _existing(places, folder) if os.path.islink(place))
         alone = (place for place in (*places, *ends) if place not in repositories or not os.path.isdir(place))
         watched = (*alone, *in_git)
-        # The folder itself may be the one of hooks, and nothing keeps it as it is while it may be written to.
+        # The folder itself may be the hooks folder, and nothing protects it while it may be written to.
         is_complete = search.is_complete and settings.is_complete and folder not in settings.named
         existing = tuple(_existing(guarded, folder))
         ways = tuple(dict.fromkeys((*search.ways, *settings.ways)))
         return cls(folder, existing, tuple(_existing(watched, folder)), repositories, is_complete, ways)
 
     def with_earlier(self, earlier: Iterable[GuardedPaths]) -> GuardedPaths:
-        """Return this with what was found before in the same place and is still there: a later look may not get to it.
+        """Return these places with earlier findings in the same place that still exist: a later search may miss them.
 
-        A module can make so many folders that the rest is looked at no more.
+        A module can create so many folders that the search never reaches the rest.
         """
         known = tuple(earlier)
         repositories = (git for one in known for git in one.repositories if os.path.isdir(git))
@@ -120,23 +120,23 @@ class GuardedPaths:
         )
 
     def closed(self, granted: Collection[Path]) -> tuple[Path, ...]:
-        """Return what is guarded still when these paths are granted by themselves: none of them, nor what is in one."""
+        """Return the places that stay guarded when these paths are granted by name: not they, nor anything in them."""
         opened = [path for path in granted if path in self.existing or path in self.repositories]
         return tuple(
             path for path in self.existing if path not in granted and not any(self._is_part(path, of) for of in opened)
         )
 
     def to_protect(self, granted: Collection[Path]) -> tuple[Path, ...]:
-        """Return what is to be kept as it is when these paths are granted by themselves, outermost folders only.
+        """Return the outermost places to protect when these paths are granted by name.
 
-        Of a link that is what it leads to, where that is in the folder or in one that is granted; see `links_to_hold`.
+        For a link that is its target, where that lies in the folder or in a granted one; see `links_to_hold`.
         """
         real = dict.fromkeys(Path(os.path.realpath(path)) for path in self.closed(granted))
         inside = [path for path in real if self._is_writable(path, granted) and path not in granted and path.exists()]
         return tuple(path for path in inside if not any(outer in path.parents for outer in inside))
 
     def links_to_hold(self, granted: Collection[Path]) -> tuple[Path, ...]:
-        """Return the links by way of which others come to what is guarded, where a module could replace them.
+        """Return the links by which other programs reach guarded places, where a module could replace them.
 
         That is the guarded place itself, a folder it is in, and each further one that these lead through.
         """
@@ -164,7 +164,7 @@ class GuardedPaths:
         return path == self.folder or self.folder in path.parents
 
     def _is_part(self, path: Path, guarded: Path) -> bool:
-        """Whether a path is opened along with a guarded one; beside a bare repository there may be anything in it."""
+        """Whether a grant of a guarded path opens this one too; a bare repository's folder may contain other things."""
         if guarded not in path.parents:
             return False
         is_bare = guarded in self.repositories and guarded.name != GIT
@@ -172,13 +172,13 @@ class GuardedPaths:
 
 
 def links_on_the_way(path: Path) -> Iterator[Path]:
-    """Yield the real place of each link that the kernel follows to come to a path, which is absolute."""
+    """Yield the real place of each link that the kernel follows to reach an absolute path."""
     walk = PathWalk(path, None)
     for name in walk:
         link = walk.path / name
         try:
             target = os.readlink(link)
-        except (OSError, ValueError):  # no link
+        except (OSError, ValueError):  # not a link
             walk.enter(name, None)
             continue
         if not walk.may_follow:
@@ -188,7 +188,7 @@ def links_on_the_way(path: Path) -> Iterator[Path]:
 
 
 def when_made(path: Path) -> int:
-    """Return when a file or folder was made, in nanoseconds, which no program can set; 0 where that is not kept."""
+    """Return a file's or folder's birth time in nanoseconds, which no program can set; 0 where none is kept."""
     found = ctypes.create_string_buffer(_STATX_BYTES)
     try:
         call("statx", _AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, found)
@@ -199,7 +199,7 @@ def when_made(path: Path) -> int:
 
 
 def is_repository(folder: Path) -> bool:
-    """Whether git would take a folder for its own, as it does by what is in there."""
+    """Return whether git would take a folder for its own, by its contents."""
     head = folder / "HEAD"
     try:
         if not ((folder / "commondir").is_file() or ((folder / "objects").is_dir() and (folder / "refs").is_dir())):
@@ -214,7 +214,7 @@ def is_repository(folder: Path) -> bool:
 
 
 def _hooks_elsewhere(hooks: Path) -> list[Path]:
-    """Return what of a folder of hooks is a link: the folder itself, or hooks in it, whose programs lie elsewhere."""
+    """Return the links of a hooks folder, whose programs lie elsewhere: the folder itself, or hooks in it."""
     if hooks.is_symlink():
         return [hooks]
     try:
@@ -229,14 +229,14 @@ def _existing(places: Iterable[Path], folder: Path) -> Iterator[Path]:
 
 
 class _Search:
-    """A look through a folder, nearest folders first, that stops after a bounded number of names."""
+    """A search of a folder, nearest folders first, that stops after a bounded number of names."""
 
     def __init__(self, folder: Path) -> None:
         self.projects: list[Path] = []
-        self.git_folders: dict[Path, list[Path]] = {}  # each with the working trees that are known to be its
+        self.git_folders: dict[Path, list[Path]] = {}  # each with the working trees known to belong to it
         self.git_files: list[Path] = []
         self.closed: list[Path] = []  # folders that cannot be read
-        self.ways: list[Path] = []  # as a `.git` file has them
+        self.ways: list[Path] = []  # as a `.git` file names them
         self.is_complete = True
         self._folder = folder
         self._left = _MAX_ENTRIES
@@ -244,11 +244,11 @@ class _Search:
         self._last: deque[Path] = deque()
 
     def run(self) -> None:
-        for above in self._folder.parents:  # the folder may be a part of a repository, and hold what that one names
+        for above in self._folder.parents:  # the folder may lie in a repository that names places in it
             git = above / GIT
             if not self._is_heeded(git):
                 continue
-            if os.path.isdir(git):  # which says no of what may not be looked at
+            if os.path.isdir(git):  # false for a path that may not be examined
                 self._note_tree(git, above)
             elif os.path.isfile(git):
                 self._note_git_file(git)
@@ -259,15 +259,15 @@ class _Search:
             self._look_into(folders.popleft())
 
     def _is_heeded(self, git: Path) -> bool:
-        """Whether git would use it in the folder: another user's it refuses, as what lies in `/tmp`."""
+        """Whether git would use it in the folder: git refuses another user's, as one in `/tmp` may be."""
         try:
             return git.stat().st_uid in (0, os.geteuid(), self._folder.stat().st_uid)
         except OSError:
             return False
 
     def settings(self, home: Path, config: Path) -> GitSettings:
-        """Return what the configuration of the repositories that were found names, and that of the user."""
-        # Wherever the user's own is, it may name what is in the folder. A relative place is another for each program.
+        """Examine the places that the configuration of the found repositories names, and that of the user."""
+        # The user's own configuration may name a place in the folder. A relative place differs for each program.
         settings = GitSettings(home, is_complete=config.is_absolute())
         trees_of = {git: [*trees] or [git] for git, trees in self.git_folders.items()}
         for git in self.git_folders:
@@ -286,7 +286,7 @@ class _Search:
         folders: list[str] = []
         names: set[str] = set()
         try:
-            os.stat(os.path.join(folder, os.curdir))  # as names can be read where nothing can be entered
+            os.stat(os.path.join(folder, os.curdir))  # a folder may have readable names and no right to enter
             with os.scandir(folder) as entries:
                 for entry in entries:
                     self._left -= 1
@@ -300,7 +300,7 @@ class _Search:
             self._note_closed(folder)
             return
         except OSError:
-            self.is_complete = False  # as of a path too long to name; a module may go there step by step
+            self.is_complete = False  # as of a path too long to name; a module may get there step by step
             return
         if _GIT_FOLDER <= names or _GIT_WORKTREE <= names:
             trees = self.git_folders.setdefault(folder, [])
@@ -309,8 +309,9 @@ class _Search:
                 # Submodules and worktrees have their own; a submodule's name may have slashes in it.
                 self._pending.extend(folder / name for name in _FURTHER_REPOSITORIES if name in folders)
                 return
-            # A module that may write to a folder can have it look so: what is below counts as it does anywhere. A
-            # repository keeps most of its names in one folder, which is not to cost the others their turn.
+            # A module that may write to a folder can make it look like this, so what is below counts as anywhere else.
+            # A
+            # repository keeps most of its names in one folder, which must not use up the others' share of the search.
             if "objects" in folders:
                 folders.remove("objects")
                 self._last.append(folder / "objects")
@@ -324,7 +325,7 @@ class _Search:
         self._pending.extend(folder / name for name in below)
 
     def _note_closed(self, folder: Path) -> None:
-        """Guard as a whole what cannot be looked into, where a module that runs as us could enter or open it."""
+        """Guard an unreadable folder as a whole, where a module that runs as the same user could enter or open it."""
         try:
             is_ours = folder.stat().st_uid == os.geteuid()
         except OSError:
@@ -332,19 +333,19 @@ class _Search:
         if not is_ours and not os.access(folder, os.X_OK):
             return
         if folder == self._folder:
-            self.is_complete = False  # it was granted
+            self.is_complete = False  # the plan grants it
         else:
             self.closed.append(folder)
 
     def _note_git_file(self, file: Path) -> None:
-        """Guard a `.git` that says where the real one is, and that one, as far as they are inside."""
+        """Guard a `.git` file that names the real folder, and that folder, as far as they are inside."""
         self.git_files.append(file)
         real = Path(os.path.realpath(file))
         if os.path.isdir(real):
             self._note_tree(real, file.parent)
             return
         try:
-            if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: to open a device may set it off
+            if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: opening a device may trigger it
                 return
             fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             with open(fd, "rb") as opened:
@@ -361,5 +362,5 @@ class _Search:
 
     def _note_tree(self, git: Path, tree: Path) -> None:
         self.git_folders.setdefault(git, []).append(tree)
-        if git.parent.name == "worktrees":  # what its repository says of hooks is said of it as well
+        if git.parent.name == "worktrees":  # its repository's hook settings apply to it as well
             self.git_folders.setdefault(git.parent.parent, []).append(tree)

@@ -1,8 +1,9 @@
-"""Which files and folders of a user other programs run by themselves: the one table of them, each with its reason.
+"""The one table of the files and folders of a user that other programs run by themselves, each with its reason.
 
-A folder is in it where it exists for another program alone, and a file where it names or holds what is run. What runs
-only when somebody asks for it by name (a Makefile, scripts of a package, `.venv`) is not: to work on that is what a
-folder is granted for, and the user sees it before it runs. Of a folder that has both (`.github`), the part that runs.
+A folder is in it if it exists for another program alone, a file if it names or holds code that is run. Code that runs
+only when a person asks for it by name (a Makefile, scripts of a package, `.venv`) is not in it: people grant a folder
+for work on such files, and the user sees them before they run. Of a folder that has both (`.github`), the table has the
+part that runs.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ AT_PROJECT: Final = (
     GuardedPlace((GIT,), GIT_COMMAND),  # its hooks, and commands that its configuration names
     GuardedPlace((".hg", ".jj"), "your next hg or jj command"),
     GuardedPlace((".husky", ".githooks", ".lefthook", "lefthook.yml", ".pre-commit-config.yaml"), GIT_COMMAND),
-    GuardedPlace((".vscode", ".idea", ".fleet", ".zed", ".helix"), _EDITOR),  # tasks, and which interpreter they have
-    GuardedPlace((".devcontainer",), _EDITOR),  # commands on the machine itself, and what a container may see of it
+    GuardedPlace((".vscode", ".idea", ".fleet", ".zed", ".helix"), _EDITOR),  # tasks, and the interpreter of each
+    GuardedPlace((".devcontainer",), _EDITOR),  # commands on the machine itself, and the mounts of a container
     GuardedPlace((".exrc", ".nvimrc", ".nvim.lua", ".dir-locals.el"), _EDITOR),
     GuardedPlace((".envrc", ".direnv"), "your shell, when it enters the folder,"),
     GuardedPlace((".gdbinit", ".lldbinit", ".pdbrc"), "your debugger, when it is started there,"),
@@ -82,14 +83,14 @@ AT_PROJECT: Final = (
 
 
 def runner_of(guarded: Path) -> str:
-    """Return what runs the contents of a guarded path: git, where it is known by a repository alone."""
+    """Return what runs the contents of a guarded path: git, for a repository recognised by its contents alone."""
     return _runner_by_name(guarded) or GIT_COMMAND
 
 
 def runner_opened(path: Path, around: Path, is_repository: Callable[[Path], bool]) -> str:
     """Return what would run code of a module that may write to `path`, itself or a part of a guarded place in `around`.
 
-    Nothing, where the user's own programs run nothing there by themselves.
+    Empty where none of the user's own programs runs anything there by itself.
     """
     if is_repository(path):
         return GIT_COMMAND

@@ -1,4 +1,4 @@
-"""The limits that one module runs under: what its plan entry says, defaults for the rest, and no more than rules allow.
+"""The limits that one module runs under: those of its plan entry, defaults for the rest, all within the rules' caps.
 
 Every limit has a number, also where nothing can enforce it; see `enforcement` for what does.
 """
@@ -28,28 +28,30 @@ _RUNTIME_MAX: Final[dict[Kind, float]] = {
     "hook": 30.0,
     "context": 60.0,
     "provider": 600.0,
-    "orchestrator": math.inf,  # its call is the turn
+    "orchestrator": math.inf,  # a call to it lasts a whole turn
 }
-_SMALL_FRAME_MAX: Final = 4 * _MIB  # of kinds that have no business with a whole conversation
-_CONVERSATION_SHARE: Final = 8  # of its memory one goes to a context's messages; measured: up to 6 are needed
+_SMALL_FRAME_MAX: Final = 4 * _MIB  # of kinds that do not handle a whole conversation
+_CONVERSATION_SHARE: Final = (
+    8  # 1/8 of a context's memory is for messages; measured: they need up to 6 times their size
+)
 OUTPUT_PER_SECOND: Final = _MIB  # bytes that a module prints; far above any log that a person reads
 _OPEN_FRAMES: Final = 4  # messages of the largest size that all open requests take together
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """Sizes are bytes, durations seconds, `cpu_quota` a fraction of one CPU; `output_max` None: as much as it prints.
+    """Sizes are bytes, durations seconds, `cpu_quota` a fraction of one CPU; `output_max` None: unlimited.
 
-    `written` names those that a plan chose, and `capped` those that a policy does, by what rule: all of these hold, or
-    the module does not start.
+    `written` names those that a plan chose, and `capped` those that a policy chose, by rule: all of these are enforced,
+    or the module does not start.
     """
 
     memory_max: int = _MEMORY_MAX
     cpu_quota: float = 1.0
     tasks_max: int = 32
     open_files_max: int = 256
-    # A file of this size is a runaway log more often than a result. Where the private folder cannot be bounded, this
-    # is all that bounds it.
+    # A file of this size is more often a runaway log than a result. Where the private folder cannot be bounded, only
+    # this bounds it.
     file_size_max: int = 1024 * _MIB
     tmp_max: int = 64 * _MIB
     runtime_max: float = math.inf
@@ -62,17 +64,17 @@ class ResourceLimits:
 
     @property
     def open_bytes_max(self) -> int:
-        """How many bytes its requests that wait for an answer may have together, however small each has to be."""
+        """The bytes of all its requests that wait for an answer, however small each has to be."""
         return _OPEN_FRAMES * max(self.frame_max, _SMALL_FRAME_MAX)
 
     @property
     def conversation_max(self) -> int:
-        """How many bytes of messages a context may be given: it holds them, copies them, and makes more of them."""
+        """The bytes of messages that a context may get: it holds them, copies them, and makes more of them."""
         return self.memory_max // _CONVERSATION_SHARE
 
     @classmethod
     def of(cls, entry: ModuleEntry) -> ResourceLimits:
-        """Return the limits of the module of a plan entry."""
+        """Return the limits of a plan entry's module."""
         defaults: dict[str, Any] = {"runtime_max": _RUNTIME_MAX[entry.kind]}
         if grants_of(entry.permissions).run:
             defaults["memory_max"] = _MEMORY_MAX_WITH_PROGRAMS
@@ -84,7 +86,7 @@ class ResourceLimits:
 
 @dataclass(frozen=True, slots=True)
 class _Cap:
-    """The most that a rule lets a limit be; `may_fail`: its file lets it go unenforced."""
+    """The highest limit that a rule permits; `may_fail`: its file lets it go unenforced."""
 
     name: str
     value: float
@@ -95,7 +97,7 @@ class _Cap:
 def judge_limits(
     entry: ModuleEntry, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: PolicyFindings
 ) -> ResourceLimits:
-    """Return the limits of an entry, and note those that it asks more of than it may have.
+    """Return the limits of an entry, and note those that exceed what it may have.
 
     A default above a cap is lowered to it.
     """
@@ -143,7 +145,7 @@ def _caps_of_rules(held: Sequence[tuple[PolicyFile, ModuleRule]]) -> Iterator[_C
 
 
 def with_lowered(entry: ModuleEntry, limits: ResourceLimits) -> ModuleEntry:
-    """Return an entry that asks for the limits that were lowered, so that no reader of it gives more."""
+    """Return an entry that states the lowered limits, so that no reader of it applies higher ones."""
     defaults = ResourceLimits.of(entry)
     bounded = {
         name: getattr(limits, name) for name, _ in entry.limits if getattr(limits, name) != getattr(defaults, name)

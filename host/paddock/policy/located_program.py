@@ -1,13 +1,12 @@
-"""Programs that a plan grants by their paths, and all that each brings with it from outside the system's folders.
+"""Find programs that a plan grants by their paths, and all that each needs from outside the system's folders.
 
 A path is followed once, as any granted path is, and so is each thing that the program needs: interpreters, shared
 libraries, and the folders of the installation it belongs to. Known installations are `PREFIX/bin` with its libraries,
 virtual environments with the Python they were made from, and the shims of version managers with the versions they
 choose from. A folder stands for every program in it.
 
-What a program says of its needs may come with a repository, so that each need has to be what it is said to be: an
-interpreter may be executed, a library is a binary, the base of an environment is a Python, and the parts of an
-installation lie in it.
+A program's statement of its needs may come with a repository, so each need is checked: an interpreter may be executed,
+a library is a binary, the base of an environment is a Python, and the parts of an installation lie in it.
 """
 
 from __future__ import annotations
@@ -35,21 +34,20 @@ _OF_INSTALLATION: Final = ("lib", "lib64", "libexec", "conf")  # `share` is left
 _OF_PYTHON: Final = ("lib", "lib64", "libexec")
 _SHIMS: Final = "shims"
 _LEADS_TO: Final = {"rustup": (".rustup", False), "volta-shim": ("tools", True)}
-"""By the file that a shim is: the folder of versions, below the home, or beside the shims' own folder."""
+"""By the file that a shim executes: the folder of versions, below the home, or beside the shims' own folder."""
 
 
 def locate(written: str, working_dir: Path, owner: Owner) -> Program:
     """Find the program, or the folder of programs, at a path.
 
     Raises:
-        NotAcceptedError: It cannot be executed, something that it needs is missing, or another user could put another
-            thing in the place of either.
+        NotAcceptedError: It cannot be executed, a file that it needs is missing, or another user could replace either.
     """
     return _Search(written, working_dir, owner).find()
 
 
 def paths_of(family: str, written: str, working_dir: Path, owner: Owner) -> tuple[GrantedPath, ...]:
-    """Return what a grant of a path leads to; of a program, with all that it brings from outside the system's folders.
+    """Return the paths of a grant; for a program, with all that it needs from outside the system's folders.
 
     Raises:
         NotAcceptedError: It cannot be granted.
@@ -60,7 +58,7 @@ def paths_of(family: str, written: str, working_dir: Path, owner: Owner) -> tupl
 
 
 def environments_in(folders: Iterable[Path], working_dir: Path, owner: Owner) -> Iterator[Program]:
-    """Yield the Python of each virtual environment that lies directly in one of these folders, as far as it can run."""
+    """Yield the Python of each virtual environment that lies directly in one of these folders, if it can run."""
     for folder in folders:
         for name in _ENVIRONMENTS:
             python = folder / name / "bin" / "python"
@@ -72,7 +70,7 @@ def environments_in(folders: Iterable[Path], working_dir: Path, owner: Owner) ->
 
 
 def brings_python_alone(program: Program, folders: Iterable[Path]) -> bool:
-    """Return whether all that a program shows beyond these folders is of one Python or another, and no other file.
+    """Return whether the program needs, beyond these folders, only files of one Python or another.
 
     An environment names its own base, and a person who granted every program has not read that.
     """
@@ -84,12 +82,12 @@ def brings_python_alone(program: Program, folders: Iterable[Path]) -> bool:
 
 def _is_part_of_python(place: GrantedPath) -> bool:
     if not place.is_directory and is_binary(place.path):
-        return True  # the interpreter, or a library that one names
+        return True  # the interpreter, or a library that a file names
     return any(one.name in _OF_PYTHON and _is_python(one.parent) for one in (place.path, *place.path.parents))
 
 
 def _is_python(prefix: Path) -> bool:
-    """Return whether a folder holds a Python, by the file of the standard library that Python itself goes by."""
+    """Return whether a folder holds a Python, by the landmark file of the standard library that Python itself uses."""
     return any(any((prefix / library).glob("py*/os.py")) for library in ("lib", "lib64"))
 
 
@@ -98,7 +96,7 @@ def _written(path: Path, working_dir: Path) -> str:
 
 
 class _Search:
-    """The program at one path, and what was found of its needs so far."""
+    """The program at one path, and its needs as found so far."""
 
     def __init__(self, written: str, working_dir: Path, owner: Owner) -> None:
         self._written = written
@@ -141,7 +139,7 @@ class _Search:
             self._executed[self._follow(str(helpers)).path] = None
 
     def _folders(self) -> Iterator[str]:
-        """Yield where `#!/usr/bin/env` looks first: beside the program, as it is in the module's `PATH`."""
+        """Yield the folders that `#!/usr/bin/env` searches first: beside the program, as in the module's `PATH`."""
         folder = Program(self._written, Path(), (), tuple(self._located.values())).folder
         if folder is not None:
             yield str(folder)
@@ -176,7 +174,7 @@ class _Search:
         return granted.path
 
     def _add_file(self, granted: GrantedPath) -> None:
-        """Add what a file that is executed brings along, by each of its names."""
+        """Add what an executed file needs, by each of its names."""
         for name in dict.fromkeys((granted.spelled, *granted.others, granted.path)):
             if not is_of_system(name):
                 self._add_installation(name)
@@ -214,7 +212,7 @@ class _Search:
                 self._follow(str(part))
 
     def _add_versions(self, name: Path, real: Path) -> None:
-        """Add what a version manager's shim chooses from: a manager that is run reads all of it."""
+        """Add the versions behind a version manager's shim: a manager that runs reads all of them."""
         root = name.parent.parent
         if name.parent.name == _SHIMS and not self._is_shared(root):
             self._executed[self._follow(str(root)).path] = None
@@ -224,14 +222,14 @@ class _Search:
             self._executed[self._follow(str(versions)).path] = None
 
     def _is_shared(self, prefix: Path) -> bool:
-        """Whether a folder holds somebody's work, and is no installation because it has a `bin`."""
+        """Whether a folder holds a person's work, so that it is no installation although it has a `bin`."""
         real = Path(os.path.realpath(prefix))
         return any(
             Path(os.path.realpath(place)).is_relative_to(real) for place in (self._owner.home, self._working_dir)
         )
 
     def _add_libraries(self, binary: GrantedPath) -> None:
-        """Add libraries that a binary and its libraries name, under each name that it may look for them."""
+        """Add libraries that a binary and its libraries name, under each name that the loader may look for."""
         origins = dict.fromkeys(name.parent for name in (binary.path, binary.spelled, *binary.others))
         pending, seen = [binary.path], set[str]()
         while pending:

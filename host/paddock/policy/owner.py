@@ -1,7 +1,6 @@
-"""The user on whose behalf the host runs, and whom else a path depends on.
+"""The user for whom the host runs, and the other users that a path depends on.
 
-A grant is good for as long as its path means the same thing. It does while only this user and root can put
-something else in the place of any part of it.
+A grant is valid while its path means the same thing: while only this user and root can replace any part of it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Self
 
 
 def is_private_group(uid: int, gid: int) -> bool:
-    """Return whether a group is that of one user alone, as distributions make one for each: same name, no members."""
+    """Return whether a group belongs to one user alone, as distributions make for each: same name, no members."""
     try:
         user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:
@@ -27,7 +26,7 @@ def is_private_group(uid: int, gid: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The user `uid` with the home folder `home`; `has_alone` says whether a user, by uid, has a group to himself."""
+    """The user `uid` with the home folder `home`; `has_alone` returns whether a user, by uid, has a private group."""
 
     uid: int
     home: Path
@@ -46,7 +45,7 @@ class Owner:
         return cls(uid, Path(home))
 
     def with_home(self, written: str) -> str:
-        """Return the source that people write, with the home folder in place of `~/`."""
+        """Return a source as people write it, with the home folder in place of `~/`."""
         return f"{self.home}/{written[2:]}" if written.startswith("~/") else written
 
     def expanded(self, written: str, folder: Path) -> Path:
@@ -54,10 +53,10 @@ class Owner:
         return self.home / written[2:] if written == "~" or written.startswith("~/") else folder / written
 
     def stranger_at(self, folder: os.stat_result, entry: os.stat_result) -> str | None:
-        """Return who else can put something in the place of `entry`, which is in `folder`; None: no one.
+        """Return who else can replace `entry`, which is in `folder`; None: no one.
 
-        Its owner can, and each user who may write to it; with the sticky bit, of the latter only the entry's
-        owner. An access list shows in the group's bits, so that it counts as the group.
+        Its owner can, and each user who may write to the folder; with the sticky bit, of the latter only the entry's
+        owner. An access list shows in the group's bits, so it counts as the group.
         """
         is_kept_from_others = bool(folder.st_mode & stat.S_ISVTX) and entry.st_uid in self._trusted
         if folder.st_uid in self._trusted and is_kept_from_others:

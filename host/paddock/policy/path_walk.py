@@ -1,7 +1,8 @@
-"""Paths followed a component at a time, as the kernel does it: the one walk, and the paths that a plan grants.
+"""Follow paths one component at a time, as the kernel does: the one walk, and the paths that a plan grants.
 
-Each caller looks at every link and folder on the way in the same pass, and judges it by its own rule. What comes out of
-a granted path holds no link any more: a user of it must follow none, or what has become one since would lead elsewhere.
+Each caller examines every link and folder on the way in the same pass, and judges it by its own rule. A resolved
+granted path contains no link any more. A user of it must follow none: a part that became a link since would lead
+elsewhere.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _Level = TypeVar("_Level")
 class PathWalk(Generic[_Level]):
     """An absolute path on its way through the file system.
 
-    Iterating yields each next name, which stands at `path`: a caller looks at it, and either enters it or goes where it
-    leads. `..` goes back to the folder before. `names` are those entered, none of them a link, and `levels` what the
-    caller found of the root and of each of these.
+    Iterating yields each next name, which stands at `path`. A caller examines it, and either enters it or goes to its
+    target. `..` goes back to the folder before. `names` are those entered, none of them a link, and `levels` are the
+    caller's findings about the root and about each of these.
     """
 
     def __init__(self, path: Path, root: _Level) -> None:
@@ -63,12 +64,12 @@ class PathWalk(Generic[_Level]):
         return self.links < _MAX_LINKS
 
     def enter(self, name: str, found: _Level) -> None:
-        """Go into what has a name; it is no link."""
+        """Enter a name that is no link."""
         self.names.append(name)
         self.levels.append(found)
 
     def go_to(self, target: str) -> None:
-        """Go where a link in the present folder leads."""
+        """Go to the target of a link in the present folder."""
         self.links += 1
         if target.startswith("/"):
             self.leave(0)
@@ -82,11 +83,11 @@ class PathWalk(Generic[_Level]):
 
 @dataclass(frozen=True, slots=True)
 class GrantedPath:
-    """What `written` in a plan leads to: `path`, without any link, by way of `links` (each with what it says).
+    """The target of `written` in a plan: `path`, without any link, through `links` (each with its target).
 
-    `spelled` is the same path, absolute, with its links: the name a module may know it by. `others` are the names that
-    it has between the two, once each link is replaced by what it says. None has a `..` in it, since each may become a
-    place in what the module sees.
+    `spelled` is the same path, absolute, with its links: the name a module may use for it. `others` are the names
+    between the two, once each link is replaced by its target. None has a `..` in it, since each may become a place in
+    the module's file system.
     """
 
     written: str
@@ -101,8 +102,7 @@ class GrantedPath:
         """Follow a path as a plan has it: absolute, relative to `working_dir`, or below the owner's home as `~/…`.
 
         Raises:
-            NotAcceptedError: Nothing is there, no module may have it, or somebody else could put another thing in its
-                place.
+            NotAcceptedError: Nothing is there, no module may have it, or another user could replace it.
         """
         named = owner.expanded(written, working_dir)
         walk = _GrantWalk(written, named, owner)
@@ -116,7 +116,7 @@ class GrantedPath:
         return cls(written, _climbed(named), walk.path, tuple(walk.followed), stat.S_ISDIR(mode), others)
 
     def refuse_writing_to_the_system(self) -> None:
-        """Refuse to have the system's own folders written to: what is in them runs by itself, and for everybody.
+        """Refuse a grant to write to the system's own folders: code in them runs by itself, and for everybody.
 
         Raises:
             NotAcceptedError: It is one of them, or in one.
@@ -129,7 +129,7 @@ class GrantedPath:
                 )
 
     def describe(self) -> str:
-        """Return the path as a person is shown it: where it is, and by way of which links."""
+        """Return the path as shown to a person: its real place, and the links on the way."""
         text = str(self.path)
         if self.links:
             text += f" (by way of {', '.join(f'{link} -> {target}' for link, target in self.links)})"
@@ -137,7 +137,7 @@ class GrantedPath:
 
 
 class _GrantWalk(PathWalk[os.stat_result]):
-    """A path that was granted: `followed` are the links on its way, each with what it says."""
+    """Follows a granted path: `followed` are the links on its way, each with its target."""
 
     def __init__(self, written: str, path: Path, owner: Owner) -> None:
         super().__init__(path, os.stat("/"))
@@ -203,7 +203,7 @@ class _GrantWalk(PathWalk[os.stat_result]):
 
 
 def _climbed(path: Path) -> Path:
-    """Return an absolute path with each `..` followed as the kernel does: up from what a link leads to."""
+    """Return an absolute path with each `..` followed as the kernel does: up from a link's target."""
     climbed = Path("/")
     for part in path.parts[1:]:
         if part == "..":

@@ -1,7 +1,7 @@
-"""Which paths a module may be granted: rules judge what a path really is, and never how it is spelled.
+"""Decide which paths a module may be granted: rules judge the real place of a path, and never its spelling.
 
-Judged when a plan is evaluated, and again of the very paths that a module will be shown: what a path leads to may have
-changed in between.
+A path is judged when a plan is evaluated, and again when the module is about to see it: its target may have changed in
+between.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from paddock_sandbox.profile import ANY_PROGRAM
 
 @dataclass(frozen=True, slots=True)
 class GrantPathRule:
-    """Grants of these `families` lie below `roots`; `said` is what one that does not is, `hint` what to do about it.
+    """Grants of these `families` lie below `roots`; `said` describes one that does not, and `hint` is the fix.
 
-    `binds`: all grants, those that the plan states, or those that were given to stay inside.
-    `keeps_guarded`: nor may one open to a module what the user's own programs run by themselves, in the first of the
-    roots.
+    `binds`: all grants, those that the plan states, or those that were given as places inside. `keeps_guarded`: a grant
+    may also not open to a module any file in the first root that the user's own programs run by themselves.
     """
 
     families: frozenset[str]
@@ -42,15 +41,15 @@ class GrantPathRule:
     keeps_guarded: bool = False
 
     def concerns(self, grant: RequestedGrant) -> bool:
-        """Whether the rule is about a grant; of programs, those that are granted by their paths."""
+        """Whether the rule applies to a grant; of programs, to those granted by their paths."""
         return grant.is_path and self._binds(grant)
 
     def lets_see(self, grant: RequestedGrant, path: Path) -> bool:
-        """Whether a grant of every program may show one that is at `path`."""
+        """Whether a grant of every program may make the one at `path` visible."""
         return not self._binds(grant) or covers_path(self.roots, path)
 
     def refusal(self, grant: RequestedGrant, granted: GrantedPath) -> Refusal | None:
-        """Return why a grant that leads to `granted` is refused; None: it is not."""
+        """Return why a grant that leads to `granted` is refused; None: it is permitted."""
         if not self.concerns(grant) or (covers_path(self.roots, granted.path) and not self._opens(granted.path)):
             return None
         leads = ""
@@ -74,14 +73,14 @@ class GrantPathRule:
 
 @dataclass(frozen=True, slots=True)
 class PathRules:
-    """The rules about the paths of one module, and the grants that they were judged for."""
+    """The rules about the paths of one module, and the grants that were judged by them."""
 
     entry: ModuleEntry
     rules: tuple[GrantPathRule, ...] = ()
     asked: tuple[RequestedGrant, ...] = ()
 
     def check(self, grants: Grants) -> None:
-        """Refuse paths that a module would be shown, and that are not what they were when its plan was evaluated.
+        """Refuse paths that a module would see and that differ from those judged when its plan was evaluated.
 
         Raises:
             PolicyRefusedError: One lies outside of what may be granted.
@@ -94,7 +93,7 @@ class PathRules:
             raise PolicyRefusedError(refusals)
 
     def lets_see(self, program: Program) -> bool:
-        """Return whether a module that may run every program may be shown one, with all that it brings."""
+        """Return whether a module that may run every program may see this one, with all it needs."""
         asked = [one for one in self.asked if one.family == "run" and one.value == ANY_PROGRAM]
         grants = [one for one in asked if one.given is not None] or asked or [RequestedGrant("run", ANY_PROGRAM)]
         return all(
@@ -104,7 +103,7 @@ class PathRules:
     def _refusals(self, paths: Iterable[tuple[str, str, GrantedPath]]) -> Iterator[Refusal]:
         for family, written, path in paths:
             known = [one for one in self.asked if one.family == family and one.value == written]
-            # A path that both the plan and the operator ask for is the operator's.
+            # A path that both the plan and the operator ask for counts as the operator's.
             grant = next((one for one in known if one.given is not None), None) or next(iter(known), None)
             if grant is None:
                 grant = RequestedGrant(family, written, path_text(self.entry.path, "permissions"))

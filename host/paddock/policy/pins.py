@@ -1,7 +1,7 @@
-"""What a lock file pins each source of a plan to, as it was when the plan was accepted and as it is now.
+"""The pins of a plan's sources in a lock file: as they were when the plan was accepted, and as they are now.
 
-A pin is all that the file says of one source: of two with the same digest the same code is run, with the same
-dependencies. What the file says of sources that a plan does not take, its order and its comments are no part of it.
+A pin stands for everything that the file states about one source: two pins with the same digest run the same code, with
+the same dependencies. Sources that a plan does not take, the file's order and its comments do not count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEPENDENCIES_SHOWN: Final = 8  # that moved, of one source; a line that people 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What one source is pinned to; `dependencies` are those of its code, by name and version, for people."""
+    """The pin of one source; `dependencies` are those of its code, by name and version, for people."""
 
     source: str
     commit: str
@@ -33,12 +33,12 @@ class Pin:
 
     @classmethod
     def of(cls, locked: LockedModule) -> Self:
-        """Return the pin of a source that is locked."""
+        """Return the pin of a locked source."""
         dependencies = tuple(sorted(map(_dependency, locked.dependencies)))
         return cls(locked.source, locked.commit, locked.digest, dependencies)
 
     def describe(self) -> str:
-        """Return what tells it from another pin of the source, for people."""
+        """Return a short text that distinguishes this pin from another of the same source, for people."""
         if self.commit:
             return self.commit[:_DIGITS] if _COMMIT.fullmatch(self.commit) else self.commit
         return self.digest.partition(":")[2][:_DIGITS]
@@ -50,14 +50,14 @@ Pins = Mapping[str, Pin | None]
 
 @dataclass(frozen=True, slots=True)
 class MovedPin:
-    """A source whose pin is another than was accepted; `old` or `new` is None where it is not pinned."""
+    """A source whose pin differs from the accepted one; `old` or `new` is None where it is not pinned."""
 
     source: str
     old: Pin | None
     new: Pin | None
 
     def describe(self) -> str:
-        """Return what moved, as one line for people, in which letters that pass for others are marked."""
+        """Describe the change as one line for people, with deceptive characters marked."""
         source = without_credentials(self.source)
         if self.new is None:
             was = f" (was {self.old.describe()})" if self.old is not None else ""
@@ -71,15 +71,15 @@ class MovedPin:
         return marked("; ".join([f"{source}: {moved}", *_changes(self.old.dependencies, self.new.dependencies)]))
 
     def as_dict(self) -> dict[str, object]:
-        """Return what moved, for scripts."""
-        told: dict[str, object] = {"source": without_credentials(self.source)}
+        """Return the change for scripts."""
+        facts: dict[str, object] = {"source": without_credentials(self.source)}
         for name, pin in (("old", self.old), ("new", self.new)):
-            told[name] = None if pin is None else {"commit": pin.commit or None, "digest": pin.digest}
-        return told
+            facts[name] = None if pin is None else {"commit": pin.commit or None, "digest": pin.digest}
+        return facts
 
 
 def moved_pins(accepted: Iterable[Pin] | None, now: Pins) -> tuple[MovedPin, ...]:
-    """Return what is pinned otherwise than was accepted; without `accepted` it is not known, and each pin is new."""
+    """Return the pins that differ from the accepted ones; where `accepted` is unknown, each pin is new."""
     known = {pin.source: pin for pin in accepted or ()}
     return tuple(
         MovedPin(source, known.get(source), pin)
@@ -89,7 +89,7 @@ def moved_pins(accepted: Iterable[Pin] | None, now: Pins) -> tuple[MovedPin, ...
 
 
 class LockMovedError(PaddockError):
-    """Raised when the lock file `lock` pins sources of `plan` otherwise than was accepted, and no person was asked."""
+    """Raised when `lock` pins sources of `plan` otherwise than was accepted, and no person could be asked."""
 
     exit_code = 4
 
@@ -107,7 +107,7 @@ class LockMovedError(PaddockError):
         )
 
     def facts(self) -> dict[str, object]:
-        """Return what moved, for scripts."""
+        """Return the changes for scripts."""
         return {"lock": str(self.lock), "moved": [one.as_dict() for one in self.moved]}
 
 
@@ -122,11 +122,11 @@ def _short(digest: str) -> str:
 def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     before, after = _by_name(old), _by_name(new)
     moved = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
-    told = [_change(name, before.get(name), after.get(name)) for name in moved[:_DEPENDENCIES_SHOWN]]
+    changes = [_change(name, before.get(name), after.get(name)) for name in moved[:_DEPENDENCIES_SHOWN]]
     if len(moved) > _DEPENDENCIES_SHOWN:
-        told.append(f"and {len(moved) - _DEPENDENCIES_SHOWN} more")
-    if told:
-        yield f"dependencies: {', '.join(told)}"
+        changes.append(f"and {len(moved) - _DEPENDENCIES_SHOWN} more")
+    if changes:
+        yield f"dependencies: {', '.join(changes)}"
 
 
 def _by_name(dependencies: Iterable[str]) -> dict[str, str]:

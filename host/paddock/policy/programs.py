@@ -1,10 +1,10 @@
-"""The files behind the programs that a plan grants, and all that the kernel needs to start them.
+"""Find the files of the programs that a plan grants, and all that the kernel needs to start them.
 
-A name is looked up in a fixed list of folders, never in that of the user who runs the host. With any program granted,
-the system's own folders can be seen, since no program works without its data; but only the files found here may be
-executed: the program, the loader or interpreters that the kernel starts with it, and the folder of helpers that is its
-own by name, as `/usr/lib/git-core` is git's. An interpreter that may run can be told to run anything it can read.
-Programs that are granted by their paths are found in `located_program`.
+A name is looked up in a fixed list of folders, never in the `PATH` of the user who runs the host. With any program
+granted, the module can see the system's own folders, since no program works without its data. But only the files found
+here may be executed: the program, the loader or interpreters that the kernel starts with it, and its own folder of
+helpers, as `/usr/lib/git-core` is git's. An interpreter that may run can execute any script it can read.
+`located_program` finds programs that are granted by their paths.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paddock.text import reason_of
 SEARCH_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
 PROGRAM_FOLDERS: Final = ("bin", "sbin", "shims")
-"""Names of folders that hold programs alone, and that people have in their `PATH`."""
+"""Names of folders that contain only programs, and that people have in their `PATH`."""
 
 SYSTEM_FOLDERS: Final = (
     *("/usr", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"),
@@ -38,10 +38,10 @@ _HELPER_FOLDERS: Final = ("lib", "libexec")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A granted program: the file its name leads to, and `needs`, the files and folders executed along with it.
+    """A granted program: the file of its name, and `needs`, the files and folders executed along with it.
 
-    Of one that was granted by its path, `located` is that path, a folder perhaps, and what is seen with it that is not
-    the system's.
+    For one that was granted by its path, `located` is that path, perhaps a folder, with everything visible because of
+    it that is not the system's.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Program:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All that may be executed because of this grant."""
+        """All files that may be executed because of this grant."""
         return (self.path, *self.needs)
 
     @property
     def home(self) -> Path:
-        """What has to be seen for it to start, where that is not among the system's folders: most keep to one file."""
+        """The folder that must be visible for it to start, where that is not a system folder: most need one file."""
         if self.located:
             return self.path
         parts = self.path.parts
@@ -94,12 +94,12 @@ class Program:
 
     @property
     def judged(self) -> tuple[GrantedPath, ...]:
-        """What rules about paths are asked of: the path itself, and all that is seen with it outside the system."""
+        """The paths that rules judge: the path itself, and everything visible with it outside the system."""
         return (*self.located[:1], *(one for one in self.located[1:] if not is_of_system(one.path)))
 
     @property
     def folder(self) -> Path | None:
-        """The folder to look for its name in, if it is in one of programs, or is one."""
+        """The folder to search for its name, if it is in a folder of programs, or is one."""
         if not self.located:
             return None
         place = self.located[0]
@@ -141,7 +141,7 @@ def _names_in(folders: Iterable[str]) -> list[str]:
 def started_with(name: str, path: Path, folders: tuple[str, ...], follow: Callable[[str], Path]) -> Iterator[Path]:
     """Yield the interpreters of a script, one after the other, and the loader of the binary at the end.
 
-    `follow` returns the real path of each; what `env` is to find is looked up in `folders`.
+    `follow` returns the real path of each; a program for `env` is looked up in `folders`.
 
     Raises:
         NotAcceptedError: One is missing, or `follow` raised it.
@@ -150,7 +150,7 @@ def started_with(name: str, path: Path, folders: tuple[str, ...], follow: Callab
     def found(needed: str) -> Path:
         if not (os.path.isabs(needed) and os.path.isfile(needed)):
             raise _not_there(name, needed)
-        # As the kernel wants it: a first line could name any file, and have it be seen.
+        # As the kernel requires it: a first line could otherwise name any file, and make it visible.
         if not os.access(needed, os.X_OK):
             raise NotAcceptedError(f"program `{name}` is started by `{needed}`, which may not be executed")
         return follow(needed)
@@ -185,7 +185,7 @@ def _asked_of_env(line: tuple[str, ...]) -> str | None:
 
 
 def helpers_of(name: str, path: Path) -> Iterator[Path]:
-    """Yield the folders of helpers that are a program's own by its name."""
+    """Yield a program's own folders of helpers, by its name."""
     prefix = path.parent.parent
     for folder in _HELPER_FOLDERS:
         for own in (name, f"{name}-core"):
@@ -195,9 +195,9 @@ def helpers_of(name: str, path: Path) -> Iterator[Path]:
 
 
 def configuration_of(programs: Iterable[Program] | None) -> Iterator[Path]:
-    """Yield what programs read of `/etc` and do not do without once it is there: who is who, and what has their name.
+    """Yield the files of `/etc` that programs need once it exists: accounts, and files named after the program.
 
-    For where the worker has no `/etc` of its own. Only single files, and only those that everybody may read.
+    For workers without an `/etc` of their own. Only single files, and only those that everybody may read.
     """
     prefixes = (
         ("",)

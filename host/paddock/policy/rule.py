@@ -1,4 +1,4 @@
-"""What a decision rests on: rules, as somebody wrote them, what they refuse, and the levels that need no leave."""
+"""What a decision rests on: rules as written, their refusals, and the levels that need no leave."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from paddock.plan.source_map import Location
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 BUILT_IN: Final = Location("built in")
-"""Where the rules are that no file has."""
+"""The place of rules that are in no file."""
 
 _MAX_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule as it is written at `place`, or in words where none had to be."""
+    """A rule as written at `place`, or in words where it is built in."""
 
     location: Location
     text: str
 
     def describe(self) -> str:
-        """Return it as one line of text."""
+        """Return the rule as one line of text."""
         return f"{self.location.text}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class ConsultedRule:
-    """A rule that was looked at on the way to a decision, and what it came to."""
+    """A rule that was examined for a decision, and its outcome."""
 
     rule: Rule
     outcome: str
 
 
 def written_list(values: Iterable[object]) -> str:
-    """Return a list as a rule has it, cut where it goes on for long."""
+    """Return a list as a rule contains it, cut where it is long."""
     texts = [f'"{value}"' for value in values]
     rest = len(texts) - _MAX_SHOWN
     return f"[{', '.join(texts[:_MAX_SHOWN])}{f', and {rest} more' if rest > 0 else ''}]"
@@ -54,7 +54,7 @@ class PolicyFindings:
     consulted: list[ConsultedRule] = field(default_factory=list)
 
     def refuse(self, path: str, message: str, hint: str, rule: Rule) -> None:
-        """Note that a rule refuses what the plan asks for at `path`."""
+        """Note that a rule refuses the plan's request at `path`."""
         self.refusals.append(refusal_by(rule, path, message, hint))
 
     def problem(self, path: str, error: NotAcceptedError) -> None:
@@ -66,7 +66,7 @@ class PolicyFindings:
         self.grants.append(PlanProblem(path, error.problem, error.accepted))
 
     def consult(self, rule: Rule, outcome: str) -> None:
-        """Note that a rule was looked at."""
+        """Note that a rule was examined."""
         self.consulted.append(ConsultedRule(rule, outcome))
 
     def is_against(self, rule: Rule) -> bool:
@@ -76,7 +76,7 @@ class PolicyFindings:
 
 
 def refusal_by(rule: Rule, path: str, message: str, hint: str) -> Refusal:
-    """Return the refusal, by a rule, of what the plan asks for at `path`."""
+    """Return the refusal, by a rule, of the plan's request at `path`."""
     return Refusal(path, message, hint, rule.text, rule.location.file, rule.location.line)
 
 
@@ -88,9 +88,9 @@ _BUILT_IN: Final = Rule(BUILT_IN, "minimum_isolation = bwrap, unless an accepted
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The levels that need no leave, the strongest first, and the rule that says so.
+    """The levels that need no leave, the strongest first, and the rule that sets them.
 
-    `is_fixed`: a policy said so, and neither an accepted plan nor a flag lowers it.
+    `is_fixed`: a policy set them, and neither an accepted plan nor a flag lowers them.
     """
 
     levels: tuple[IsolationLevel, ...] = FLOOR
@@ -108,7 +108,7 @@ class Floor:
         return min(floors, key=lambda floor: len(floor.levels), default=cls())
 
     def refusal(self, level: IsolationLevel, path: str) -> Refusal:
-        """Return the refusal of a level below a fixed floor, asked for at `path` in the plan, or by a flag."""
+        """Return the refusal of a level below a fixed floor, requested at `path` in the plan, or by a flag."""
         return refusal_by(
             self.rule,
             path,

@@ -1,8 +1,8 @@
-"""The one name that rules know a source by, whichever way a plan spells it.
+"""The one name of a source that rules use, for every way a plan may spell it.
 
-A repository is its host and path: no user, no ref, no `.git`, no port that goes without saying; a folder is where it
-really is. A spelling that a server could take for another path than we do is no name at all, and is refused wherever a
-rule asks for one.
+A repository's name is its host and path: no user, no ref, no `.git`, no default port. A folder's name is its real
+place. A spelling that a server could read as another path than Paddock does is no name at all, and is refused wherever
+a rule asks for one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLAINLY: Final = "write the address plainly: scheme, host and path, with nothin
 
 @dataclass(frozen=True, slots=True)
 class SourceName:
-    """A source as rules know it: `host` is empty but for repositories, `port` None where it is the scheme's own."""
+    """A source as rules name it: `host` is empty except for repositories, `port` None where it is the scheme's own."""
 
     family: Family
     path: str
@@ -41,12 +41,12 @@ class SourceName:
 
     @classmethod
     def of(cls, source: str) -> Self:
-        """Return the name of a source, which is what a plan may have there with a folder made absolute.
+        """Return the name of a source, as a plan may contain it, with a folder made absolute.
 
         Raises:
             NotAcceptedError: It is none, or it could be read in two ways.
         """
-        if source.startswith("/"):  # also what is no printable text: a folder may be called anything
+        if source.startswith("/"):  # also unprintable text: a folder may have any name
             return cls("folder", os.path.realpath(source))
         try:
             uri = SourceUri.parse(source)
@@ -90,12 +90,12 @@ class SourceName:
 
     @property
     def folded_path(self) -> str:
-        """Return the path in the one spelling of all that a server or a file system may take for it."""
+        """Return the one spelling of all that a server or a file system may take for the same path."""
         return "/".join(without_git_suffix(folded(self.path).split("/")))
 
 
 def without_credentials(source: str) -> str:
-    """Return a source as people may be shown it: without a user and what may stand for a password."""
+    """Return a source for display: without a user and anything that may be a password."""
     return _CREDENTIALS.sub("//", source, count=1)
 
 
@@ -130,7 +130,7 @@ def plain_component(component: str) -> str:
     """Return a part of a path with nothing encoded.
 
     Raises:
-        NotAcceptedError: Servers and clients differ in what they make of it.
+        NotAcceptedError: Servers and clients read it differently.
     """
     plain = unquote(component)
     if plain in (".", "..") or any(char in "/\\%?#\0" or not char.isprintable() for char in plain):
@@ -139,7 +139,7 @@ def plain_component(component: str) -> str:
 
 
 def without_git_suffix(components: list[str]) -> list[str]:
-    """Return a path without the endings that servers add by themselves: `.git`, and a folder of that name."""
+    """Return a path without the suffixes that servers add by themselves: `.git`, and a folder of that name."""
     while components and components[-1].endswith(".git"):
         last = components[-1].removesuffix(".git")
         components = [*components[:-1], last] if last else components[:-1]
@@ -147,11 +147,11 @@ def without_git_suffix(components: list[str]) -> list[str]:
 
 
 def package_name(name: str) -> str:
-    """Return the name that an index knows a distribution by."""
+    """Return the name under which an index lists a distribution."""
     return _SEPARATORS.sub("-", name).lower()
 
 
 @lru_cache(maxsize=1024)
 def folded(text: str) -> str:
-    """Return what is the same for all spellings that a server or a file system may take for one."""
+    """Return the one spelling of all that a server or a file system may take for the same text."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())

@@ -1,4 +1,4 @@
-"""Where modules may come from: hosts of repositories, and whether a source has to name its exact content."""
+"""Judge where modules may come from: hosts of repositories, and whether a source has to name its exact content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def judge_source(path: str, source: str, policy: Policy, findings: PolicyFindings, *, commit: str = "") -> None:
-    """Note what is against a source, which the plan has at `path`, and whose code was locked to `commit`, if to any."""
+    """Note the objections to a source at `path` in the plan, whose code was locked to `commit`, if to any."""
     try:
         name = SourceName.of(source)
     except NotAcceptedError as error:
@@ -82,7 +82,7 @@ def _judge_pin(path: str, source: str, file: PolicyFile, findings: PolicyFinding
 
 
 def _dependent(policy: Policy) -> Iterator[Rule]:
-    """Yield of each file a rule that depends on what a source is."""
+    """Yield, for each file, a rule that depends on the source."""
     for file in policy.files:
         if file.git_hosts is not None:
             yield file.rule("git_hosts", written_list(file.git_hosts))

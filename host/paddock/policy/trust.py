@@ -1,8 +1,8 @@
-"""How a plan stands with the operator: whether they accepted it as it is, and what they gave its modules with that.
+"""Whether the operator accepted a plan as it is, and what they granted to its modules with that.
 
-What was accepted is the plan that had this digest. One that was edited since is another plan, and is shown as that.
-What was given to a module is given to the code it had then, from its source, and to nothing that took its place. A plan
-that was not accepted may ask for the working directory, and for nothing that is the operator's.
+An acceptance is for the plan with this digest. A plan that was edited since is another plan, and is shown as edited. A
+grant to a module is for the code it had then, from its source, and for no code that replaced it. A plan that was not
+accepted may ask for the working directory, and for nothing that is the operator's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNACCEPTED: Final = Rule(
     "module at another kind's mount point, no path, program by its path or code outside the working directory, and "
     "nothing to write to that other programs run by themselves",
 )
-# What a plan states is accepted with where it leads. What was given besides is written by how it was proposed: inside.
+# A plan's own grants are accepted together with where they lead. Other grants are stored as proposed: inside.
 _GIVEN: Final = Rule(BUILT_IN, "a path that was given for the working directory leads nowhere else")
 _LEADS_OUT: Final = "lies outside the working directory, for which it was given"
 _STATE: Final = "grant it in the plan, by where it leads, or have it lead into the working directory"
@@ -58,9 +58,9 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class PlanAcceptance:
-    """`accepted` is what the operator accepted of the plan as it is; `problem` why that was kept for this time only.
+    """What the operator `accepted` of the plan as it is; `problem` says why that could not be stored beyond this run.
 
-    `earlier` is what they accepted last of the plan's file, where it was edited since.
+    `earlier` is their last acceptance of the plan's file, where the plan was edited since.
     """
 
     trust: Trust
@@ -71,7 +71,7 @@ class PlanAcceptance:
 
     @classmethod
     def of(cls, plan: MountPlan, file: GrantsFile, *, trust_plan: bool = False) -> Self:
-        """Return how a plan stands; `trust_plan` accepts what its text says, this once.
+        """Return the acceptance of a plan; `trust_plan` accepts its own text, this once.
 
         Raises:
             PolicyFileError: What was accepted cannot be relied on, or is not understood.
@@ -79,16 +79,16 @@ class PlanAcceptance:
         known = file.all()
         accepted = next((one for one in known if one.digest == plan.digest), None)
         if accepted is not None:
-            told = f"accepted on {accepted.day} as it is (sha256 {accepted.short_digest})"
-            return cls(Trust(True, file.rule_of(accepted.line, told)), accepted, str(file.path))
+            text = f"accepted on {accepted.day} as it is (sha256 {accepted.short_digest})"
+            return cls(Trust(True, file.rule_of(accepted.line, text)), accepted, str(file.path))
         versions = [one for one in known if one.plan and one.plan == plan_name(plan)]
         latest = max(versions, key=lambda one: one.accepted_at, default=None)
         if trust_plan:
             return cls(Trust(True, _FLAG), earlier=latest)
         if latest is None:
             return cls(Trust(False))
-        told = f"accepted on {latest.day} as it was then (sha256 {latest.short_digest}), and edited since"
-        return cls(Trust(False, file.rule_of(latest.line, told)), earlier=latest)
+        text = f"accepted on {latest.day} as it was then (sha256 {latest.short_digest}), and edited since"
+        return cls(Trust(False, file.rule_of(latest.line, text)), earlier=latest)
 
     @classmethod
     def accepting(
@@ -98,7 +98,7 @@ class PlanAcceptance:
         grants: Iterable[AcceptedGrant] = (),
         pins: Iterable[Pin] | None = None,
     ) -> Self:
-        """Have a plan accepted as it is, with these grants and pins; where that cannot be kept, for this time.
+        """Accept a plan as it is, with these grants and pins, and record it; if that fails, accept it for this run.
 
         Raises:
             PolicyFileError: What was accepted so far cannot be relied on, or is not understood.
@@ -109,21 +109,21 @@ class PlanAcceptance:
         except GrantsNotKeptError as error:
             accepted = AcceptedPlan.now(plan.digest, plan_name(plan), grants)
             return cls(Trust(True, Rule(_SESSION, "accepted when asked")), accepted, problem=error)
-        told = f"accepted on {accepted.day} as it is (sha256 {accepted.short_digest})"
-        return cls(Trust(True, file.rule_of(accepted.line, told)), accepted, str(file.path))
+        text = f"accepted on {accepted.day} as it is (sha256 {accepted.short_digest})"
+        return cls(Trust(True, file.rule_of(accepted.line, text)), accepted, str(file.path))
 
     def moved(self, now: Pins) -> tuple[MovedPin, ...]:
-        """Return what of an accepted plan's sources is pinned otherwise than when it was accepted."""
+        """Return the pins of an accepted plan's sources that differ from those at its acceptance."""
         return () if self.accepted is None else moved_pins(self.accepted.pins, now)
 
     def moved_since(self, now: Pins) -> tuple[MovedPin, ...]:
-        """Return what is pinned otherwise than in what was accepted before the plan was edited, of what it had then."""
+        """Return the pins that moved since the acceptance before the plan was edited, for the sources it had then."""
         if self.earlier is None:
             return ()
         return tuple(one for one in moved_pins(self.earlier.pins, now) if one.old is not None)
 
     def given(self, entry: ModuleEntry, source: str) -> tuple[OperatorGrant, ...]:
-        """Return what was given to an entry's module with that, if its code comes from `source` as it did then."""
+        """Return what was granted to an entry's module, if its code comes from `source` as it did then."""
         grant = self.accepted.grant_for(entry.path, source) if self.accepted is not None else None
         if grant is None:
             return ()
@@ -133,21 +133,21 @@ class PlanAcceptance:
 
 
 def plan_name(plan: MountPlan) -> str:
-    """Return the name that a plan is accepted under: its file, or nothing for one that is in none."""
+    """Return the name that a plan is accepted under: its file, or empty for a plan without one."""
     return "" if plan.origin is None else os.fsencode(plan.origin).decode("utf-8", "backslashreplace")
 
 
 def with_places(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:
-    """Return the plan by a digest that also depends on where its paths lead, as far as that is outside.
+    """Return the plan with a digest that also depends on where its paths lead, as far as that is outside.
 
-    What is accepted is what they lead to now: a link that is changed later, or another working directory, makes another
+    The operator accepts the present targets: a link that is changed later, or another working directory, makes another
     plan of it.
     """
     places = [place for entry in plan.entries() for place in _outside(entry, working_dir, owner)]
     if not places:
         return plan
-    told = hashlib.sha256(b"\0".join([plan.digest.encode(), *places]))
-    return replace(plan, digest=f"sha256:{told.hexdigest()}")
+    digest = hashlib.sha256(b"\0".join([plan.digest.encode(), *places]))
+    return replace(plan, digest=f"sha256:{digest.hexdigest()}")
 
 
 def _outside(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[bytes]:
@@ -159,7 +159,7 @@ def _outside(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[by
             try:
                 places = paths_of(family, path, working_dir, owner)
             except NotAcceptedError:
-                continue  # refused, also of an accepted plan
+                continue  # refused, also in an accepted plan
             folders |= dict.fromkeys(one.path for one in places if family != "run" and one.is_directory)
             yield from _places_outside(f"{entry.path}.{family}", path, places, working_dir)
     for python in environments_in(folders, working_dir, owner) if ANY_PROGRAM in granted.run else ():
@@ -180,9 +180,9 @@ def judge_trust(
     findings: PolicyFindings,
     folder: Path | None = None,
 ) -> tuple[GrantPathRule, ...]:
-    """Note what an entry asks for that takes an accepted plan, and return the rules about paths that follow.
+    """Note the requests of an entry that need an accepted plan, and return the resulting rules about paths.
 
-    `folder` is that of the plan, if it is in any.
+    `folder` is that of the plan, if it has one.
     """
     rule = trust.rule or _UNACCEPTED
     families = frozenset({"read", "write", "run"})
@@ -218,11 +218,11 @@ def judge_trust(
 
 
 def _judge_place(request: GrantRequest, around: tuple[Path, ...], rule: Rule, findings: PolicyFindings) -> None:
-    """Note a folder that code is to come from and that is not the plan's to name: a module reads all of its own."""
+    """Note a source folder that the plan may not name: a module reads all of its own folder."""
     try:
         name = SourceName.of(request.source)
     except NotAcceptedError:
-        return  # refused for that
+        return  # refused because of that
     if name.family != "folder" and name.scheme != "file":
         return
     if not any(Path(name.path).is_relative_to(place.resolve()) for place in around):

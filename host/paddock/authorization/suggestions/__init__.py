@@ -1,1 +1,1 @@
-"""What would fit a module: grants that follow from its kind, configuration and manifest."""
+"""Suggest grants that fit a module, by its kind, configuration and manifest."""

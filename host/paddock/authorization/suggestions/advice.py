@@ -1,8 +1,8 @@
-"""What a module's own manifest asks for: `permissions` under `[tool.paddock]` in its `pyproject.toml`, read as data.
+"""The request in a module's own manifest: `permissions` under `[tool.paddock]` in its `pyproject.toml`, read as data.
 
-The author of the module wrote this, so it neither grants nor limits. Of a stranger's only so much is proposed as lies
-within the working directory, at hosts with names, and among programs by name or in there: never a secret, never all
-of anything. Of a module that Paddock ships, all of it is proposed that this machine has.
+The author of the module wrote it, so it neither grants nor limits. From a third party's request, only what lies within
+the working directory, hosts with names, and programs by name or in that directory are proposed: never a secret, never
+all of a family. From the request of a module that Paddock ships, everything that this machine has is proposed.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources import Resolution, SourceError
 from paddock_sources.manifest.permission_request import PermissionRequest
 
-_MAX_GRANTS: Final = 8  # of one family: people do not read more before a yes
+_MAX_GRANTS: Final = 8  # of one family: people read no more before they agree
 _SHIPPED: Final = "builtin:"
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestAdvice:
-    """What a manifest asks for, and whether it is one that Paddock ships."""
+    """The request of a manifest, and whether Paddock ships the module."""
 
     permissions: Permissions
     is_shipped: bool = False
 
 
 def advice_of(resolution: Resolution) -> ManifestAdvice | None:
-    """Return what a module's manifest asks for; None if it does not say, or in no way that is understood."""
+    """Return the request of a module's manifest; None if there is none, or none that is understood."""
     try:
         request = PermissionRequest.read(resolution.root)
     except SourceError:
@@ -50,7 +50,7 @@ def advice_of(resolution: Resolution) -> ManifestAdvice | None:
 
 
 def permissions_asked(request: PermissionRequest) -> Permissions | None:
-    """Return what a plan would grant if it granted a request; None if it asks in no way that is understood."""
+    """Return what a plan would grant to satisfy a request; None if the request is not understood."""
     try:
         return Permissions.parse(request.written)
     except ValueError:
@@ -58,7 +58,7 @@ def permissions_asked(request: PermissionRequest) -> Permissions | None:
 
 
 def shipped_needs(entry: ModuleEntry, advice: Permissions, known: ProposalContext) -> Needs:
-    """Return what the manifest of a shipped module asks for, without the programs that this machine lacks."""
+    """Return the request of a shipped module's manifest, without programs that this machine lacks."""
     if advice.preset is not None:
         return preset_needs(advice.preset, known)
     programs = tuple(program for program in advice.run if program == ANY_PROGRAM or _is_program(program, known))
@@ -69,7 +69,7 @@ def shipped_needs(entry: ModuleEntry, advice: Permissions, known: ProposalContex
 
 
 def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
-    """Return what of a stranger's advice is proposed, and what of it is not as something that the module lacks."""
+    """Return what is proposed of a third party's request, and the rest as something that the module lacks."""
     asked = grants_of(advice)
     needs = Needs()
     left: list[str] = []
@@ -80,8 +80,8 @@ def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
             left.append(f"read {path}")
     for path in asked.write[:_MAX_GRANTS]:
         if _is_inside(path, known):
-            told = f"reads and writes {_path_text(path, known)}{_SELF}"
-            needs += Needs.of(told, f"files to write: {path}", write=[path])
+            line = f"reads and writes {_path_text(path, known)}{_SELF}"
+            needs += Needs.of(line, f"files to write: {path}", write=[path])
         else:
             left.append(f"write {path}")
     for written in asked.net[:_MAX_GRANTS]:
@@ -105,7 +105,7 @@ _NOT_PROPOSED: Final = ("env", "call", "emit", "hooks", "mount")
 
 
 def _is_inside(path: str, known: ProposalContext) -> bool:
-    """Whether a path, as it is written and as it is, lies in the working directory; it has to be there."""
+    """Whether a path, both as written and as resolved, lies in the working directory; it has to exist."""
     if os.path.isabs(path) or path.startswith("~") or ".." in path.split("/"):
         return False
     real = os.path.realpath(known.working_dir / path)
@@ -118,7 +118,7 @@ def _path_text(path: str, known: ProposalContext) -> str:
 
 
 def _is_program(written: str, known: ProposalContext) -> bool:
-    """Whether a program is there by its name, or by a path that leads with all it needs into the working directory."""
+    """Whether a program exists by its name, or by a path that stays, with all it needs, in the working directory."""
     try:
         if not is_program_path(written):
             return bool(Program.find(written).path)

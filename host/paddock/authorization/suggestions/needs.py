@@ -1,4 +1,4 @@
-"""What a module needs beyond what it was granted: the grants, and both what they are and what they are for in words."""
+"""What a module needs beyond its grants: the further grants, what they are, and what they are for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.policy.owner import Owner
 
 @dataclass(frozen=True, slots=True)
 class ProposalContext:
-    """What is known besides a module's entry: where it would work, and what the operator has.
+    """The facts besides a module's entry: where it would work, and what the operator has.
 
     `working_dir` is absolute and without links; `secrets` are the names of those that can be had.
     """
@@ -26,9 +26,9 @@ class ProposalContext:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """`permissions` are what fits, `lines` those in words; `lacks` is what the module goes without as things are.
+    """Grants that fit (`permissions`), the same in words (`lines`), and what the module still lacks (`lacks`).
 
-    Something may be lacking that nothing fits.
+    The module may lack something that no grant provides.
     """
 
     permissions: Permissions = field(default_factory=Permissions)
@@ -37,16 +37,16 @@ class Needs:
 
     @classmethod
     def of_preset(cls, preset: Preset, line: str, lacks: str) -> Self:
-        """Return what a preset fits."""
+        """Return the needs that a preset satisfies."""
         return cls(Permissions(preset=preset), (line,), (lacks,))
 
     @classmethod
     def of(cls, line: str, lacks: str, **families: Any) -> Self:
-        """Return what some grants fit."""
+        """Return the needs that some grants satisfy."""
         return cls(Permissions.model_validate(families), (line,), (lacks,))
 
     def __add__(self, other: Needs) -> Needs:
-        """Return both; the same grant is there once."""
+        """Return both, each grant once."""
         return Needs(
             _union(self.permissions, other.permissions),
             tuple(dict.fromkeys((*self.lines, *other.lines))),
@@ -59,7 +59,7 @@ def _union(first: Permissions, second: Permissions) -> Permissions:
     if nothing in (first, second):
         return first if second == nothing else second
     both = united((first, second))
-    # One secret twice is a contradiction; what is used more narrowly stands.
+    # The same secret twice is a contradiction; the narrower use stands.
     secrets: dict[str, SecretGrant] = {}
     for secret in both.secrets:
         known = secrets.setdefault(secret.name, secret)

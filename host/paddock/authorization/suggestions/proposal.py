@@ -1,7 +1,7 @@
-"""What fits a module whose entry says nothing of permissions: from its id and kind, its configuration, its own advice.
+"""Propose grants for an entry without `permissions`: from the module's id, kind, configuration and own advice.
 
-A proposal grants nothing. It is for a person to read and accept as a whole, so that it holds what is usual for such a
-module and nothing that only might be of use; what is missing all the same is said.
+A proposal grants nothing. A person reads and accepts it as a whole, so it holds only what such a module usually needs,
+and nothing that merely might be of use. It names what is still missing.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _KEEPERS: Final = frozenset({"persistent", "memory", "file", "sqlite", "disk"})
 
 
 def has_no_say(entry: ModuleEntry) -> bool:
-    """Whether an entry says nothing of permissions: one that grants nothing on purpose has said so."""
+    """Whether an entry has no `permissions`; an entry that grants nothing on purpose has them."""
     return "permissions" not in entry.model_fields_set
 
 
 def propose(entry: ModuleEntry, advice: ManifestAdvice | None, known: ProposalContext) -> Needs:
-    """Return what fits an entry's module; `advice` is what its manifest asks for, untrusted.
+    """Return the proposal for an entry's module; `advice` is the request of its manifest, untrusted.
 
-    The manifest of a shipped module stands for what its id suggests. What a configuration names comes before both: a
-    vendor's provider is proposed the address that it is configured for, and the key only where it may go and is there.
+    The manifest of a shipped module replaces what its id suggests. A service named in the configuration precedes both:
+    a vendor's provider is proposed the address that it is configured for, and the key only where it may go and exists.
     """
     if entry.kind == "provider" and vendor_of(entry.module) is not None:
         return _provider(entry, known)
@@ -43,8 +43,8 @@ def propose(entry: ModuleEntry, advice: ManifestAdvice | None, known: ProposalCo
         case "hook":
             needs = hook_needs(entry, known) + service_needs(entry, None, known)
         case "context" if words_of(entry.module) & _KEEPERS:
-            told = "a place that stays: what it writes into its home folder is gone at the end"
-            needs = Needs(lacks=(told,)) + service_needs(entry, None, known)
+            lack = "a place that stays: what it writes into its home folder is gone at the end"
+            needs = Needs(lacks=(lack,)) + service_needs(entry, None, known)
         case _:
             needs = service_needs(entry, None, known)
     if needs.permissions == Permissions() and advice is not None:
@@ -59,6 +59,6 @@ def _provider(entry: ModuleEntry, known: ProposalContext) -> Needs:
     vendor = vendor_of(entry.module)
     needs = service_needs(entry, vendor, known)
     if vendor is None and not needs.permissions.net:
-        told = 'the network: where its service is takes a line, as in permissions: {net: ["api.example.org"]}'
-        return needs + Needs(lacks=(told,))
+        lack = 'the network: where its service is takes a line, as in permissions: {net: ["api.example.org"]}'
+        return needs + Needs(lacks=(lack,))
     return needs

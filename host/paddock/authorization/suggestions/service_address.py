@@ -1,6 +1,6 @@
 """The addresses of services that a module's configuration names: hosts and ports, as clients read them.
 
-What is no plain address is shown as it is, and never guessed at.
+Text that is no plain address is shown as it is, and never guessed at.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ADDRESS_KEYS: Final = (
     *("base_url", "api_base", "azure_endpoint", "endpoint", "host", "url", "api_url", "api_base_url"),
     *("base_uri", "api_endpoint", "endpoint_url", "server", "server_url", "service_url", "search_url"),
 )
-"""What configurations call the address of a service."""
+"""Keys under which configurations name the address of a service."""
 
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
@@ -45,7 +45,7 @@ class ServiceAddress:
 def addresses_in(
     config: Mapping[str, Any], environ: Mapping[str, str], *, port: int = DEFAULT_PORT, urls_only: bool = False
 ) -> Iterator[ServiceAddress]:
-    """Yield the addresses in a configuration; `port` is that of hosts without one, as the service has it.
+    """Yield the addresses in a configuration; `port` is that of hosts without one, the service's own.
 
     References in them are read as variables of `environ`. With `urls_only`, names that may be anything are left out.
     """
@@ -75,7 +75,7 @@ def parse_address(key: str, text: str, *, port: int, variables: tuple[str, ...] 
     try:
         destination = parse_authority(authority)
     except HostNameError:
-        # Not what is wrong with it: that quotes it, and people put passwords into addresses.
+        # The parser's message quotes the address, and people put passwords into addresses.
         return ServiceAddress(key, None, problem=f"`{key}` is no plain address", variables=variables)
     problem = _why_never(destination.host)
     if problem:
@@ -85,7 +85,7 @@ def parse_address(key: str, text: str, *, port: int, variables: tuple[str, ...] 
 
 
 def _why_never(host: str | IPv4Address | IPv6Address) -> str:
-    """Return why no service is at a host, for the reader of a plan that has it; nothing where one may be."""
+    """Return why no service can be at a host, for a reader of the plan; empty where one may be."""
     if isinstance(host, str):
         return "is a name that no grant can mean" if host == PUBLIC else ""
     if host.is_link_local:

@@ -1,7 +1,7 @@
-"""What a module needs to use a service: to connect to its host, and a key that only the host of ours ever sees.
+"""What a module needs to use a service: a connection to its host, and a key that only that host ever receives.
 
-A vendor's key is proposed for the vendor's own hosts and for this machine, since who wrote the plan chose the address;
-for any other, only a key that the plan itself refers to. A key that is not there is not proposed.
+A vendor's key is proposed for the vendor's own hosts and for this machine, since the author of the plan chose the
+address; for any other host, only a key that the plan itself refers to. A key that is not set is not proposed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _connection(address: ServiceAddress, vendor: Vendor | None) -> Needs:
 
 
 def _references(config: Mapping[str, Any], place: ServiceAddress | None, known: ProposalContext) -> Needs:
-    """Return the secrets that the configuration refers to: used at the service where they are credentials for it."""
+    """Return the secrets that the configuration refers to, for use at the service whose credentials they are."""
     needs = Needs()
     for key, value in config.items():
         for one in references({key: value}):
@@ -100,8 +100,8 @@ def _vendor_key(
         return Needs(lacks=(f"a key: {' and '.join(vendor.keys)} {_are(vendor.keys)} not set",) if is_needed else ())
     if not vendor.may_have_key(place.destination):
         host = place.destination.text
-        told = f"a key: {name} is for {vendor.name}, and {host} is none of its hosts; `${{{name}}}` in the plan says so"
-        return Needs(lacks=(f"{told} if it is to go there",))
+        lack = f"a key: {name} is for {vendor.name}, and {host} is none of its hosts; `${{{name}}}` in the plan says so"
+        return Needs(lacks=(f"{lack} if it is to go there",))
     found = _injected(name, place, "")
     return found + Needs(found.permissions.model_copy(update={"env": (f"{name}=${{{name}}}",), "secrets": ()}))
 

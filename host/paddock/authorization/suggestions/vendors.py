@@ -1,7 +1,7 @@
-"""Where the services of known vendors are, and what their own libraries call the variables that lead there.
+"""Where the services of known vendors are, and the variables in which their own libraries look for addresses and keys.
 
-What is said here is public and the same for everybody; a module is known for a vendor's by its id alone, so that what
-is proposed for it has to be good even if it is somebody else's.
+These facts are public and the same for everybody. A module is assigned to a vendor by its id alone, so a proposal for
+it has to be safe even if another author wrote the module.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Vendor:
     """A vendor, known by `words` in the ids of modules.
 
     `address` is where the service is for everybody, empty where each customer has their own; `own` are the hosts that
-    are the vendor's, where a key of theirs may go; `keys` are the variables of keys, the first that is set counts, and
-    `addresses` those of another address. `settings` are variables that are no secrets. `port` is where the service
-    is at a host that is named without one.
+    are the vendor's, where their key may go; `keys` are the variables of keys, the first that is set counts, and
+    `addresses` those of another address. `settings` are variables that are no secrets. `port` is where the service is
+    at a host that is named without one.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Vendor:
         return destination.host == LOOPBACK or any(NetRule.parse(rule).matches(destination) for rule in own)
 
 
-# In the order in which they are tried: the more special word first.
+# In the order in which they are tried: the more specific word first.
 _VENDORS: Final = (
     Vendor(
         "Azure OpenAI",
@@ -102,23 +102,23 @@ _VENDORS: Final = (
     Vendor("Hugging Face", ("huggingface",), "router.huggingface.co", ("HF_TOKEN",)),
 )
 
-# They sign in, or sign each request, with what no host can add for them: neither an address nor a key is enough.
+# Clients sign in, or sign each request, in ways that no host can add for them: neither address nor key is enough.
 _OTHERS: Final = frozenset({"chatgpt", "codex", "copilot", "bedrock", "vertex"})
 
 
 LOCAL_VENDORS: Final = tuple(
     vendor for vendor in _VENDORS if vendor.destination and vendor.destination.host == LOOPBACK
 )
-"""Those whose servers listen on this machine, each at a port of its own."""
+"""Vendors whose servers listen on this machine, each at a port of its own."""
 
 
 def words_of(module_id: str) -> frozenset[str]:
-    """Return the words that an id is made of."""
+    """Return the words of an id."""
     return frozenset(_SEPARATORS.split(module_id.lower()))
 
 
 def vendor_of(module_id: str) -> Vendor | None:
-    """Return the vendor whose service a module with this id seems to be for, if it is one of the known."""
+    """Return the known vendor whose service a module with this id seems to use, if any."""
     words = words_of(module_id)
     if words & _OTHERS:
         return None

@@ -1,7 +1,7 @@
-"""What tools and hooks need of the working directory and of programs, by the words their ids are made of.
+"""What tools and hooks need of the working directory and of programs, by the words of their ids.
 
-Only what is usual is known. Of anything else nothing is guessed: the lines say what such a module goes without, and
-what to write to change that.
+Only usual needs are known. For any other module nothing is guessed: the lines say what it goes without, and what to
+write to change that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CONTENT: Final = frozenset(
     {"todo", "think", "thinking", "calculator", "clock", "time", "task", "delegate", "approval", "redaction", "ui"}
     | {"display", "reminder", "progress", "naming", "explanatory", "deprecation", "mock"}
 )
-"""Words of modules that do all they do through the session."""
+"""Words of modules that do all their work through the session."""
 
 _LOG_KEYS: Final = (
     *("path", "file", "log_file", "log_path", "output_path", "file_path", "filename", "session_log_template"),
@@ -59,7 +59,7 @@ def hook_needs(entry: ModuleEntry, known: ProposalContext) -> Needs:
 
 
 def folder_text(known: ProposalContext) -> str:
-    """Return the working directory for people, who may not think of which one that is."""
+    """Describe the working directory for people, who may not know which one is meant."""
     text = f"the working directory, {known.working_dir}"
     return f"{text}, which is all of your home folder" if known.working_dir == known.owner.home.resolve() else text
 
@@ -74,7 +74,7 @@ def names_log(entry: ModuleEntry) -> bool:
 
 
 def preset_needs(preset: Preset, known: ProposalContext) -> Needs:
-    """Return what a preset fits, in words."""
+    """Return the needs that a preset satisfies, in words."""
     match preset:
         case "workspace-read":
             return Needs.of_preset(preset, f"reads {folder_text(known)}", "files of yours to read")
@@ -154,7 +154,7 @@ def _log_folder(config: Mapping[str, Any]) -> Path | None:
     for key in _LOG_KEYS:
         value = config.get(key)
         if isinstance(value, str) and value.strip() and value.isprintable():
-            # Parts that are filled in later are not known; all that is before them is.
+            # Parts that are filled in later are unknown; everything before them is known.
             path = Path(value.split("{")[0] + "x" if "{" in value else value)
             return path if key in _FOLDER_KEYS and "{" not in value else path.parent
     return None

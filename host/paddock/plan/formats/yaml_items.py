@@ -223,8 +223,8 @@ class _Edit:
         while start > 0:
             above = self._text.rfind("\n", 0, start - 1) + 1
             line = self._text[above:start]
-            told = line.strip().removeprefix("#").lstrip()
-            if not line.strip().startswith("#") or _column(line) != column or told.startswith("-"):
+            comment = line.strip().removeprefix("#").lstrip()
+            if not line.strip().startswith("#") or _column(line) != column or comment.startswith("-"):
                 break
             start = above
         return start

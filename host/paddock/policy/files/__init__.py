@@ -1,1 +1,1 @@
-"""The files of the operator and the user that decide what may be granted, and who may write them."""
+"""The files of the operator and the user that decide what may be granted, and the check of who may write them."""

@@ -1,4 +1,4 @@
-"""Plans that were accepted, with what their modules were given, as a file of the operator's says it.
+"""Accepted plans and the grants of their modules, as the operator's file states them.
 
 ```toml
 [[plan]]
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 _DIGITS: Final = 12  # of a digest, where people compare two
-_MAX_PINS: Final = 1000  # of one plan; further ones are asked about, as those that somebody else added
+_MAX_PINS: Final = 1000  # of one plan; the operator is asked about further ones as about added ones
 _HEAD: Final = (
     "The plans you accepted, each by the digest of what it said then, and what you gave to the modules of each.",
     "Paddock adds to it; remove a [[plan]] to be asked again.",
@@ -45,7 +45,7 @@ _HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AcceptedGrant:
-    """What the module at `place` of a plan was given, so long as its code comes from `source`."""
+    """The grants of the module at `place` of a plan, valid while its code comes from `source`."""
 
     place: str
     source: str
@@ -55,9 +55,9 @@ class AcceptedGrant:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPlan:
-    """A plan that was accepted as it then was; `plan` is its file, empty for one that is in none.
+    """A plan as it was when it was accepted; `plan` is its file, empty for a plan without one.
 
-    `pins` are those of its sources, None where it is not known with which it was accepted.
+    `pins` are those of its sources, None where the pins at its acceptance are unknown.
     """
 
     digest: str
@@ -71,11 +71,11 @@ class AcceptedPlan:
     def now(
         cls, digest: str, plan: str, grants: tuple[AcceptedGrant, ...], pins: tuple[Pin, ...] | None = None
     ) -> Self:
-        """Return a plan that is accepted now."""
+        """Return a plan accepted at this moment."""
         return cls(digest, plan, datetime.now(UTC).replace(microsecond=0), grants, pins=pins)
 
     def with_pins(self, moved: Iterable[MovedPin]) -> Self:
-        """Return the plan as accepted with the new ones of these pins, in place of any it had."""
+        """Return the plan as accepted with the new pins of `moved`, in place of its own for these sources."""
         pins = {pin.source: pin for pin in self.pins or ()}
         for one in moved:
             if one.new is None:
@@ -85,7 +85,7 @@ class AcceptedPlan:
         return replace(self, pins=tuple(pins.values()))
 
     def renewed(self, moved: Iterable[MovedPin]) -> Self:
-        """Return the plan as accepted with the new ones of these pins, as far as it was accepted with the old ones."""
+        """Return the plan as accepted with the new pins of `moved`, where it was accepted with the old ones."""
         if self.pins is None:
             return self
         known = {pin.source: pin for pin in self.pins}
@@ -103,11 +103,11 @@ class AcceptedPlan:
         return self.digest.partition(":")[2][:_DIGITS]
 
     def grant_for(self, place: str, source: str) -> AcceptedGrant | None:
-        """Return what was given to a module, if that is the one meant."""
+        """Return what was granted to a module, if the record is about that module."""
         return next((one for one in self.grants if (one.place, one.source) == (place, source)), None)
 
 
-# -- what the file says --------------------------------------------------------------------
+# -- read the file --------------------------------------------------------------------------
 
 
 def _listed(value: object) -> object:
@@ -150,7 +150,7 @@ _KNOWN_KEYS: Final = {
 
 
 def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
-    """Return what a file with this text says; `path` names it in errors.
+    """Return the accepted plans in a file with this text; `path` names it in errors.
 
     Raises:
         PolicyFileError: with everything in it that is not understood.
@@ -181,18 +181,18 @@ def _said(plan: AcceptedPlan) -> object:
     return plan.digest, plan.plan, plan.accepted_at, grants, plan.pins
 
 
-# -- what it is to say ---------------------------------------------------------------------
+# -- write the file -------------------------------------------------------------------------
 
 
 def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[AcceptedPlan]) -> str:
-    """Return the text that says `before` with the plans that are gone removed, and those that are new at its end.
+    """Return `before` with the plans that are gone removed, and new ones at its end.
 
-    All else stays as it is written; without a text, one is begun.
+    Everything else stays as it is written; without a text, one is begun.
 
     Raises:
-        ValueError: It is written in a way that cannot be changed so.
+        ValueError: The text is written in a way that cannot be changed like this.
     """
-    import tomlkit  # not for those who only read, which every session does
+    import tomlkit  # readers, such as every session, do not load this
 
     document = tomlkit.parse(text) if text is not None else _empty()
     kept = {id(one) for one in after}
@@ -210,7 +210,7 @@ def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[
 
 
 def repinned(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[AcceptedPlan]) -> str:
-    """Return the text that says `before` with other pins of some plans; raises as `rewritten` does."""
+    """Return `before` with other pins for some plans; raises as `rewritten` does."""
     import tomlkit
 
     document = tomlkit.parse(text or "")

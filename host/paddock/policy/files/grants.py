@@ -1,10 +1,10 @@
-"""The plans that the operator accepted, and what they gave to the modules of each: a file of the user's own.
+"""The user's own file of accepted plans, and of the grants to the modules of each.
 
-An acceptance is bound to a plan's digest, so that a plan that was edited is another one; what was given to a module
-also to the source its code came from; and the code, to what the lock file beside the plan pinned that source to. All
-else in the file is kept as it is written, comments too. It is there as a whole, before and after a change, also when
-several processes change it at once. A file that is not understood is an error: less would be granted than the operator
-meant, and the next change would lose it.
+An acceptance is bound to a plan's digest, so an edited plan is another plan. A grant to a module is also bound to the
+source its code came from, and the code to what the lock file beside the plan pinned that source to. Everything else in
+the file stays as it is written, comments too. The file is always complete, before and after a change, also when several
+processes change it at once. A file that is not understood is an error: the host would otherwise grant less than the
+operator meant, and lose the file's content at the next change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from paddock.policy.rule import Rule
 from paddock.text import reason_of
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
-_VERSIONS_KEPT: Final = 8  # of one plan: people go back and forth between a few
+_VERSIONS_KEPT: Final = 8  # of one plan: people switch between a few
 _LOCK_SECONDS: Final = 10.0  # others hold it for milliseconds
 
 _Change = Callable[[tuple[AcceptedPlan, ...]], Iterable[AcceptedPlan]]
@@ -35,7 +35,7 @@ _Rewrite = Callable[[str | None, Sequence[AcceptedPlan], Sequence[AcceptedPlan]]
 
 
 class GrantsNotKeptError(PaddockError):
-    """Raised when the file cannot be changed; what it said before, it still says."""
+    """Raised when the file cannot be changed; its content is as before."""
 
     exit_code = 1
 
@@ -48,7 +48,7 @@ class GrantsNotKeptError(PaddockError):
 
 
 class GrantsFile:
-    """The file of `owner` at `path`, which need not be there."""
+    """The file of `owner` at `path`, which may be missing."""
 
     def __init__(self, owner: Owner, path: Path) -> None:
         self._owner = owner
@@ -63,23 +63,23 @@ class GrantsFile:
         """Return every plan in it, in the order of the file.
 
         Raises:
-            PolicyFileError: It cannot be relied on, or is not understood.
+            PolicyFileError: It cannot be trusted or understood.
         """
         text = self._read()
         return () if text is None else read_accepted(text, str(self.path))
 
     def find(self, digest: str) -> AcceptedPlan | None:
-        """Return the plan with this digest, if it was accepted; raises as `all` does."""
+        """Return the accepted plan with this digest, if there is one; raises as `all` does."""
         return next((one for one in self.all() if one.digest == digest), None)
 
     def rule_of(self, line: int | None, text: str) -> Rule:
-        """Return something that the file says on a line as a rule."""
+        """Return an entry of the file, on a line, as a rule."""
         return Rule(Location(str(self.path), line), text)
 
     def accept(
         self, digest: str, plan: str, grants: Iterable[AcceptedGrant] = (), pins: Iterable[Pin] | None = None
     ) -> AcceptedPlan:
-        """Have a plan accepted as it is now, with these grants and pins, and return what the file then says of it.
+        """Record that a plan is accepted as it is now, with these grants and pins, and return the record.
 
         Raises:
             PolicyFileError: The file cannot be relied on, or is not understood.
@@ -98,22 +98,22 @@ class GrantsFile:
         return next(one for one in self._change(changed) if one.digest == digest)
 
     def forget(self, digest: str) -> bool:
-        """Have a plan accepted no more; return whether it was. Raises as `accept` does."""
+        """Remove a plan's acceptance; return whether there was one. Raises as `accept` does."""
         known = self.find(digest) is not None
         if known:
             self._change(lambda plans: (one for one in plans if one.digest != digest))
         return known
 
     def accept_pins(self, digest: str, moved: Iterable[MovedPin]) -> None:
-        """Have a plan that was accepted be so with the new ones of these pins. Raises as `accept` does."""
+        """Record that an accepted plan is accepted with the new pins of `moved`. Raises as `accept` does."""
         moved = tuple(moved)
         self._repin(lambda one: one.with_pins(moved) if one.digest == digest else one)
 
     def renew_pins(self, folder: Path, moved: Iterable[MovedPin]) -> None:
-        """Have the plans in `folder` that were accepted with the old ones of these pins be so with the new ones.
+        """Record the new pins for the plans in `folder` that were accepted with the old ones.
 
-        For what Paddock itself moved in that folder's lock file. A pin that somebody else had moved before stays as it
-        was accepted. Raises as `accept` does.
+        For pins that Paddock itself moved in that folder's lock file. A pin that another program had moved before stays
+        as it was accepted. Raises as `accept` does.
         """
         moved, place = tuple(moved), os.path.realpath(folder)
 
@@ -139,7 +139,7 @@ class GrantsFile:
             after = [*change(before)]
             try:
                 written = rewrite(text, before, after)
-            except (ValueError, TypeError, KeyError) as error:  # what a library for editing may meet in anyone's text
+            except (ValueError, TypeError, KeyError) as error:  # the errors of an editing library on arbitrary text
                 raise GrantsNotKeptError(self.path, f"it cannot be added to: {error}") from error
             if len(written.encode()) > _MAX_BYTES:
                 raise GrantsNotKeptError(self.path, f"it would become larger than {_MAX_BYTES >> 20} MiB")
@@ -148,8 +148,8 @@ class GrantsFile:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep every other process from changing the file."""
-        import filelock  # not for those who only read, which every session does
+        """Keep every other process from changing the file meanwhile."""
+        import filelock  # readers, such as every session, do not load this
 
         folder = self.path.parent
         try:
@@ -169,12 +169,12 @@ class GrantsFile:
             lock.release()
 
     def _write(self, text: str) -> None:
-        # Where a link leads to, so that it stays one: people keep their configuration elsewhere.
+        # Write to the target of a link, so it stays a link: people keep their configuration elsewhere.
         real = Path(os.path.realpath(self.path))
         unfinished = real.with_name(f"{real.name}.unfinished")
         try:
             with suppress(FileNotFoundError):
-                unfinished.unlink()  # of a process that was killed; the lock is ours
+                unfinished.unlink()  # left by a process that was killed; the lock is held here
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with open(os.open(unfinished, flags, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)

@@ -1,8 +1,8 @@
-"""Read a file that only the operator may have written: a policy, the grants that were given, where secrets are.
+"""Read a file that only the operator may have written: a policy, the accepted grants, the places of secrets.
 
-What such a file says is believed, so no other user may be able to write it, nor put another in its place: neither in a
-folder on the way to it nor through a link. A file that is not there says nothing. One that is there and cannot be read,
-believed or understood is an error, with file and line: without it, less would be refused than the operator meant.
+The host trusts the content of such a file. So no other user may be able to write it, nor put another in its place:
+neither in a folder on the way to it nor through a link. A missing file is empty. A file that exists and cannot be read,
+trusted or understood is an error with file and line: ignoring it would refuse less than the operator meant.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paddock.text import reason_of
 from paddock_sources.bounded_toml import TomlError, read_toml
 
 ROOT: Final = Owner(0, Path("/root"))
-"""Who owns what is the whole machine's."""
+"""The owner of files that apply to the whole machine."""
 
 _MAX_BYTES: Final = 256 * 1024
 
@@ -38,7 +38,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class OperatorFile:
-    """What a file of the operator's says, as TOML, and on which lines."""
+    """The content of an operator file, as TOML, with the line of each place."""
 
     table: dict[str, Any]
     positions: Positions
@@ -48,21 +48,21 @@ class OperatorFile:
         """Return the file at `path`, which only `owner` and root may write; None if there is none.
 
         Raises:
-            PolicyFileError: It is there and cannot be relied on, or is not TOML.
+            PolicyFileError: It exists and cannot be trusted, or is not TOML.
         """
         text = read_owned(path, owner, max_bytes=max_bytes)
         return None if text is None else cls.parse(text, str(path))
 
     @classmethod
     def parse(cls, text: str, file: str) -> Self:
-        """Return what a text says, which errors name as `file`; raises as `read` does."""
+        """Return the content of a text, which errors name as `file`; raises as `read` does."""
         try:
             return cls(read_toml(text), Positions(file, partial(toml_lines, text)))
         except TomlError as error:
             raise PolicyFileError(file, [PlanProblem("", error.problem, line=error.line)]) from error
 
     def checked(self, model: type[_Model], known: Mapping[str, tuple[str, ...]]) -> _Model:
-        """Return what the file says as a model, in whose tables the keys `known` are legal.
+        """Return the file as a model; `known` are the keys that its tables accept.
 
         Raises:
             PolicyFileError: with everything in it that is not understood.
@@ -73,13 +73,13 @@ class OperatorFile:
             raise self.error(problems_of(error, "", known, {})) from error
 
     def error(self, problems: Iterable[PlanProblem]) -> PolicyFileError:
-        """Return the error that the file has these problems, with their lines."""
+        """Return the error for these problems of the file, with their lines."""
         located = [replace(one, line=self.positions.line_of(one.at or one.path), at="") for one in problems]
         return PolicyFileError(self.positions.file, located)
 
 
 def read_owned(path: Path, owner: Owner, *, max_bytes: int = _MAX_BYTES) -> str | None:
-    """Return the text of the file at the absolute `path`, which only `owner` and root may write; None if there is none.
+    """Return the text of the file at the absolute `path`, which only `owner` and root may write; None if it is missing.
 
     Raises:
         PolicyFileError: It is there and cannot be read, somebody else may write it, or it is no text of that size.
@@ -88,14 +88,14 @@ def read_owned(path: Path, owner: Owner, *, max_bytes: int = _MAX_BYTES) -> str 
 
 
 class _OwnedFile(PathWalk[os.stat_result]):
-    """One file on the way to being read, with what was found of each folder it is in."""
+    """One file that is being read, and the findings about each folder on its way."""
 
     def __init__(self, path: Path, owner: Owner) -> None:
         super().__init__(path, os.stat("/"))
         self._shown = str(path)
         self._owner = owner
         self._owner_name = _user_name(owner.uid)
-        self._written_left = len(self.pending)  # of the path as it was given, the rest of `pending` being links'
+        self._written_left = len(self.pending)  # of the given path; the rest of `pending` comes from links
         self._stranger: tuple[str, str] | None = None
 
     def read(self, max_bytes: int) -> str | None:
@@ -106,7 +106,7 @@ class _OwnedFile(PathWalk[os.stat_result]):
             if self._stranger is not None:
                 self._refuse(*self._stranger)
             self._check_file(self.levels[-1])
-            # Not blocking: a fifo in its place would otherwise hold the host until somebody writes to it.
+            # Not blocking: a fifo in its place would otherwise hold the host until another process writes to it.
             descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             with open(descriptor, "rb") as file:
                 self._check_file(os.fstat(descriptor))
@@ -121,9 +121,9 @@ class _OwnedFile(PathWalk[os.stat_result]):
             self._refuse(f"is not UTF-8 text, at byte {error.start}", "save it as UTF-8")
 
     def _follow(self) -> Path | None:
-        """Follow the path a component at a time, look at who else could, and return where it ends; None: nowhere.
+        """Follow the path one component at a time, check who else could, and return where it ends; None: nowhere.
 
-        A folder that somebody else may write to is no matter as long as there is no file.
+        A folder that another user may write to does not matter while the file is missing.
         """
         for name in self:
             is_of_link = len(self.pending) >= self._written_left
@@ -164,7 +164,7 @@ class _OwnedFile(PathWalk[os.stat_result]):
                 f"read it, then: chown {self._owner_name} {self._shown} && chmod go-w {self._shown}",
             )
         if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            # Also where the group is one user's own: who is in it is decided elsewhere, and one chmod settles it.
+            # Also where the group belongs to one user: its members are decided elsewhere, and one chmod settles it.
             others = "everybody" if info.st_mode & stat.S_IWOTH else "its group"
             self._refuse(
                 f"can be written by others: by {others} (mode {stat.S_IMODE(info.st_mode):04o})",

@@ -1,7 +1,7 @@
-"""The policy that holds for a user of a machine: that of its operator, and then the user's own.
+"""The policy for a user of a machine: that of its operator, and then the user's own.
 
-Every file counts. What each of them allows is what may be had; the strictest minimum and the lowest limit win. Inside
-one file the most specific rule about a source is the one that is meant.
+Every file counts: a grant needs the leave of each, and the strictest minimum and the lowest limit win. Inside one file
+the most specific rule about a source applies.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SYSTEM_FILE: Final = Path("/etc/paddock/policy.toml")
 
 
 def user_config_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder of what the user tells Paddock: policy, grants, where secrets are."""
+    """Return the folder of the user's settings for Paddock: policy, grants, places of secrets."""
     base = environ.get("XDG_CONFIG_HOME", "")
     return (Path(base) if os.path.isabs(base) else Owner.current(environ).home / ".config") / "paddock"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The files of a policy, the operator's first; none: nothing but what is built in."""
+    """The files of a policy, the operator's first; without files, only the built-in rules."""
 
     files: tuple[PolicyFile, ...] = ()
 
@@ -38,7 +38,7 @@ class Policy:
         """Read the policy of this machine, and that of the user whose environment is `environ`.
 
         Raises:
-            PolicyFileError: A file is there and cannot be relied on.
+            PolicyFileError: A file exists and cannot be trusted or understood.
         """
         system = PolicyFile.read(system_file, system_owner)
         user = PolicyFile.read(user_config_folder(environ) / "policy.toml", Owner.current(environ))
@@ -46,7 +46,7 @@ class Policy:
 
     @classmethod
     def parse(cls, text: str, file: str = "the application's policy") -> Self:
-        """Return the policy that is written as TOML in `text`, which refusals name as `file`.
+        """Return the policy written as TOML in `text`, which refusals name as `file`.
 
         Raises:
             PolicyFileError: It is none; every problem in it is named.
@@ -55,7 +55,7 @@ class Policy:
 
     @classmethod
     def given(cls, policy: object) -> Policy | None:
-        """Return the policy that an application handed over, if any.
+        """Return the policy that an application passed, if any.
 
         Raises:
             TypeError: It is something else, which could not bound anything.
@@ -68,7 +68,7 @@ class Policy:
         )
 
     def narrowed_by(self, other: Policy) -> Self:
-        """Return the policy that lets be what both do."""
+        """Return the policy that permits only what both permit."""
         return replace(self, files=(*self.files, *(file for file in other.files if file not in self.files)))
 
     @property
@@ -78,10 +78,10 @@ class Policy:
 
 
 def rules_about(name: SourceName, file: PolicyFile) -> tuple[list[ModuleRule], list[ConsultedRule]]:
-    """Return the rules of a file that hold for a source, and what became of each rule that was looked at.
+    """Return the rules of a file that apply to a source, and the outcome of each rule that was examined.
 
-    Those of the most specific pattern hold. A rule whose pattern the source only resembles, as if it were spelled so as
-    to get past it, holds as well: rules take away and never add, so that this grants no more.
+    Those of the most specific pattern apply. A rule whose pattern the source only resembles, as if it were spelled to
+    evade the rule, applies as well: rules take away and never add, so this grants no more.
     """
     matching = [rule for rule in file.modules if rule.match.matches(name)]
     most = max((rule.match.literal for rule in matching), default=0)

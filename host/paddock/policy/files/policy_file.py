@@ -1,7 +1,7 @@
 """One policy file: what the operator of a machine, or its user, lets plans ask for.
 
-Everything in it is known and consistent, or the file is refused with all that is wrong with it: a misspelt rule would
-otherwise be a rule without effect.
+Every key in it is known and the file is consistent, or it is refused with all its problems: a misspelt rule would
+otherwise have no effect.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ _KNOWN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ModuleRule:
-    """What holds for modules of the sources that `match`; `path` is its place in the file, as in `module[0]`.
+    """The rules for modules of the sources that `match`; `path` is its place in the file, as in `module[0]`.
 
-    `rule` is the rule that it is about these, and nothing of what it says of them.
+    `rule` states that it applies to these sources, without the contents of the rules.
     """
 
     path: str
@@ -129,9 +129,9 @@ class ModuleRule:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
-    """The rules of one file. `git_hosts` None: any; `allow_unenforced` names limits that need not hold.
+    """The rules of one file. `git_hosts` None: any; `allow_unenforced` names limits that may go unenforced.
 
-    No connection of a module leads to `refused_networks`.
+    A module may not connect to any of `refused_networks`.
     """
 
     positions: Positions
@@ -148,14 +148,14 @@ class PolicyFile:
         """Return the policy in the file at `path`, which only `owner` and root may write; None if there is none.
 
         Raises:
-            PolicyFileError: It is there and cannot be relied on; all that is wrong is in it.
+            PolicyFileError: It exists and cannot be trusted or understood; the error names all its problems.
         """
         file = OperatorFile.read(path, owner)
         return None if file is None else cls._of(file)
 
     @classmethod
     def parse(cls, text: str, file: str) -> Self:
-        """Return the policy that `text` is, which errors name as `file`.
+        """Return the policy in `text`, which errors name as `file`.
 
         Raises:
             PolicyFileError: It is none; all that is wrong is in it.
@@ -182,12 +182,12 @@ class PolicyFile:
 
     @property
     def name(self) -> str:
-        """What people know the file by."""
+        """The name people use for the file."""
         return self.positions.file
 
     @property
     def judges_sources(self) -> bool:
-        """Whether anything in it depends on where a module comes from."""
+        """Whether any rule in it depends on where a module comes from."""
         return bool(self.modules) or self.git_hosts is not None or self.require_pinned
 
     def rule(self, path: str, value: str) -> Rule:
@@ -195,11 +195,11 @@ class PolicyFile:
         return Rule(self.positions.place_of(path), f"{path} = {value}")
 
     def rule_of_module(self, rule: ModuleRule, key: str, value: str) -> Rule:
-        """Return the rule that one key of a `[[module]]` is, shown with what it is about."""
+        """Return the rule of one key of a `[[module]]`, with the sources that it applies to."""
         return Rule(self.positions.place_of(f"{rule.path}.{key}"), f"{rule.rule.text}, {key} = {value}")
 
     def rule_of_cap(self, rule: ModuleRule, family: str) -> Rule:
-        """Return the rule that caps a family of grants; a preset caps them all where it stands."""
+        """Return the rule that caps a family of grants; a preset in its place caps all families."""
         texts = rule.caps.texts(family) if rule.caps is not None else ()
         return self.rule_of_module(rule, f"grants.{family}", written_list(texts))
 

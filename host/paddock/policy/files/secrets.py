@@ -1,4 +1,4 @@
-"""What the operator's `secrets.toml` says: for each secret one way to it, and never the secret itself.
+"""The operator's `secrets.toml`: for each secret the way to get it, and never the secret itself.
 
 ```toml
 [OPENAI_API_KEY]
@@ -19,7 +19,7 @@ from paddock.policy.files.owned_file import OperatorFile
 Way = Literal["env", "file", "command"]
 
 WAYS_TEXT: Final = 'one of: env = "OTHER", file = "~/path", command = ["pass", "show", "x"]'
-"""What a secret can be said to be, for hints."""
+"""The ways to get a secret, for hints."""
 
 _WAYS: Final[tuple[Way, ...]] = ("env", "file", "command")
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -27,7 +27,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class SecretLocation:
-    """Where one secret is: the name of a variable, the path of a file, or the words of a command; `line` says so."""
+    """Where one secret is: the name of a variable, the path of a file, or a command's words; `line` is the file's."""
 
     way: Way
     what: str | tuple[str, ...]
@@ -35,7 +35,7 @@ class SecretLocation:
 
 
 def secrets_in(file: OperatorFile) -> dict[str, SecretLocation]:
-    """Return what a file says, by the names of secrets.
+    """Return the locations in a file, by the names of secrets.
 
     Raises:
         PolicyFileError: with everything in it that is not understood.
@@ -69,7 +69,7 @@ def _way(name: str, table: Any) -> tuple[Way, str | tuple[str, ...]]:
         return way, _argv(what)
     if not isinstance(what, str) or not what.isprintable() or not what:
         raise NotAcceptedError(f"`{way}` must be text", WAYS_TEXT)
-    # What is written is in no error: somebody may have taken this for the place of the secret itself.
+    # No error quotes the value: a user may have written the secret itself here by mistake.
     if way == "env" and not _VARIABLE.fullmatch(what):
         raise NotAcceptedError("`env` is not the name of an environment variable", WAYS_TEXT)
     if way == "file" and not what.startswith(("/", "~/")):

@@ -1,8 +1,8 @@
-"""Which sources a rule is about: `git+https://github.com/org/*`, `builtin:*`, `/home/x/modules/*`, a package, or `*`.
+"""The sources of a rule: `git+https://github.com/org/*`, `builtin:*`, `/home/x/modules/*`, a package, or `*`.
 
-A `*` stands for part of a name and never for a slash, but at the end, where it is all that is below; `*.` before a host
-is all names below it. A source that only resembles a pattern - by its case, its scheme or its port - is told apart, so
-that it can be held to the rule as well.
+A `*` stands for part of a name and never for a slash, except at the end, where it stands for everything below; `*.`
+before a host stands for all names below it. A source that only resembles a pattern, by its case, its scheme or its
+port, is recognised, so that the rule applies to it as well.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Expressions = tuple[re.Pattern[str], ...]
 
 @dataclass(frozen=True, slots=True)
 class SourcePattern:
-    """The sources that a rule is about; `text` is the one spelling of it, and `literal` counts what is no star."""
+    """The sources that a rule applies to; `text` is their one spelling, `literal` counts all but stars."""
 
     text: str
     family: Family | None = None
@@ -51,7 +51,7 @@ class SourcePattern:
 
     @classmethod
     def parse(cls, written: str) -> Self:
-        """Return the pattern that somebody wrote.
+        """Return the pattern in a text that a person wrote.
 
         Raises:
             NotAcceptedError: It is none, or says what a rule cannot be about.
@@ -115,11 +115,11 @@ class SourcePattern:
 
     @property
     def literal(self) -> int:
-        """How much of it is no star: of two patterns, the one with more is the more specific."""
+        """The number of characters that are no star: of two patterns, the one with more is the more specific."""
         return len(self.text) - self.text.count(_STAR)
 
     def matches(self, name: SourceName) -> bool:
-        """Whether the rule is about a source by the very name it has."""
+        """Whether the rule applies to a source by its exact name."""
         if self.family is None or (self.family == name.family and not self._exact):
             return True
         return (
@@ -131,7 +131,7 @@ class SourcePattern:
         )
 
     def resembles(self, name: SourceName) -> bool:
-        """Whether the rule is about a source by a name that could be another spelling of the one it has."""
+        """Whether the rule applies to a source whose name could be another spelling of the pattern's."""
         if self.matches(name):
             return True
         is_local = {self.family, name.family} == {"git", "folder"} and "file" in (self.scheme, name.scheme)
@@ -157,7 +157,7 @@ def _host(written: str, pattern: str) -> str:
 
 
 def _of_path(path: str) -> tuple[_Expressions, _Expressions]:
-    """Return the expressions for a folder: as it is written, and where its part without a star really is."""
+    """Return the expressions for a folder: as written, and at the real place of its part without a star."""
     components = [component for component in path.split("/") if component]
     stars = next((index for index, component in enumerate(components) if _STAR in component), len(components))
     real = os.path.realpath("/" + "/".join(components[:stars]))

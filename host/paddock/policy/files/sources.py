@@ -1,6 +1,6 @@
-"""The user's `sources.toml`: where modules come from in place of what a plan says, and which index serves packages.
+"""The user's `sources.toml`: where modules come from instead of the plan's source, and which index serves packages.
 
-It decides which code is run, so it is believed as policies are: only the user and root may be able to write it.
+It decides which code runs, so it is trusted like a policy: only the user and root may be able to write it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from paddock_sources.settings import SettingsError, SourceSettings
 
 
 def sources_path(environ: Mapping[str, str]) -> Path:
-    """Return where the settings of the user whose environment is `environ` are, if there are any."""
+    """Return the path of the settings of the user whose environment is `environ`, if the file exists."""
     return user_config_folder(environ) / "sources.toml"
 
 
 def load_source_settings(environ: Mapping[str, str]) -> SourceSettings:
-    """Return the settings of the user of this process; those of nothing where there is no file.
+    """Return the settings of the user of this process; empty settings where the file is missing.
 
     Raises:
         PolicyFileError: The file cannot be relied on, or says something that is not understood.
@@ -33,7 +33,7 @@ def load_source_settings(environ: Mapping[str, str]) -> SourceSettings:
 
 
 def read_source_settings(text: str, path: str) -> SourceSettings:
-    """Return the settings that a file with this text holds.
+    """Return the settings in a file with this text.
 
     Raises:
         PolicyFileError: with everything in it that is not understood.

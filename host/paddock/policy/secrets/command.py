@@ -1,8 +1,8 @@
-"""Run a command of the operator's that prints a secret, such as `pass show x`, and return what it prints.
+"""Run an operator's command that prints a secret, such as `pass show x`, and return its output.
 
 The command is found and run in the operator's own environment, without a shell and without a terminal, in the home
-folder: nothing in the folder that a session works in decides what it does. It ends within a bounded time and leaves
-nothing of its process group behind. What it prints is in no error.
+folder: nothing in the folder that a session works in influences it. It ends within a bounded time and leaves nothing of
+its process group behind. No error contains its output.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ MAX_BYTES: Final = 64 * 1024
 TIMEOUT_SECONDS: Final = 30.0
 
 _CHUNK_BYTES: Final = 8192
-_MAX_ERROR_BYTES: Final = 8192  # of stderr, the end of it; the last line is shown
+_MAX_ERROR_BYTES: Final = 8192  # of stderr, only the end is kept; its last line is shown
 _MAX_TOLD_CHARACTERS: Final = 200
-_DRAIN_SECONDS: Final = 1.0  # for what is in the pipes when the command has ended; something it left may hold them
+_DRAIN_SECONDS: Final = 1.0  # for the rest in the pipes when the command has ended; a process it left may hold them
 _REAP_SECONDS: Final = 2.0
 _SHORTEST_HIDDEN: Final = 4  # characters of a line of the output, which stderr may repeat
 
 
 class SecretCommandError(Exception):
-    """Raised when a command gave no secret; `problem` says why, in words that hold nothing of its output."""
+    """Raised when a command returned no secret; `problem` says why, in words that contain nothing of its output."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         self.problem = problem
@@ -42,7 +42,7 @@ class SecretCommandError(Exception):
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str:
-    """Return the file that a command's first word names: an absolute path, or a name to be looked up in PATH.
+    """Return the file of a command's first word: an absolute path, or a name to be looked up in PATH.
 
     Raises:
         SecretCommandError: There is none.
@@ -55,7 +55,7 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
         raise SecretCommandError(
             f"`{name}` is a relative path", "write an absolute path, or a name to be found in PATH"
         )
-    # A relative folder in PATH is one of the folder we happen to be in, which may be somebody else's project.
+    # A relative folder in PATH depends on the current folder, which may be another person's project.
     folders = [folder for folder in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
     found = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
     if found is None:
@@ -74,7 +74,7 @@ def run_secret_command(
     stop: int | None = None,
     timeout: float = TIMEOUT_SECONDS,
 ) -> bytes:
-    """Return what a command prints; it is ended when the descriptor `stop` becomes readable. Blocks: run in a thread.
+    """Return a command's output; it is ended when the descriptor `stop` becomes readable. Blocks: run it in a thread.
 
     Raises:
         SecretCommandError: It could not be run, failed, or took too long, or printed too much.
@@ -89,13 +89,13 @@ def run_secret_command(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # a group to end as a whole, and no terminal to ask on behind our back
+            start_new_session=True,  # a process group to end as a whole, and no terminal on which the command could ask
         )
     except (OSError, ValueError) as error:
         raise SecretCommandError(f"`{argv[0]}` cannot be run: {reason_of(error)}") from None
     try:
         output = _Output.of(child, stop, time.monotonic() + timeout)
-    except OSError as error:  # of a host that has no descriptors left, say
+    except OSError as error:  # of a host that has no descriptors left, for example
         raise SecretCommandError(f"`{argv[0]}` cannot be listened to: {reason_of(error)}") from None
     finally:
         status = _end(child)
@@ -103,21 +103,21 @@ def run_secret_command(
 
 
 def _end(child: subprocess.Popen[bytes]) -> int:
-    """End what is left of a command, and return how it ended by itself, if it did."""
+    """End the rest of a command, and return its own exit code, if it exited by itself."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)  # not reaped yet, so that the number is still its own
+        os.killpg(child.pid, signal.SIGKILL)  # not reaped yet, so the number is still its own
     for pipe in (child.stdout, child.stderr):
         assert pipe is not None
         pipe.close()
     try:
         return child.wait(_REAP_SECONDS)
-    except subprocess.TimeoutExpired:  # one that runs as another user, as sudo does, cannot be killed by us
+    except subprocess.TimeoutExpired:  # a command that runs as another user, as sudo does, cannot be killed from here
         return -signal.SIGKILL
 
 
 @dataclass(slots=True)
 class _Output:
-    """What a command printed so far, and why we stopped listening."""
+    """A command's output so far, and why reading stopped."""
 
     printed: bytearray = field(default_factory=bytearray, repr=False)
     complaint: bytearray = field(default_factory=bytearray, repr=False)
@@ -168,7 +168,7 @@ class _Output:
                     pipes -= 1
 
     def _take(self, pipe: IO[bytes], *, is_complaint: bool) -> bool:
-        """Read what is there; return whether there may be more."""
+        """Read what is available; return whether there may be more."""
         try:
             chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
         except BlockingIOError:
@@ -198,7 +198,7 @@ class _Output:
         return bytes(self.printed)
 
     def _last_line(self) -> str:
-        """Return the last thing it complained of, without anything that it also printed."""
+        """Return the last line of its stderr, without anything that it also printed to stdout."""
         lines = self.complaint.decode("utf-8", "replace").strip().splitlines()
         line = lines[-1].strip() if lines else ""
         for printed in sorted(self.printed.decode("utf-8", "replace").split(), key=len, reverse=True):

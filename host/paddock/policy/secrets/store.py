@@ -1,9 +1,9 @@
-"""Where the operator keeps secrets: variables of the environment, files, and commands that print them.
+"""The operator's secrets: variables of the environment, files, and commands that print them.
 
-`secrets.toml` in the user's configuration folder says where one is, and goes before the environment variable of its
-name; only the operator may have written it. A value is got when it is first asked for and once: `fetch` gets those of
-a session before anything of it starts, and from then on this is a plain mapping. No value is in an error, or in what
-an object of this file shows of itself.
+`secrets.toml` in the user's configuration folder names the place of a secret, and precedes the environment variable of
+its name; only the operator may have written it. A value is read once, when it is first asked for: `fetch` reads those
+of a session before anything of it starts, and from then on this is a plain mapping. No error contains a value, and no
+object of this file shows one in its own text form.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 class SecretError(PaddockError):
-    """Raised for secrets that cannot be had; `problems` say which, where each was looked for, and what to do."""
+    """Raised for unavailable secrets; `problems` say which, where each was looked for, and what to do."""
 
     exit_code = 1
 
@@ -46,12 +46,12 @@ class SecretError(PaddockError):
         )
 
     def facts(self) -> dict[str, object]:
-        """Return which cannot be had, for scripts."""
+        """Return the unavailable secrets, for scripts."""
         return {"problems": [{**problem.as_dict(), "file": self.origin} for problem in self.problems]}
 
 
 class _NotHadError(Exception):
-    """Raised where a secret was looked for and is not to be had."""
+    """Raised where a secret was looked for and is unavailable."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         self.problem = problem
@@ -60,7 +60,7 @@ class _NotHadError(Exception):
 
 
 class SecretSources(Mapping[str, str]):
-    """The secrets there are, by name: those of `entries`, from the file at `path`, and the variables of `environ`."""
+    """The secrets by name: those of `entries`, from the file at `path`, and the variables of `environ`."""
 
     def __init__(
         self, environ: Mapping[str, str], owner: Owner, path: Path, entries: Mapping[str, SecretLocation] | None = None
@@ -73,7 +73,7 @@ class SecretSources(Mapping[str, str]):
 
     @classmethod
     def load(cls, environ: Mapping[str, str]) -> Self:
-        """Return what the user of this process has; the file need not be there.
+        """Return the secrets of the user of this process; the file may be missing.
 
         Raises:
             PolicyFileError: The file cannot be relied on, or says something that is not understood.
@@ -93,7 +93,7 @@ class SecretSources(Mapping[str, str]):
         return sum(1 for _ in self)
 
     def __getitem__(self, name: str) -> str:
-        """Return a value; unless it was fetched, this waits for the file or the command that has it.
+        """Return a value; unless it was fetched before, this waits for its file or command.
 
         Raises:
             KeyError: There is no such secret.
@@ -111,7 +111,7 @@ class SecretSources(Mapping[str, str]):
         return f"{type(self).__name__}({', '.join(self._entries)} and the environment)"
 
     def where(self, name: str) -> str:
-        """Return where a secret is looked for, in words."""
+        """Describe where a secret is looked for."""
         entry = self._entries.get(name)
         if entry is None:
             return f"environment variable `{name}`"
@@ -123,7 +123,7 @@ class SecretSources(Mapping[str, str]):
     async def fetch(
         self, names: Mapping[str, str] | Iterable[str], *, positions: Positions | None = None
     ) -> Mapping[str, str]:
-        """Get these secrets, all at the same time, and return their values by name.
+        """Read these secrets, all at the same time, and return their values by name.
 
         Where `names` is a mapping, it says for each the place in the plan that asks for it, whose line is in
         `positions`. A command is ended if the wait is cancelled.
@@ -212,8 +212,8 @@ class SecretSources(Mapping[str, str]):
         except OSError as error:
             raise _NotHadError(f"{self.where(name)}: it cannot be read: {reason_of(error)}") from None
         if mode & _OTHERS:
-            told = f"{self.where(name)}: others than you may read it or more (mode {mode:04o})"
-            raise _NotHadError(told, f"chmod go-rwx {path}")
+            reason = f"{self.where(name)}: others than you may read it or more (mode {mode:04o})"
+            raise _NotHadError(reason, f"chmod go-rwx {path}")
         try:
             text = read_owned(path, self._owner, max_bytes=MAX_BYTES)
         except PolicyFileError as error:
@@ -225,7 +225,7 @@ class SecretSources(Mapping[str, str]):
 
 
 async def _tell_of_the_end(stop: int) -> None:
-    """Wait to be cancelled, and tell the threads, which only look at descriptors."""
+    """Wait to be cancelled, and then signal the threads, which only watch descriptors."""
     try:
         await anyio.sleep_forever()
     finally:
@@ -233,7 +233,7 @@ async def _tell_of_the_end(stop: int) -> None:
 
 
 def _alone(error: BaseException) -> BaseException:
-    """Return an error that is alone in its group, or in groups of groups, without them."""
+    """Return an error that is alone in its group, or in nested groups, without the groups."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -242,7 +242,7 @@ def _alone(error: BaseException) -> BaseException:
 def _decoded(printed: bytes) -> str | None:
     try:
         return printed.decode("utf-8")
-    except UnicodeDecodeError:  # ends here: it holds all that it was to decode
+    except UnicodeDecodeError:  # the error is dropped here: it contains the whole text that was to be decoded
         return None
 
 
@@ -252,7 +252,7 @@ def _checked(value: str, where: str) -> str:
         raise _NotHadError(f"{where}: it is empty")
     if "\0" in value:
         raise _NotHadError(f"{where}: there is a null character in it, which no secret has")
-    if any("\ud800" <= char <= "\udfff" for char in value):  # how Python has bytes of the environment that are no text
+    if any("\ud800" <= char <= "\udfff" for char in value):  # Python's form of variables that are no text
         raise _NotHadError(f"{where}: it is no UTF-8 text")
     return value
 

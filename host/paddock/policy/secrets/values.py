@@ -1,8 +1,8 @@
-"""The secrets of one session: their values, what stands in their place, and how they are kept out of what is shown.
+"""The secrets of one session: their values, their placeholders, and how output is masked.
 
-A placeholder is made for the session and known by its name; it is worth nothing but at the place where the host puts
-the value in. Masking is for output, never for what modules say to one another. No value is in what an object of this
-file shows of itself.
+A placeholder is made for the session and contains the secret's name; it has a value only at the place where the host
+inserts the secret. Masking is for output, never for messages between modules. No object of this file shows a value in
+its own text form.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from paddock.plan.permissions import Permissions
 from paddock.plan.secret_references import expanded
 
 SHORTEST_MASKED: Final = 4
-"""Characters of a value: anything shorter is part of so much else that hiding it would hide the output."""
+"""Characters of a value: anything shorter is part of so many texts that hiding it would hide the output."""
 
 _TOKEN_BYTES: Final = 16
 
 
 class SecretValues(Mapping[str, str]):
-    """Secrets by name; `names` in what is masked are those of the secrets."""
+    """Secrets by name; masked texts contain these names."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
@@ -49,22 +49,22 @@ class SecretValues(Mapping[str, str]):
         return tuple(name for name, value in self._values.items() if len(value) < SHORTEST_MASKED)
 
     def placeholder(self, name: str) -> str:
-        """Return what a module is given in the place of a secret that the host injects."""
+        """Return what a module gets in place of a secret that the host injects."""
         return self._placeholders[name]
 
     def expanded(self, config: Any, permissions: Permissions) -> Any:
         """Return a copy of a configuration, or any part of one, with the granted references filled in.
 
-        Injected secrets are filled in by their placeholders. It has to have no problems.
+        Injected secrets are filled in as their placeholders. The configuration must have no problems.
         """
         return expanded(config, permissions, self._values, self._placeholders)
 
     def mask(self, text: str) -> str:
-        """Return a text with `[secret NAME]` for each secret in it, also where it is spelled for a URL or in JSON."""
+        """Return a text with `[secret NAME]` for each secret in it, also where it is encoded for a URL or in JSON."""
         return text if self._pattern is None else self._pattern.sub(self._masked, text)
 
     def stream(self) -> SecretStream:
-        """Return what masks one text that comes in pieces."""
+        """Return a masker for one text that arrives in pieces."""
         return SecretStream(self.mask, self._spellings, self._pattern)
 
     def mask_value(self, value: Any) -> Any:
@@ -90,7 +90,7 @@ class SecretValues(Mapping[str, str]):
 
 
 def _spellings_of_all(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the name of the secret by each spelling that its value has; of two secrets, the first."""
+    """Return the secret's name by each spelling of its value; of two secrets with the same spelling, the first."""
     found: dict[str, str] = {}
     for name, value in values.items():
         for spelling in encoded_forms(value) if len(value) >= SHORTEST_MASKED else ():
@@ -99,7 +99,7 @@ def _spellings_of_all(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
-    # The longest first: of two that begin at the same place, all of it has to go.
+    # The longest first: of two that begin at the same place, all of it has to be hidden.
     ordered = sorted(texts, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
@@ -109,7 +109,7 @@ NO_SECRETS: Final = SecretValues({})
 
 
 class SecretStream:
-    """Masks a text that comes in pieces; what may be the beginning of a secret is kept back until it is none."""
+    """Masks a text that arrives in pieces, and keeps back an end for as long as it may begin a secret."""
 
     def __init__(self, mask: Callable[[str], str], spellings: Iterable[str], pattern: re.Pattern[str] | None) -> None:
         self._mask = mask
@@ -120,19 +120,19 @@ class SecretStream:
         self._kept = ""
 
     def feed(self, text: str) -> str:
-        """Return what can be shown of what was kept back and of this."""
+        """Return the part of the kept text and of this one that can be shown."""
         whole = self._kept + text
         begin = max(0, len(whole) - self._longest + 1)
         cut = next((at for at in range(begin, len(whole)) if self._may_begin(whole, at)), len(whole))
         if self._pattern is not None and cut < len(whole):
-            # Of a secret that is whole, no part is shown because another may begin within it.
+            # Where a whole secret is present, no part of it is shown because another may begin within it.
             over = (found.start() for found in self._pattern.finditer(whole) if found.start() < cut < found.end())
             cut = next(over, cut)
         self._kept = whole[cut:]
         return self._mask(whole[:cut])
 
     def end(self) -> str:
-        """Return what was kept back: nothing comes after it."""
+        """Return the kept text: the input has ended."""
         rest, self._kept = self._kept, ""
         return self._mask(rest)
 
