@@ -86,9 +86,9 @@ class AuditLog:
     Args:
         session: the id of the session, in every line.
         path: the file; by default `audit.jsonl` in the user's state folder.
-        environ: says who the user is; by default the process's own.
+        environ: names the user; by default the environment of the process.
         mask: returns a text with its secrets hidden.
-        clock: tells seconds, for the number of lines there may be.
+        clock: returns seconds, for the rate limit of lines.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ _MAX_LINE_CHARACTERS = 500
 class PaddockError(Exception):
     """Root of the tree. A command ends with `exit_code`: 3, an internal error, unless a subclass sets another.
 
-    `code` names the kind of failure for scripts: the name of its class, or what a `KindError` was given.
+    `code` names the kind of failure for scripts: the name of its class, or the code given to a `KindError`.
     """
 
     exit_code: int = 3
@@ -148,7 +148,7 @@ class PolicyFileError(PaddockError):
 class Refusal:
     """One thing that a policy refuses: the request (`path`, `line` in the plan), the rule, and the fix.
 
-    The rule is `rule`, as written, on `rule_line` of `rule_file`; what is built in has no line.
+    The rule is `rule`, as written, on `rule_line` of `rule_file`; built-in rules have no line.
     """
 
     path: str
@@ -422,7 +422,7 @@ class AnswerTypeError(ModuleError, TypeError):
 class LaunchError(ModuleError, module_sources.ModuleLoadError):
     """Raised when no process could be started for a module; `step` names the step that failed.
 
-    `errno` is the kernel's answer, 0 where it was not asked.
+    `errno` is the kernel's answer, 0 where the failure was not in a system call.
     """
 
     def __init__(self, module_id: str, step: str, message: str, *, errno: int = 0, hints: Iterable[str] = ()) -> None:

@@ -40,7 +40,7 @@ _ONE_WRITING: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGA
 def marked(text: str, row: str = "") -> str:
     """Return a text with a warning about deceptive characters in front, where no cut removes it; most texts unchanged.
 
-    A text in which that was said stays as it is. With a `row`, which `text` is the end of, that is looked at.
+    A text that has the warning stays as it is. With a `row`, of which `text` is the end, the row is examined.
     """
     said = "" if _MARK in text else not_as_it_looks(row or text)
     return f"{_MARK}{said}] {text}" if said else text

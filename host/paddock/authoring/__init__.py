@@ -1,7 +1,7 @@
-"""What authors of modules need of a host: a project to start from, its validation, its tests, all in a sandbox.
+"""Tools for authors of modules: a project to start from, its validation, its tests, all in a sandbox.
 
-Nothing of a module's code is ever imported or executed in this process; only throw-away workers do that, which are
-granted nothing and are gone when their one job is done.
+This process never imports or executes any code of a module. Only throw-away workers do, which get no grants and end
+when their one job is done.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a project's tests need besides the project: what its own file says of that, and the programs that run them.
+"""The further requirements of a project's tests: those in its own file, and the programs that run the tests.
 
-Read as data, under caps: the extras and the dependency groups (PEP 735) that developers install.
+They are read as data, under caps: the extras and the dependency groups (PEP 735) that developers install.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MAX_DEPTH: Final = 50  # of groups in groups; real projects have two or three
 
 
 def dev_requirements(root: Path) -> TrialNeeds:
-    """Return what the tests of the project in the folder `root` need.
+    """Return the requirements of the tests of the project in the folder `root`.
 
     Raises:
-        RequirementsError: its file cannot be read, or a group is none.
+        RequirementsError: its file cannot be read, or a group is invalid.
     """
     path = root / "pyproject.toml"
     document = _document(root, path)
@@ -63,7 +63,7 @@ class _Groups:
         self._read: set[str] = set()
 
     def lines(self, name: str, inside: tuple[str, ...] = ()) -> Iterator[str]:
-        """Yield the requirements of a group and of those it includes, but for what was yielded before."""
+        """Yield the requirements of a group and of those it includes, without those yielded before."""
         group = self.groups.get(name)
         if not isinstance(group, list) or len(group) > _MAX_REQUIREMENTS:
             raise RequirementsError(self._path, f"there is no dependency group `{name}` of a reasonable size")

@@ -1,6 +1,6 @@
-"""A folder that an author names: which module is in it, of which kind, and where its repository begins.
+"""A folder that an author names: the module in it, its kind, and where its repository begins.
 
-Everything is read as data; a folder that holds no module is an error that says what was looked for.
+Everything is read as data; a folder without a module is an error that says what was looked for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paddock_sources import SourceError
 from paddock_sources.manifest.permission_request import PermissionRequest
 from paddock_sources.manifest.read import ModuleManifest, declared_ids
 
-# What a name has in it that tells the kind, in the order of the contract's own command.
+# Words in a name that reveal the kind, in the order of the contract's own command.
 _PARTS: Final[tuple[tuple[str, Kind], ...]] = (
     ("provider-", "provider"),
     ("tool-", "tool"),
@@ -34,16 +34,16 @@ def path_error(
     detail: Iterable[str] = (),
     hints: Iterable[str] = (),
 ) -> KindError:
-    """Return the error for a path at which there is no module that can be looked at; `problem` says why."""
+    """Return the error for a path without a usable module; `problem` says why."""
     return KindError(code, f"`{path}`: {problem}", detail=detail, hints=hints)
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleFolder:
-    """A module as it lies on its author's disk; every path is absolute, without links.
+    """A module on its author's disk; every path is absolute, without links.
 
-    `root` is its repository, or its package where there is no more. `declared_kind` is what its code says it is,
-    `request` what its manifest asks for.
+    `root` is its repository, or its package where there is no more. `declared_kind` is the kind in its code, `request`
+    the permissions that its manifest asks for.
     """
 
     root: Path
@@ -58,7 +58,7 @@ class ModuleFolder:
         """Return the module whose repository or package is at `path`.
 
         Raises:
-            KindError: there is none.
+            KindError: there is no module.
         """
         try:
             real = path.resolve(strict=True)
@@ -75,7 +75,7 @@ class ModuleFolder:
     @classmethod
     def _read(cls, real: Path) -> Self:
         root = repository_of(real)
-        # A package that is named is the one that is meant, whichever of several in its repository that is.
+        # A path to a package means that package, even if its repository contains several.
         module_id = declared_ids(real, real.name)[0]
         manifest = ModuleManifest.read(real, module_id)
         return cls(
@@ -88,7 +88,7 @@ class ModuleFolder:
         )
 
     def kind(self, named: Kind | None = None) -> Kind:
-        """Return the kind that is `named`, else that the code declares, else that its names tell.
+        """Return the kind that is `named`, else the one its code declares, else the one in its names.
 
         Raises:
             KindError: none of these is a kind that is validated.
@@ -123,7 +123,7 @@ def _kind_of_name(name: str) -> Kind | None:
 
 
 def repository_of(folder: Path) -> Path:
-    """Return the folder of the project that a package lies in; any other folder is one itself."""
+    """Return the project folder of a package; any other folder is its own."""
     if not (folder / "__init__.py").is_file() or (folder / "pyproject.toml").is_file():
         return folder
     around = (folder.parent, folder.parent.parent) if folder.parent.name == "src" else (folder.parent,)

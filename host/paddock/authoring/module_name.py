@@ -1,4 +1,4 @@
-"""The names that follow from what an author calls a module: its id, its package, its folder."""
+"""Derive a module's id, package and folder from the name that its author gives it."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from paddock_sources.module_id import package_of_id
 Kind = Literal["tool", "hook", "provider", "orchestrator", "context"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
-# How ids begin, by kind, which is how the community tells them apart.
+# The prefix of ids, by kind, by which the community distinguishes them.
 PREFIXES: Final = MappingProxyType[Kind, str](
     {"tool": "tool-", "hook": "hooks-", "provider": "provider-", "orchestrator": "loop-", "context": "context-"}
 )
 FOLDER_PREFIX: Final = "amplifier-module-"
 
 _RULE: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_MAX_LENGTH: Final = 60  # of an id: with what is put before it, it is also the name of a folder and of a distribution
+_MAX_LENGTH: Final = 60  # of an id: with its prefix it is also the name of a folder and of a distribution
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleName:
-    """A module of `kind` and all its names; `short` is its id without what tells the kind."""
+    """A module of `kind` and all its names; `short` is its id without the kind's prefix."""
 
     kind: Kind
     short: str
 
     @classmethod
     def of(cls, kind: Kind, written: str) -> Self:
-        """Return the names of the module that an author calls so; the kind's prefix may be written or left out.
+        """Return the names for a module by this name; the kind's prefix may be written or left out.
 
         Raises:
-            KindError: none can be called that.
+            KindError: no module can have that name.
         """
         prefix = PREFIXES[kind]
         short = written.removeprefix(prefix)
@@ -49,12 +49,12 @@ class ModuleName:
 
     @property
     def module_id(self) -> str:
-        """What plans call it: `tool-word-count`."""
+        """The id in plans: `tool-word-count`."""
         return PREFIXES[self.kind] + self.short
 
     @property
     def package(self) -> str:
-        """What it is imported as: `amplifier_module_tool_word_count`."""
+        """The name of the imported package: `amplifier_module_tool_word_count`."""
         return package_of_id(self.module_id)
 
     @property
@@ -64,17 +64,17 @@ class ModuleName:
 
     @property
     def identifier(self) -> str:
-        """Its short name as code writes it: `word_count`."""
+        """The short name as an identifier: `word_count`."""
         return self.short.replace("-", "_")
 
     @property
     def class_name(self) -> str:
-        """Its short name as classes are written, with what it is at the end: `WordCountTool`."""
+        """The short name in the form of a class, with the kind at the end: `WordCountTool`."""
         return "".join(part.capitalize() for part in self.short.split("-")) + self.kind.capitalize()
 
 
 def _unusable(name: str, problem: str) -> KindError:
-    """Return the error for a name that no module can have; its hint says which can."""
+    """Return the error for a name that no module can have; its hint shows a valid one."""
     rule = (
         f"a name has small letters, digits and single dashes between them, begins with a letter, and is at most "
         f"{_MAX_LENGTH} characters long with its prefix: `word-count`"
@@ -83,7 +83,7 @@ def _unusable(name: str, problem: str) -> KindError:
 
 
 def _breach(name: str) -> str:
-    """Return what of a name that breaks the rule breaks it."""
+    """Return the part of a name that breaks the rule."""
     strange = next((letter for letter in name if not (letter == "-" or (letter.isascii() and letter.isalnum()))), "")
     if strange:
         return f"it has the character {strange!a}"

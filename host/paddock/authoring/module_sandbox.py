@@ -1,8 +1,8 @@
-"""One module in sandboxed workers, for tests that run in another thread, or on another loop, than the host does.
+"""One module in sandboxed workers, for tests in another thread or on another loop than the host.
 
-The host runs on a loop of its own, in a thread of its own. What a test is given answers as the module's objects do:
-coroutine functions where those are, plain functions, which block, where those are. Each mounting has a worker of its
-own, granted nothing; leaving ends it, and closing ends all there is.
+The host runs on its own loop in its own thread. Tests get objects that answer as the module's do: coroutine functions
+where those are, plain functions, which block, where those are. Each mounting has its own worker without grants. Leaving
+the context ends that worker; closing ends all of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.protocol.remote_object import stand_in
 from paddock_sdk.validation.result import ValidationResult
 
-# What a coordinator made for tests says of its session.
+# The session facts of a coordinator made for tests.
 _CONFIG: Final[Mapping[str, Any]] = {
     "session": {"orchestrator": "test-orchestrator", "context": "test-context"},
 }
@@ -54,10 +54,10 @@ _PLAIN: Final = (str, int, float, bool, bytes, list, tuple, dict, set, frozenset
 
 @dataclass(frozen=True, slots=True)
 class MountedModule:
-    """A module that is mounted, as a test sees it.
+    """A mounted module, as a test sees it.
 
-    `object` is what it mounted for its kind, the first of several, None for a hook or where there is nothing;
-    `cleanup` what takes it down again, None where it asked for nothing of that kind.
+    `object` is the object it mounted for its kind, the first of several, None for a hook or where there is none;
+    `cleanup` unmounts it, None where the module registered no cleanup.
     """
 
     object: Any
@@ -80,10 +80,10 @@ class ModuleSandbox:
     @classmethod
     @contextmanager
     def open(cls, folder: ModuleFolder, kind: Kind, isolation: IsolationLevel | None = None) -> Iterator[Self]:
-        """Have a module of `kind` ready to be mounted at `isolation`, by default the strongest level there is.
+        """Prepare the module of `kind` for mounting at `isolation`, by default the strongest available level.
 
         Raises:
-            PaddockError: it cannot be.
+            PaddockError: it cannot be prepared.
         """
         options = StartOptions(folder.root, dict(os.environ), isolation)
         with (
@@ -93,15 +93,15 @@ class ModuleSandbox:
             yield cls(portal, folder, kind, options, modules)
 
     def validate(self) -> Future[ValidationResult]:
-        """Begin to validate the module, in a worker of its own, and return what will tell the outcome."""
+        """Start validating the module, in a worker of its own, and return a function that waits for the outcome."""
         return self._portal.start_task_soon(self._validate)
 
     @contextmanager
     def mounted(self) -> Iterator[MountedModule]:
-        """Have the module mounted in a worker of its own, with no configuration.
+        """Mount the module in a worker of its own, with no configuration.
 
         Raises:
-            PaddockError: it cannot be.
+            PaddockError: it cannot be mounted.
         """
         with self._portal.wrap_async_context_manager(self._mounted()) as (module, coordinator, host_calls):
             cleanup = _Once(self._portal, coordinator)
@@ -129,9 +129,9 @@ class ModuleSandbox:
             yield module, core.coordinator, session_runtime.host_calls
 
     def _object(self, coordinator: HostedCoordinator, host_calls: HostCalls) -> Any:
-        """Return a stand-in for what was mounted that calls it with what it is given, also where a session would not.
+        """Return a stand-in that passes its arguments to the mounted object, even where a session would not.
 
-        An orchestrator of a session finds what it works with in its worker; one under test is handed it.
+        In a session, an orchestrator finds its collaborators in its worker; under test it gets them as arguments.
         """
         point = _POINTS.get(self._kind)
         found = None if point is None else coordinator.get(point)
@@ -147,7 +147,7 @@ class ModuleSandbox:
 
 @asynccontextmanager
 async def _confined(folder: ModuleFolder, kind: Kind, options: StartOptions) -> AsyncIterator[ConfinedModules]:
-    """Have the module in a folder ready to be started, granted nothing."""
+    """Prepare the module in a folder for a start without grants."""
     authorizer = await Authorizer.at_work(folder.root, options.environ, None)
     async with provided(folder, authorizer.policy, FetchOptions(options.environ), TrialNeeds()) as resolution:
         written = {"module": resolution.module_id, "source": str(folder.root)}
@@ -158,7 +158,7 @@ async def _confined(folder: ModuleFolder, kind: Kind, options: StartOptions) -> 
 
 
 class _Once:
-    """Runs a coordinator's cleanups, the first time it is called."""
+    """Runs a coordinator's cleanups the first time it is called."""
 
     def __init__(self, portal: BlockingPortal, coordinator: HostedCoordinator) -> None:
         self._portal = portal
@@ -171,7 +171,7 @@ class _Once:
 
 
 class _Caller:
-    """The way from a test to an object of the module's."""
+    """Passes a test's calls to an object of the module."""
 
     def __init__(self, portal: BlockingPortal, host_calls: HostCalls, handle: Handle) -> None:
         self._portal = portal
@@ -191,10 +191,10 @@ class _Caller:
             yield item
 
     def circumstances(self) -> Sequence[Any]:
-        """Tell nothing beside the arguments: a test has no turn around it."""
+        """Add nothing to the arguments: a test has no turn around it."""
         return ()
 
-    # Values are encoded and decoded on the host's loop alone: here, on whichever asks for what these return.
+    # Values are encoded and decoded on the host's loop alone; here, on the loop of the caller.
 
     async def _items(self, method: int, value: object) -> AsyncIterator[Any]:
         message = self._marshaller.encode(value, share=True)
@@ -202,12 +202,12 @@ class _Caller:
             yield self._marshaller.decode(item)
 
     async def _call(self, method: int, value: object) -> Any:
-        message = self._marshaller.encode(value, share=True)  # what a test hands over, it means to
+        message = self._marshaller.encode(value, share=True)  # a test passes these arguments on purpose
         return await self._host_calls.call_value(self._handle, method, message)
 
 
 class _CrossLoopObject:
-    """An object of the host's loop, for another: what is called on it is called there."""
+    """An object of the host's loop, for another loop: calls to it run there."""
 
     def __init__(self, target: object, portal: BlockingPortal) -> None:
         self._target = target

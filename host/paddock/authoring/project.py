@@ -1,7 +1,7 @@
-"""A new module's project, written as the community lays modules out: it validates and passes its own tests as it is.
+"""Write a new module's project in the community's layout: it validates and passes its own tests as it is.
 
-Nothing that is there is changed: the project's folder must not be there yet, and one that could not be written to its
-end is taken away again.
+No existing file is changed: the project's folder must not exist yet, and a project that could not be written completely
+is removed again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PACKAGE: Final = "package"  # the folder of a template that stands for the modu
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project that was written; `files` are relative to `folder`."""
+    """A written project; `files` are relative to `folder`."""
 
     name: ModuleName
     folder: Path
@@ -35,7 +35,7 @@ def write_project(name: ModuleName, parent: Path) -> Project:
     """Write the project of a new module to a folder of its own in `parent`.
 
     Raises:
-        KindError: there is such a folder already, or it cannot be written.
+        KindError: the folder exists already, or cannot be written.
     """
     folder = parent / name.folder
     try:

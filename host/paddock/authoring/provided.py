@@ -1,8 +1,8 @@
-"""What a trial of a module is run with: a copy of its folder as it is now, and all that it depends on.
+"""Prepare the code for a trial of a module: a copy of its folder as it is now, and all its dependencies.
 
-Chosen anew for each trial, but for one without a network, which has what was chosen the last time. The author's folder
-stays as it is. Nothing of the module is executed, and the user's keys are not lent: a repository that is tried is as
-likely a stranger's, and a trial says yes to nothing that it names.
+Dependencies are chosen anew for each trial; a trial without a network uses the last choice. The author's folder stays
+as it is. No module code is executed, and the user's keys are not lent: the repository may well be a third party's, and
+a trial accepts nothing that it names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TrialNeeds:
-    """What a trial needs besides what the module needs to run: extras of its own, and further requirements."""
+    """The needs of a trial beyond those of the module: extras of its own, and further requirements."""
 
     extras: Collection[str] = ()
     more: Collection[str] = ()
@@ -48,7 +48,7 @@ class TrialNeeds:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """How what is needed may be come by; `progress` shows what takes time, `audit` has each connection."""
+    """How missing code may be fetched; `progress` shows slow steps, `audit` records each connection."""
 
     environ: Mapping[str, str]
     offline: bool = False
@@ -57,7 +57,7 @@ class FetchOptions:
 
 
 def _environment_error(error: SourceError, needs: TrialNeeds) -> SourcesError:
-    """Return the error for what tests need and cannot be had: it names the requirements beyond the module's own."""
+    """Return the error for unavailable test requirements: it names those beyond the module's own."""
     named = [*needs.more, *(f"the module's extra `{extra}`" for extra in needs.extras)]
     return SourcesError(
         f"what the tests are run with cannot be had: {error.summary}",
@@ -68,7 +68,7 @@ def _environment_error(error: SourceError, needs: TrialNeeds) -> SourcesError:
 
 
 def _rights_error(error: OwnRightsError) -> SourcesError:
-    """Return the error for what a module depends on and could be had with the user's own rights only."""
+    """Return the error for dependencies that are available only with the user's own rights."""
     return SourcesError(
         f"{error.takes}; a trial lends no repository your rights",
         code="StrangersWordError",
@@ -83,11 +83,11 @@ def _rights_error(error: OwnRightsError) -> SourcesError:
 async def provided(
     folder: ModuleFolder, policy: Policy, fetch_options: FetchOptions, needs: TrialNeeds
 ) -> AsyncIterator[Resolution]:
-    """Have the module ready to be run, with what it needs, for as long as this is open.
+    """Prepare the module to run, with all it needs, for as long as this context is open.
 
     Raises:
         PolicyRefusedError: no module may come from there.
-        SourcesError: it cannot be had, or not without the user's own word for something it depends on.
+        SourcesError: it is unavailable, or the user would have to accept something that it depends on.
     """
     uri = FolderUri(str(folder.root), folder.root)
     refuse_sources({"": uri.text}, policy)
@@ -134,10 +134,10 @@ def _provide(
 
 
 class _LastChoice:
-    """What was chosen the last time for a trial of a folder, kept in `file` for a trial without a network.
+    """The last choice of dependencies for a trial of a folder, kept in `file` for a trial without a network.
 
-    Each folder and purpose has a file of the user's own, out of the author's way and of any module's reach. It is a
-    convenience: one that cannot be read or written is as good as none.
+    Each folder and purpose has a file of the user's own, outside the author's folder and out of any module's reach. It
+    is a convenience: a file that cannot be read or written counts as missing.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -145,7 +145,7 @@ class _LastChoice:
 
     @classmethod
     def of(cls, root: Path, purpose: str, environ: Mapping[str, str]) -> Self:
-        """Return the one for trials of that purpose, of the folder `root`, by the user who has `environ`."""
+        """Return the choice for trials with that purpose, of the folder `root`, by the user who has `environ`."""
         name = hashlib.sha256(f"{purpose}\n{root}".encode()).hexdigest()[:_DIGITS]
         try:
             folder = state_folder(environ) / _LAST_CHOICES
@@ -156,14 +156,14 @@ class _LastChoice:
         return cls(folder / f"{name}.lock")
 
     def read(self, source: str) -> LockedModule | None:
-        """Return what was chosen."""
+        """Return the last choice."""
         try:
             return None if self._file is None else LockFile.read(self._file).get(source)
         except SourceError:
             return None
 
     def write(self, chosen: LockedModule) -> None:
-        """Remember a choice in place of the one before."""
+        """Store a choice in place of the one before."""
         if self._file is None:
             return
         try:

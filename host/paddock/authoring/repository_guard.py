@@ -1,9 +1,9 @@
-"""Keep pytest out of the repository of the module that tests are about: all that lies there is the module's code.
+"""Keep pytest out of the repository of the tested module: everything there is the module's code.
 
-A `conftest.py` is run by whichever pytest collects beside it, and the options in a configuration name plugins. So
-neither the configuration, nor a test, nor the place that pytest was started in may lie in the repository, and where
-tests are looked for around it, it is left out. Plugins that a configuration there names are imported before anything
-of ours is, if `python -m pytest` was started in the repository: nothing but this refusal tells of them.
+pytest runs a `conftest.py` beside the files that it collects, and the options in a configuration name plugins. So
+neither the configuration, nor a test, nor the folder that pytest was started in may lie in the repository; where tests
+are looked for around it, it is left out. If `python -m pytest` was started in the repository, pytest imports the
+plugins of a configuration there before any of Paddock's code: only this refusal reports that.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from paddock_sdk.validation.module_under_test import ModuleUnderTest
 
 
 def refuse_inside(config: pytest.Config) -> None:
-    """Refuse a run that would have code of the module in this process; to be called before a conftest is loaded.
+    """Refuse a run that would load the module's code into this process; call it before a conftest is loaded.
 
     Raises:
-        UsageError: it would.
+        UsageError: the run would load the module's code.
     """
     options = config.known_args_namespace
     if options.pyargs:
@@ -39,13 +39,13 @@ def refuse_inside(config: pytest.Config) -> None:
 
 
 def is_of_module(path: Path, config: pytest.Config) -> bool:
-    """Return whether a path lies in the repository of the module that is named, or in any where none is."""
+    """Return whether a path lies in the repository of the named module, or in any where none is named."""
     repository = _repository(config, path)
     return repository is not None and _is_inside(path, repository)
 
 
 def _repository(config: pytest.Config, place: Path) -> Path | None:
-    """Return the repository of the module that is named; where none is, of the one that is around a place."""
+    """Return the repository of the named module, or, where none is named, the one around a place."""
     named = config.known_args_namespace.module_path
     if named is not None:
         return repository_of((config.invocation_params.dir / named).resolve())
@@ -54,7 +54,7 @@ def _repository(config: pytest.Config, place: Path) -> Path | None:
 
 
 def _places(config: pytest.Config) -> Iterator[tuple[str, Path]]:
-    """Yield from where pytest takes code: each place, and what it is."""
+    """Yield the places from which pytest takes code: each place, and its role."""
     started_in = config.invocation_params.dir
     yield "the working directory", started_in
     if config.inipath is not None:
@@ -70,13 +70,13 @@ def _places(config: pytest.Config) -> Iterator[tuple[str, Path]]:
 
 
 def _test_paths(config: pytest.Config) -> Iterator[str]:
-    """Yield what the configuration says that tests are in."""
+    """Yield the paths where the configuration looks for tests."""
     for pattern in config.getini("testpaths"):
         yield from glob.iglob(os.path.join(config.rootpath, pattern), recursive=True)
 
 
 def _paths_of(arguments: Iterable[str]) -> Iterator[str]:
-    """Yield what may be the path in each argument, which can go on with the name of a test and its parameters."""
+    """Yield the possible path in each argument, which may also contain the name of a test and its parameters."""
     for argument in arguments:
         path = argument.partition("::")[0]
         yield from {path, path.partition("[")[0]}

@@ -103,7 +103,7 @@ def sandboxes(pytestconfig: pytest.Config) -> Iterator[Callable[[ModuleFolder], 
 
 @pytest.fixture
 def module_folder(module_under_test: ModuleUnderTest | None) -> ModuleFolder:
-    """The module the test is about; one that is named and not there is an error."""
+    """The module under test; a named module that is missing is an error."""
     if module_under_test is None:
         pytest.skip("there is no module here: name one with `--module-path`")
     return ModuleFolder.at(module_under_test.package)
@@ -111,7 +111,7 @@ def module_folder(module_under_test: ModuleUnderTest | None) -> ModuleFolder:
 
 @pytest.fixture
 def sandbox(sandboxes: Callable[[ModuleFolder], ModuleSandbox], module_folder: ModuleFolder) -> ModuleSandbox:
-    """The sandbox of the module the test is about."""
+    """The sandbox of the module under test."""
     return sandboxes(module_folder)
 
 
@@ -130,7 +130,7 @@ def coordinator(mounted: MountedModule) -> Any:
 
 @pytest.fixture
 def validate_structure(request: pytest.FixtureRequest, module_folder: ModuleFolder) -> Any:
-    """An asynchronous function of a kind that returns what its validator finds out about the module, in a sandbox."""
+    """Return an asynchronous function of a kind that validates the module in a sandbox."""
 
     async def validate(kind: str) -> ValidationResult:
         _want(kind, module_folder)
@@ -142,7 +142,7 @@ def validate_structure(request: pytest.FixtureRequest, module_folder: ModuleFold
 
 @pytest.fixture
 def hook_cleanup(request: pytest.FixtureRequest, module_folder: ModuleFolder) -> Any:
-    """A function that takes down what the hook module mounted, or None where it asked for nothing of that kind."""
+    """A function that unmounts the hook module, or None where it registered no cleanup."""
     return _mounted("hook", request, module_folder).cleanup
 
 
@@ -164,7 +164,7 @@ context_module = _object_of("context")
 
 
 def _mounted(kind: Kind, request: pytest.FixtureRequest, module_folder: ModuleFolder) -> MountedModule:
-    # Looked at first: a module of another kind is not started for a test that is skipped.
+    # Checked first: a module of another kind is not started for a test that is skipped.
     _want(kind, module_folder)
     mounted: MountedModule = request.getfixturevalue("mounted")
     return mounted

@@ -1,8 +1,8 @@
-"""A module's tests, run in a sandbox: its own, or those that every module of its kind has to pass.
+"""Run a module's tests in a sandbox: its own, or those that every module of its kind has to pass.
 
-They run over a copy of the repository in the worker's private folder, with the stand-in of the contract, what the
-module depends on, and what its developers install. They may run the system's programs; they reach no network, and write
-nowhere else. How they ended is the word of a process that the module's code shares.
+They run over a copy of the repository in the worker's private folder, with the stand-in of the contract, the module's
+dependencies, and the packages that its developers install. They may run the system's programs; they reach no network,
+and write nowhere else. The result comes from a process that also runs the module's code, which could forge it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from paddock_sources import Resolution, SourceError
 
 _ENTRY: Final = "paddock_sdk.worker.trial:run_tests"
 _LIMITS: Final[Mapping[str, object]] = {"runtime_max": "10min"}
-_PERMISSIONS: Final[Mapping[str, object]] = {"run": ["*"]}  # tests start programs, as what they test does
-_AS: Final[Kind] = "tool"  # of any module: there is no session in which its kind would matter
+_PERMISSIONS: Final[Mapping[str, object]] = {"run": ["*"]}  # tests start programs, and so does the code under test
+_AS: Final[Kind] = "tool"  # of any module: without a session, the kind does not matter
 _NOTHING_COLLECTED: Final = 5
 
 # The base classes of the tests of each kind: the contract's, and the stricter one.
@@ -64,8 +64,8 @@ async def run_own_tests(trial_context: TrialContext, folder: ModuleFolder, args:
     """Run the module's own tests, with further arguments for pytest.
 
     Raises:
-        ModuleDiedError: their process ended, or overstayed, before they did.
-        PaddockError: what they need cannot be had, or nothing can be started.
+        ModuleDiedError: their process ended, or exceeded its time, before they did.
+        PaddockError: a requirement is unavailable, or nothing can be started.
     """
     try:
         needs = dev_requirements(folder.root)
@@ -94,7 +94,7 @@ def _outcome(resolution: Resolution, answer: object) -> SuiteOutcome:
 
 
 def _place(folder: ModuleFolder, resolution: Resolution) -> dict[str, Any]:
-    """Return what is copied, and where to: to a folder with the name that repositories of modules have."""
+    """Return the folder to copy, and its destination: a folder with the usual name of a module's repository."""
     named = folder.root.name
     name = named if named.startswith(FOLDER_PREFIX) else FOLDER_PREFIX + resolution.module_id
     # A package without a repository around it stays importable under its name.

@@ -1,8 +1,8 @@
-"""One throw-away worker with one job over a module: it is started, gets a request, answers once, and is ended.
+"""Run one throw-away worker with one job over a module: it starts, gets a request, answers once, and ends.
 
-It is shut in as the module would be in a session that grants it nothing, or what the job needs, by the same rules and
-at the same levels. Its answer is a stranger's word: bounded here, and to be checked by the caller. Any end
-before the answer is an error that says how; nothing of it outlives `run`, and every wait in it is bounded.
+It is sandboxed as the module would be in a session that grants it nothing, or only what the job needs, by the same
+rules and at the same levels. Its answer is untrusted: it is bounded here, and the caller checks it. Any end before the
+answer is an error that says how; nothing of it outlives `run`, and every wait in it is bounded.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class TrialSpec:
-    """What a worker is for: the function it enters, its request, and what that needs beyond nothing.
+    """The job of a worker: the function it runs, its request, and the grants that this needs.
 
-    `doing` says it in a few words, for the report on a worker that did not get to its end.
+    `doing` describes it in a few words, for the report on a worker that did not finish.
     """
 
     entry: str
@@ -54,7 +54,7 @@ class TrialSpec:
 
 @dataclass(frozen=True, slots=True)
 class TrialContext:
-    """Who decides what trials may do, how what they need is come by, and how they are run.
+    """Whose policy applies to trials, how missing code is fetched, and how the workers run.
 
     `limits` and `isolation` are those that the user names; `on_line` is called with each line that a worker prints.
     """
@@ -75,14 +75,14 @@ async def run_trial(
     trial_of: Callable[[Resolution], TrialSpec],
     read: Callable[[Resolution, Any], _Answer],
 ) -> _Answer:
-    """Return what the worker answers, as `read` makes it of plain data; `trial_of` says what it is for.
+    """Return the worker's answer, as `read` converts it from plain data; `trial_of` describes the job.
 
-    Both are given where the copy of the module is that the worker has.
+    Both get the place of the worker's copy of the module.
 
     Raises:
         ModuleDiedError: it ended, or was ended, before it answered, or gave an answer that `read` refuses with a
             `ValueError`.
-        PaddockError: what it needs cannot be had, or it could not be started, or not as the operator's policy wants it.
+        PaddockError: a requirement is unavailable, or it could not be started, or not under the operator's policy.
     """
     authorizer, fetch_options = trial_context.authorizer, trial_context.fetch_options
     async with provided(folder, authorizer.policy, fetch_options, needs) as resolution:
@@ -135,7 +135,7 @@ async def _run(
 
 
 async def _nothing() -> None:
-    """Say nothing for a goodbye: a worker that has answered ends by itself. No other one is waited for."""
+    """Send no goodbye: a worker that has answered ends by itself, and any other is not waited for."""
 
 
 async def _answer_of(
@@ -156,7 +156,7 @@ async def _answer_of(
         supervisor.end(ExitReason.TIMEOUT, LimitHit("runtime_max", f"{seconds:g} s", "", "host timer"))
     except OSError:  # also the end of the stream
         pass
-    except ValueError:  # also of msgpack, for what it cannot read
+    except ValueError:  # also from msgpack, for input it cannot read
         supervisor.end(ExitReason.PROTOCOL, detail="it gave an answer that is none")
     raise ModuleDiedError(supervisor.spec.name, await supervisor.report(process))
 

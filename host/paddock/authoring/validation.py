@@ -1,8 +1,8 @@
-"""Whether a module is what hosts expect of its kind, found out by importing and mounting it: in a sandbox.
+"""Find out, by importing and mounting it in a sandbox, whether a module is what hosts expect of its kind.
 
-The worker in which that is done runs nothing but the module and our checks, is granted nothing, and is gone afterwards.
-What it reports is bounded and checked here. As the module's code shares a process with the checks, it could forge their
-outcome: this tells authors what is wrong with their own work, and vouches for nothing to anybody else.
+The worker runs nothing but the module and Paddock's checks, gets no grants, and is gone afterwards. Its report is
+bounded and checked here. The module's code shares a process with the checks, so it could forge their outcome: the
+report helps authors with their own work, and guarantees nothing to anybody else.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class _Checks(StrictModel):
 
 
 async def validate(trial_context: TrialContext, folder: ModuleFolder, kind: Kind) -> ValidationResult:
-    """Return what was found out about the module in a folder, taken as one of that kind.
+    """Return the findings about the module in a folder, taken as one of that kind.
 
     Raises:
-        ModuleDiedError: its process ended, or overstayed, before that was known.
-        PaddockError: what it needs cannot be had, or nothing can be started.
+        ModuleDiedError: its process ended, or exceeded its time, before that was known.
+        PaddockError: a requirement is unavailable, or nothing can be started.
     """
 
     def read(resolution: Resolution, answer: object) -> ValidationResult:
@@ -65,6 +65,6 @@ def _trial(kind: Kind, resolution: Resolution) -> TrialSpec:
 
 
 def _own(check: _Check, folder: ModuleFolder, resolution: Resolution) -> ValidationCheck:
-    """Return a check with what it says of the copy said of the author's own folder."""
+    """Return a check with the paths of the copy replaced by those of the author's own folder."""
     message = check.message.replace(str(resolution.root), str(folder.root))
     return ValidationCheck(check.name, check.passed, message, check.severity)

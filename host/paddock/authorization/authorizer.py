@@ -95,7 +95,7 @@ class Authorizer:
         """Read the operator's files: the policy, which `policy` can only narrow, and where secrets are.
 
         Raises:
-            PolicyFileError: a file of the operator's cannot be relied on.
+            PolicyFileError: an operator file cannot be trusted or understood.
         """
         return await anyio.to_thread.run_sync(cls._read, working_dir, environ, policy)
 
@@ -114,7 +114,7 @@ class Authorizer:
         """Return whether the operator accepted a plan as it is.
 
         Raises:
-            PolicyFileError: what was accepted cannot be relied on.
+            PolicyFileError: the record of accepted plans cannot be trusted or understood.
         """
 
         def look() -> bool:
@@ -216,7 +216,7 @@ class Authorizer:
         """Refuse a plan with a path that now leads elsewhere, outside the working directory, than when it was judged.
 
         Raises:
-            PlanError: one does, so that something else than was accepted would be granted.
+            PlanError: one does, so the module would get something else than was accepted.
         """
         plan = authorization.plan
         if plan is None:
@@ -230,7 +230,7 @@ class Authorizer:
         """Ask, and return what the operator accepted, recorded for later; None if they accepted nothing.
 
         Raises:
-            ConsentRefusedError: nothing is to be started.
+            ConsentRefusedError: the operator's answer is to start nothing.
         """
         match await consent.ask(review):
             case ConsentAnswer.AS_IT_IS:

@@ -42,7 +42,7 @@ def checked_resolutions(plan: MountPlan, found: Mapping[str, Resolution | Module
 
     Raises:
         ModuleMissingError: one module's code is missing.
-        PlanError: that of several, or a module that says it is of another kind than its place asks for.
+        PlanError: the code of several modules is missing, or a module declares another kind than its place requires.
     """
     resolutions: dict[str, Resolution] = {}
     missing: list[tuple[ModuleEntry, ModuleMissingError]] = []

@@ -1,4 +1,4 @@
-"""A small real job done by a session of five kinds of modules, with six that misbehave beside them."""
+"""A small real job in a session with five kinds of modules, and six misbehaving modules beside them."""
 
 from __future__ import annotations
 

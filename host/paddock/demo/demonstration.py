@@ -1,9 +1,9 @@
-"""Run the demonstration and gather what it shows.
+"""Run the demonstration and gather its results.
 
 The job: three files of expenses are read, added up and summarised in a fourth, in a folder that is made for it and
 removed with everything in it. Beside that folder are things that no module is granted: a key, a server, and this very
-process. What came out is compared with sums made here from the same files, and what each module did and how it ended
-is told from reports, the conversation and the log, not from what was expected.
+process. The results are compared with sums made here from the same files. What each module did and how it ended comes
+from reports, the conversation and the log, not from expectations.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _EXPENSES: Final = _HERE / "expenses"
 _PROMPT: Final = "What did we spend in the first quarter? Write the sums by month to summary.md."
 _SUMMARY: Final = "summary.md"
 _LOG: Final = "session.jsonl"
-_PRINTED_AT_LEAST: Final = 8 * 1024 * 1024  # four times what the plan tells the chatterbox
+_PRINTED_AT_LEAST: Final = 8 * 1024 * 1024  # four times the chatterbox's setting in the plan
 _KEPT_AT_MOST: Final = 64 * 1024  # the log that a module has by default
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """What the demonstration showed; `problems` are the ways in which it was not what it should have been.
+    """The results of the demonstration; `problems` are the differences from the expected ones.
 
-    `weaker` says, where the usual isolation could not be had, why not and what the one it ran with does not give.
+    `weaker` says, where the usual isolation was unavailable, why, and what the level in use does not give.
     """
 
     answer: str
@@ -72,7 +72,7 @@ class Demonstration:
         self.session: Session | None = None
 
     async def run(self) -> DemoOutcome:
-        """Do the job and return what came of it.
+        """Do the job and return the results.
 
         Raises:
             PaddockError: the session could not be started, or its turn failed.
@@ -80,7 +80,7 @@ class Demonstration:
         try:
             return await self._run()
         except IsolationUnavailableError as error:
-            # Accepted here, and said: the modules are the demonstration's own, and all it shows is refused there too.
+            # Accepted here and reported: the modules are the demonstration's own, and that level refuses the same acts.
             outcome = await self._run("landlock")
             lacking = (f"not given at isolation landlock: {sentence}" for sentence in guarantees_missing("landlock"))
             return replace(outcome, weaker=(error.summary, *error.detail, *lacking))
@@ -100,9 +100,9 @@ class Demonstration:
                 self.session = session
                 answer = await session.execute(_PROMPT)
                 conversation = TurnMessages(await session.coordinator.get("context").get_messages())
-                # Before the session ends, when every module gets a report, the well-behaved as well.
+                # Before the session ends: at the end every module gets a report, the well-behaved as well.
                 fared = session.modules
-            # After it: now everything that was printed has been counted.
+            # After the end, all output has been counted.
             printed = {status.module: status for status in session.modules}
             summary, log = _read(scene.folder / _SUMMARY), _read(scene.folder / _LOG)
             parts = tuple(
@@ -126,7 +126,7 @@ def _total() -> str:
 
 
 def _problems(answer: str, expected: str, summary: str, parts: Sequence[ModulePart]) -> list[str]:
-    """Return each thing that is not as it should be."""
+    """Return each difference from the expected results."""
     by_module: Mapping[str, Any] = {part.status.module: part for part in parts}
     crasher, chatterbox = by_module["tool-crasher"], by_module["tool-chatterbox"]
     checks = {

@@ -1,7 +1,7 @@
-"""Where the demonstration plays: a folder to work in, and beside it what no module is granted.
+"""The scene of the demonstration: a folder to work in, and beside it things that no module is granted.
 
-Everything is made for one run and gone after it: a private key, a server on this machine that notes who calls, and a
-handler for the signal that a module tries to send to this process.
+Everything is made for one run and gone after it: a private key, a server on this machine that records its callers, and
+a handler for the signal that a module tries to send to this process.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Final, Self
 
-_SIGNAL: Final = signal.SIGWINCH  # ignored by default: should it arrive, nothing comes of it
+_SIGNAL: Final = signal.SIGWINCH  # ignored by default: it does no harm if it arrives
 
 
 class DemoWorkspace:
-    """A context for one run; `folder` is what modules work in, with a file in it that says where everything else is.
+    """A context for one run; modules work in `folder`, where a file names the places of everything else.
 
-    `environ` has what is kept of a session kept here, and not where the user's own are.
+    `environ` keeps the session's records in this folder, and not among the user's own.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class DemoWorkspace:
         self._around.cleanup()
 
     def losses(self) -> list[str]:
-        """Return what somebody got at that was granted to nobody."""
+        """Return the protected things that a module reached without a grant."""
         losses = []
         if any(self._key in file.read_text(errors="replace") for file in self.folder.rglob("*") if file.is_file()):
             losses.append("the private key is in a file of the folder")

@@ -1,6 +1,6 @@
-"""Tell what each module did and how it was contained, from what was observed: reports, counts and the conversation.
+"""Describe what each module did and how it was contained, from observations: reports, counts and the conversation.
 
-Sentences for people about facts; whoever wants the facts themselves finds them in the same `Part`.
+A `ModulePart` contains sentences for people, and the facts themselves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TurnMessages:
         self.answered = Counter(name for name, _ in self.answers)
 
     def refusals(self, tools: Collection[str]) -> list[str]:
-        """Return the system's answer to what each of these tools tried, where it was refused."""
+        """Return the system's answer to each of these tools' attempts, where it was refused."""
         found = (_REFUSAL.search(content) for name, content in self.answers if name in tools)
         return [match["reason"] for match in found if match is not None]
 
@@ -53,7 +53,7 @@ class ModulePart:
 
     @classmethod
     def of(cls, status: ModuleStatus, ended: ModuleStatus, conversation: TurnMessages, logged: int) -> ModulePart:
-        """Return the part of a module: as it was when the turn was over, and `ended`, when everything was."""
+        """Return the part of a module: its state after the turn, and `ended`, its state at the very end."""
         return cls(
             status,
             _did(status, ended, conversation, logged),
@@ -121,7 +121,7 @@ def _is_refused(status: ModuleStatus, conversation: TurnMessages) -> bool:
 
 
 def ends_of(status: ModuleStatus) -> list[str]:
-    """Return how a module's processes ended before their time, and what followed; nothing where none did."""
+    """Return how a module's processes ended early, and what followed; empty where none did."""
     return [*map(_end, status.exit_reports), _afterwards(status)] if status.exit_reports else []
 
 

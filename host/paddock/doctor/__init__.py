@@ -1,4 +1,4 @@
-"""Find out what this machine can give modules, by doing it, and say what is missing and what would help."""
+"""Find out, by trying, what isolation and limits this machine provides, and report what is missing and the fixes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limits that modules have when nobody says anything, as a person reads them."""
+"""The default limits of modules, as a person reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DURATIONS: Final = frozenset({"runtime_max", "start_max"})
 
 
 def default_texts() -> dict[str, str]:
-    """Return the default of each limit, told apart by the kind of module where that makes a difference."""
+    """Return the default of each limit, by the kind of module where it differs."""
     by_kind = {kind: _limits(kind) for kind in _KINDS}
     with_programs = _limits("tool", {"run": ["*"]})
     return {name: _text(name, by_kind, with_programs) for name in Limits.model_fields}

@@ -1,6 +1,6 @@
-"""What was found out about a machine: values, with the same facts for people and for scripts.
+"""The findings about a machine: values, with the same facts for people and for scripts.
 
-What follows for a session is in here as well: which level it gets, and whether it runs without further ado.
+They include the consequences for a session: the level it gets, and whether it runs without further consent.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from paddock_sandbox import landlock
 from paddock_sandbox.cgroup import CgroupPlace, CgroupProblem
 from paddock_sandbox.profile import IsolationLevel
 
-_NEWEST: int = 1 << 10  # an ABI that has everything which is known of
+_NEWEST: int = 1 << 10  # an ABI with every protection that Paddock knows of
 
 
 @dataclass(frozen=True, slots=True)
 class LevelFinding:
-    """A level that was tried: what stood in the way, if anything, and else what its worker's file system lacked."""
+    """A level that was tried: the obstacle, if any, or what its worker's file system lacked."""
 
     level: IsolationLevel
     failure: LevelFailure | None = None
@@ -33,7 +33,7 @@ class LevelFinding:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether a worker got there, and could not get out again."""
+        """Whether a worker started there, and could not get out again."""
         return self.failure is None
 
     def as_dict(self) -> dict[str, object]:
@@ -54,7 +54,7 @@ class LevelFinding:
 
 @dataclass(frozen=True, slots=True)
 class LimitFinding:
-    """What enforces a limit; by `mechanism` none, or one that is not quite as good, `why`, and what would help."""
+    """The mechanism that enforces a limit; without one, or with a weaker one, `why`, and what would help."""
 
     limit: str
     default: str
@@ -64,7 +64,7 @@ class LimitFinding:
 
     @property
     def is_best_effort(self) -> bool:
-        """Whether the default may be overrun, so that it would be refused if a plan demanded more."""
+        """Whether a module may exceed the default, so that a plan that demands it would be refused."""
         return bool(self.why)
 
     def as_dict(self) -> dict[str, object]:
@@ -81,7 +81,7 @@ class LimitFinding:
 
 @dataclass(frozen=True, slots=True)
 class CgroupFinding:
-    """A controller of control groups that cannot be had, and what would help."""
+    """A controller of control groups that is unavailable, and what would help."""
 
     problem: CgroupProblem
     fix: str
@@ -100,7 +100,7 @@ class CgroupFinding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything; `limits` are those at `limited_level`, `landlock_abi` is 0 without Landlock, None where unknown."""
+    """All findings; `limits` are those at `limited_level`, `landlock_abi` is 0 without Landlock, None where unknown."""
 
     machine: Machine
     levels: tuple[LevelFinding, ...]
@@ -113,7 +113,7 @@ class Diagnosis:
 
     @property
     def level(self) -> IsolationLevel | None:
-        """The level that a session gets, unless it is told otherwise; None: it is refused."""
+        """The level that a session gets by default; None: it is refused."""
         return next((found.level for found in self.levels if found.is_reachable and found.level in FLOOR), None)
 
     @property
@@ -123,18 +123,18 @@ class Diagnosis:
 
     @property
     def limited_level(self) -> IsolationLevel:
-        """The strongest level that can be had."""
+        """The strongest available level."""
         return strongest(self.levels)
 
     @property
     def has_proc(self) -> bool | None:
-        """Whether workers in namespaces have a /proc; None where they cannot be made."""
+        """Whether workers in namespaces have a /proc; None where namespaces are unavailable."""
         found = next((found for found in self.levels if found.level == "ns"), None)
         return "/proc" not in found.lacks if found is not None and found.is_reachable else None
 
     @property
     def later_protections(self) -> tuple[str, ...]:
-        """What Landlock protects on later kernels and not on this."""
+        """The protections of Landlock in later kernels that this kernel lacks."""
         return tuple(sorted(landlock.protections(_NEWEST) - landlock.protections(self.landlock_abi or 0)))
 
     def as_dict(self) -> dict[str, object]:
@@ -169,7 +169,7 @@ class Diagnosis:
 
 
 def strongest(levels: tuple[LevelFinding, ...]) -> IsolationLevel:
-    """Return the first, which is the strongest, of the levels that can be had."""
+    """Return the first, and so the strongest, of the available levels."""
     return next((found.level for found in levels if found.is_reachable), "none")
 
 
@@ -198,5 +198,5 @@ NAMES: Final = (
 
 
 def names_of(capabilities: Iterable[int]) -> list[str]:
-    """Return the names in the order of the numbers; of one that is newer than this list, the number."""
+    """Return the names in the order of the numbers; for a number newer than this list, the number."""
     return [NAMES[number] if number < len(NAMES) else str(number) for number in sorted(capabilities)]

@@ -1,7 +1,7 @@
-"""Examine the machine: take every step of every isolation level for real, in a child, by the means of a session.
+"""Examine the machine: take every step of every isolation level for real, in a child, with the code of a session.
 
-Leaves nothing behind. What fails is a finding, with the step, the kernel's answer and what would help; only what has
-nothing to do with the machine's abilities is raised.
+It leaves nothing behind. A failure is a finding, with the step, the kernel's answer and what would help; only errors
+that have nothing to do with the machine's abilities are raised.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_CONTROLLER: Final = "it takes a control group, and none with that controller
 
 
 async def examine(environ: Mapping[str, str]) -> Diagnosis:
-    """Return what was found out; `environ` is the environment that a session would be started in."""
+    """Return the findings; `environ` is the environment that a session would be started in."""
     machine = Machine.look(environ)
     async with SessionResources.open(StartOptions(Path("/"), environ)) as session_resources:
         sandbox_support = await session_resources.sandbox_planner.host.try_levels(ISOLATION_LEVELS)
@@ -60,7 +60,7 @@ def _level(found: Available | Unavailable, machine: Machine) -> LevelFinding:
 
 def _cgroup(problem: CgroupProblem, machine: Machine) -> CgroupFinding:
     folder, _, name = problem.tried.rpartition("/")
-    if name.startswith(_OURS):  # a group that was tried; it is the folder that matters
+    if name.startswith(_OURS):  # this path is a group that was tried; its folder matters
         problem = replace(problem, tried=folder)
     return CgroupFinding(problem, cgroup_remedy(problem, machine))
 

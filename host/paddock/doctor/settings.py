@@ -1,6 +1,4 @@
-"""What settings of the kernel mean for modules, where they mean anything: those that keep a level from being had, and
-those that leave open what only isolation closes.
-"""
+"""Kernel settings that matter: some make a level unavailable, some leave open what only isolation closes."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ _ONLY_AT_NONE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SettingFinding:
-    """A setting, its value, and what that means."""
+    """A setting, its value, and the consequence."""
 
     name: str
     value: str
@@ -33,7 +31,7 @@ class SettingFinding:
 
 
 def settings_that_matter(machine: Machine) -> tuple[SettingFinding, ...]:
-    """Return those that do."""
+    """Return the settings that matter on this machine."""
     return tuple(
         SettingFinding(name, machine.settings[name], meaning)
         for name, meaning in _meanings(machine)

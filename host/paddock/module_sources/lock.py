@@ -24,7 +24,7 @@ def update_lock(path: Path, change: Callable[[LockFile], LockFile], environ: Map
     """Apply `change` to the present content of the file, write it and return it; blocks.
 
     Raises:
-        LockFileError: the file cannot be relied on, or written.
+        LockFileError: the file cannot be trusted or understood, or written.
     """
     return LockFile.update(path, change, on_write=partial(_renew, path.parent, environ))
 

@@ -86,7 +86,7 @@ def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provi
     """Return a provisioner that only looks at code that is already here: it fetches nothing, and starts nothing.
 
     Raises:
-        PolicyFileError: the user's settings cannot be relied on.
+        PolicyFileError: the user's settings cannot be trusted or understood.
     """
     return Provisioner(
         cache,

@@ -155,7 +155,7 @@ class ModuleSources:
 
         Raises:
             PolicyRefusedError: no module may come from there.
-            ModuleMissingError: it cannot be had.
+            ModuleMissingError: the code is unavailable.
             SourcesError: the lock file or the cache cannot be used.
         """
         async with self._opened() as (sources, _):

@@ -1,1 +1,1 @@
-"""Mount plans: what a person wrote, checked and turned into values."""
+"""Mount plans: a person's text, checked and turned into values."""

@@ -1,4 +1,4 @@
-"""Read the agents of a plan: tables that each list, like a plan, what one kind of further session has differently."""
+"""Read the agents of a plan: tables that list, like a plan, the differing modules of one kind of further session."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class OwnEntries:
 
 
 def read_agents(written: object, own: OwnEntries, reading: EntryReading) -> dict[str, Agent]:
-    """Return the agents of a plan by their names; problems are the reading's.
+    """Return the agents of a plan by their names; the reading collects the problems.
 
-    A list among them, which other programs take for folders to look in, is no agent.
+    An entry that is a list is no agent: other programs take it for folders to look in.
     """
     if not isinstance(written, dict):
         reading.problems.append(must_be("a table", written, "agents"))
@@ -57,7 +57,7 @@ def read_agents(written: object, own: OwnEntries, reading: EntryReading) -> dict
 
 
 def _read(name: str, raw: dict[str, Any], path: str, own: OwnEntries, reading: EntryReading) -> Agent:
-    table = copy.deepcopy(raw)  # in which sources become absolute
+    table = copy.deepcopy(raw)  # a copy in which sources become absolute
     for _ in reading.check_keys(table, _KEYS, path):
         pass  # other keys of an agent are for the modules that start it
     for key in ("description", "instruction"):
@@ -99,9 +99,9 @@ def _session_module(
     base: ModuleEntry | None,
     reading: EntryReading,
 ) -> ModuleEntry | None:
-    """Return the orchestrator or context that an agent has differently, None if it has that of the plan.
+    """Return the orchestrator or context in which an agent differs, None if it uses the plan's.
 
-    One that names no module is the plan's, with what is said of it.
+    An entry that names no module means the plan's module, with the settings of the entry.
     """
     written = session.get(key)
     if written is None and key not in table:

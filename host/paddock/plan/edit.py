@@ -1,8 +1,9 @@
-"""Put a module's entry into a plan that is there, or take one out.
+"""Put a module's entry into an existing plan, or take one out.
 
-The plan stays as somebody wrote it: what is not of the entry, comments and all, is left alone in YAML and TOML; JSON,
-which has no comments, is written anew with its indentation. An edit is taken only if reading it gives exactly the old
-plan with the entry, or without it, and nothing else; otherwise nothing is written, and the error says what to write.
+The author's text stays: in YAML and TOML everything outside the entry is left alone, comments included; JSON, which has
+no comments, is written anew with its indentation. An edit is accepted only if reading it gives exactly the old plan
+with the entry, or without it, and nothing else. Otherwise nothing is written, and the error shows the lines to write by
+hand.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _JSON_INDENT: Final = re.compile(r'\n([ \t]+)"')
 
 
 class PlanNotEditedError(PaddockError):
-    """Raised when a plan has to be edited by its owner; nothing was written. `lines` are what is to be put in it."""
+    """Raised when a plan has to be edited by its owner; nothing was written. `lines` are those to put in it."""
 
     exit_code = 1
 
@@ -54,7 +55,7 @@ class PlanNotEditedError(PaddockError):
 
 @dataclass(frozen=True, slots=True)
 class PlanEdit:
-    """A plan as it is to be: `place` is where the entry stands in it, or stood. Nothing is written yet."""
+    """A changed plan that is not written yet: `place` is where the entry stands, or stood."""
 
     path: Path
     place: str
@@ -63,7 +64,7 @@ class PlanEdit:
     plan: MountPlan
 
     def write(self) -> MountPlan:
-        """Write it, as a whole or not at all, and return the plan that it is.
+        """Write the changed plan, completely or not at all, and return it.
 
         Raises:
             PlanNotEditedError: the plan changed meanwhile, or cannot be written.
@@ -72,7 +73,7 @@ class PlanEdit:
         return self.plan
 
     def undo(self) -> None:
-        """Write the plan as it was before `write`; raises as that does."""
+        """Restore the plan as it was before `write`; raises as that does."""
         self._replace(self.after, self.before)
 
     def _replace(self, before: bytes, after: bytes) -> None:
@@ -96,11 +97,11 @@ class PlanEdit:
 
 
 def with_entry(path: Path, kind: Kind, entry: Mapping[str, str]) -> PlanEdit:
-    """Return the plan at `path` with one entry more, at the end of the section for modules of its kind.
+    """Return the plan at `path` with one more entry, at the end of the section for modules of its kind.
 
     Raises:
-        PlanError: it is no plan.
-        PlanNotEditedError: it has such a module already, or no place for it that is found.
+        PlanError: the file is no plan.
+        PlanNotEditedError: it has such a module already, or no place for it was found.
     """
     plan = load_plan(path, environ={})
     if kind in ("orchestrator", "context"):
@@ -133,8 +134,8 @@ def without_entry(path: Path, place: str) -> PlanEdit:
     """Return the plan at `path` without the entry at `place`, as in `tools[1]`.
 
     Raises:
-        PlanError: it is no plan.
-        PlanNotEditedError: it cannot do without, or the entry is not found in its text.
+        PlanError: the file is no plan.
+        PlanNotEditedError: the plan needs the entry, or the entry is not found in its text.
     """
     match = _ITEM.fullmatch(place)
     if match is None and place.startswith("agents"):
@@ -157,10 +158,10 @@ def without_entry(path: Path, place: str) -> PlanEdit:
 
 
 def with_permissions(path: Path, place: str, permissions: Permissions) -> PlanEdit:
-    """Return the plan at `path` with an entry at `place` granted exactly these, in place of what it states.
+    """Return the plan at `path` with exactly these grants for the entry at `place`, instead of those it states.
 
     Raises:
-        PlanError: it is no plan.
+        PlanError: the file is no plan.
         PlanNotEditedError: the entry cannot be found for certain in its text.
     """
     written = permissions.as_written()
@@ -180,7 +181,7 @@ def with_permissions(path: Path, place: str, permissions: Permissions) -> PlanEd
 
 
 def entry_lines(path: Path, entry: Mapping[str, Any]) -> list[str]:
-    """Return the lines of an entry as the plan at `path` would have them."""
+    """Return the lines of an entry in the format of the plan at `path`."""
     match path.suffix.lower():
         case ".toml":
             return [f"{key} = {_toml_text(value)}" for key, value in entry.items()]
@@ -190,7 +191,7 @@ def entry_lines(path: Path, entry: Mapping[str, Any]) -> list[str]:
 
 
 def grant_line(path: Path | None, permissions: Permissions) -> str:
-    """Return the line of an entry that would grant something, as the plan at `path` would have it; else in YAML."""
+    """Return the line of an entry that would grant this, in the format of the plan at `path`; else in YAML."""
     written = permissions.as_written()
     match path.suffix.lower() if path is not None else "":
         case ".toml":
@@ -200,7 +201,7 @@ def grant_line(path: Path | None, permissions: Permissions) -> str:
     return f"permissions: {flow_text(written)}"
 
 
-# -- how an edit comes about ---------------------------------------------------------------
+# -- make an edit --------------------------------------------------------------------------
 
 
 def _edited(
@@ -209,7 +210,7 @@ def _edited(
     propose: Callable[[str], Iterator[str]],
     lines: Iterable[str],
 ) -> PlanEdit:
-    """Return the first of the proposed texts that says what `change` makes of what the plan says."""
+    """Return the first proposed text that reads as the old plan after `change`."""
     document = read_document(path)
     expected = _unshared(document.content)
     place = change(expected)
@@ -247,7 +248,7 @@ def _says(path: Path, text: str, expected: dict[str, Any], section: str) -> bool
 
 
 def _unshared(value: Any) -> Any:
-    """Return a copy in which nothing is there twice as one, so that a change to it is a change in one place."""
+    """Return a copy that contains no object twice, so that a change in it is a change in one place."""
     if isinstance(value, dict):
         return {key: _unshared(one) for key, one in value.items()}
     return [_unshared(one) for one in value] if isinstance(value, list) else value

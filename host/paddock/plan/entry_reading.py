@@ -1,7 +1,7 @@
 """Read the module entries of a plan, or of the part of one that stands at some place in it.
 
-Entries become values; everything wrong with them is collected, everything passed on without being understood noted. A
-plan and each agent in it list their modules in the same way, and so are read by the same rules.
+Entries become values. All their problems are collected, and each value passed on without being understood is noted. A
+plan and each agent in it list their modules in the same way, so the same rules read both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEARLY_THE_SAME: Final = 0.85
 
 
 class EntryReading:
-    """One reading of one plan's entries: what was found wrong, and what is worth telling."""
+    """One reading of one plan's entries: its problems and its notes."""
 
     def __init__(self, base: Path, whole: EntryReading | None = None, agent: str | None = None) -> None:
         self.problems: list[PlanProblem] = [] if whole is None else whole.problems
@@ -44,11 +44,11 @@ class EntryReading:
         self._agent = agent
 
     def of_agent(self, name: str) -> EntryReading:
-        """Return the part of this reading that is about one agent."""
+        """Return the part of this reading for one agent."""
         return EntryReading(self._base, self, name)
 
     def check_keys(self, table: Mapping[str, Any], known: Sequence[str], path: str = "") -> Iterator[str]:
-        """Report the keys of a plan or an agent that are none; yield those that others may understand."""
+        """Report unknown keys of a plan or an agent; yield those that other programs may understand."""
         for key in table:
             if key in known:
                 continue
@@ -61,7 +61,7 @@ class EntryReading:
                 yield key
 
     def check_session(self, session: Mapping[str, Any], path: str) -> None:
-        """Report what is wrong with the table `session` beyond the modules it names."""
+        """Report problems of the table `session`, apart from the modules it names."""
         for key in session:
             if key not in _SESSION_KEYS:
                 self.problems.append(unknown_key(key, _SESSION_KEYS, path))
@@ -82,9 +82,9 @@ class EntryReading:
         around: Mapping[str, Any],
         path: str = "",
     ) -> tuple[ModuleEntry | None, dict[str, Any] | None]:
-        """Return a session's module, and its entry as a table, which a bare id stands for only in part.
+        """Return a session's module, and its entry as a table; a bare id is only part of one.
 
-        `around` is the plan, or the agent, at `path`, that has the table `session`.
+        `around` is the plan, or the agent, at `path`, that contains the table `session`.
         """
         written = session.get(key)
         place = path_text(path, "session", key)
@@ -102,7 +102,7 @@ class EntryReading:
         return self.entry(entry, EntryPlace(key, place, self._base, renamed, self._agent)), entry
 
     def _string_form_config(self, key: str, around: Mapping[str, Any], path: str) -> Any:
-        """Return the configuration that a module written as a bare id has, in the table `key` beside `session`."""
+        """Return the configuration of a module written as a bare id: the table `key` beside `session`."""
         table = around.get(key)
         if table is None:
             return {}
@@ -159,7 +159,7 @@ class EntryReading:
         return entry
 
     def _check_instances(self, providers: list[Any], path: str) -> None:
-        """Report every provider but the first that is listed again without a name to tell it apart by."""
+        """Report each further provider with the same id and no name that distinguishes it."""
         unnamed: dict[str, str] = {}
         for index, item in enumerate(providers):
             if not isinstance(item, dict) or item.get("instance_id") is not None:

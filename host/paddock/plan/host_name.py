@@ -1,13 +1,13 @@
-"""The names of hosts as people, modules and wires spell them, brought to one spelling or refused.
+"""Bring the names of hosts, as people, modules and protocols spell them, to one spelling, or refuse them.
 
-Grants, comparisons and connections use what `parse_host` returned, so that two spellings of one host are one
-and no spelling means two hosts: lower case, no final dot, addresses as addresses (`::ffff:10.0.0.1` is 10.0.0.1),
-`localhost` and what is below it as 127.0.0.1. Resolvers read more than that as an address (`127.1`, `0x7f.1`,
-`0177.0.0.1`, `2130706433`): what ends in a number and is no plain address is refused.
+Grants, comparisons and connections use what `parse_host` returned, so that two spellings of one host are one and no
+spelling means two hosts: lower case, no final dot, addresses as addresses (`::ffff:10.0.0.1` is 10.0.0.1), `localhost`
+and the names below it as 127.0.0.1. Resolvers read more than that as an address (`127.1`, `0x7f.1`, `0177.0.0.1`,
+`2130706433`): a name that ends in a number and is no plain address is refused.
 
 Names are ASCII. The standard library's `idna` codec is IDNA 2003: it makes `ss` of `ß` and a dot of `。`, which most
-clients no longer do, and a grant would name another host than the one its module asks for. What is asked for on the
-wire is the A-label (`xn--…`), so that is what is written.
+clients no longer do, and a grant would name another host than the one its module asks for. Clients send the A-label
+(`xn--…`), so plans contain the A-label.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_NAME_CHARACTERS: Final = 253  # RFC 1035: 255 bytes on the wire, two of the
 _MAX_LABEL_CHARACTERS: Final = 63
 _MAX_QUOTED_CHARACTERS: Final = 80
 
-# The underscore is no part of a host name (RFC 952) and in use all the same, though in no top-level domain.
+# The underscore is not allowed in a host name (RFC 952), but is in use, though in no top-level domain.
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?")
 _LAST_LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -36,7 +36,7 @@ _BRACKETED: Final = re.compile(r"\[(?P<inside>[^\[\]]*)\](?::(?P<port>.*))?", re
 
 
 class HostNameError(NotAcceptedError):
-    """Raised for text that names no host, or one in a spelling that could be read as another."""
+    """Raised for text that names no host, or in a spelling that could be read as another host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,17 @@ class Destination:
 
     @property
     def text(self) -> str:
-        """Return it as a plan would have it: `example.org:443`, `[::1]:8080`."""
+        """Return the destination in a plan's form: `example.org:443`, `[::1]:8080`."""
         return f"{host_text(self.host)}:{self.port}"
 
 
 def host_text(host: Host) -> str:
-    """Return a host as it stands before a colon and a port: an IPv6 address in brackets."""
+    """Return a host in the form before a colon and a port: an IPv6 address in brackets."""
     return f"[{host}]" if isinstance(host, IPv6Address) else str(host)
 
 
 def quoted(text: str) -> str:
-    """Return what an error says of a spelling: all of it, or its beginning."""
+    """Return a spelling as an error quotes it: all of it, or its beginning."""
     shown = text if len(text) <= _MAX_QUOTED_CHARACTERS else text[:_MAX_QUOTED_CHARACTERS] + "…"
     return f"`{shown}`"
 
@@ -67,7 +67,7 @@ def parse_host(text: str) -> Host:
     """Return the one spelling of a host: an address, also out of brackets if it is IPv6, or else a name.
 
     Raises:
-        HostNameError: It is neither, or could be taken for another host; the error says why.
+        HostNameError: It is neither, or another program could read it as another host; the error says why.
     """
     _refuse_strange_characters(text)
     if text.startswith("["):
@@ -84,10 +84,10 @@ def parse_host(text: str) -> Host:
 
 
 def parse_authority(text: str, default_port: int | None = None) -> Destination:
-    """Return the destination that `host[:port]` is, as it stands after CONNECT, in a URL or in a Host header.
+    """Return the destination in `host[:port]`, as after CONNECT, in a URL or in a Host header.
 
     Raises:
-        HostNameError: The host is not accepted, the port is none, or there is none and `default_port` neither.
+        HostNameError: The host is not accepted, the port is invalid, or there is neither a port nor a `default_port`.
     """
     host, port = split_port(text)
     if ":" in host and not host.startswith("["):
@@ -105,7 +105,7 @@ def split_port(text: str) -> tuple[str, int | None]:
     """Return the text before the port, and the port if one is written; an IPv6 address has none without brackets.
 
     Raises:
-        HostNameError: What is written as the port is not one between 1 and 65535.
+        HostNameError: The port is not a number between 1 and 65535.
     """
     bracketed = _BRACKETED.fullmatch(text)
     if bracketed is not None:

@@ -1,4 +1,4 @@
-"""The limits that a plan sets for one module, parsed into plain numbers. None: the plan says nothing about it."""
+"""The limits that a plan sets for one module, parsed into plain numbers. None: the plan sets none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.plan.problems import StrictModel
 from paddock.plan.units import UnitError, parse_count, parse_duration, parse_percentage, parse_size, size_text
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
-_MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe what it mounts
+_MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe its objects
 
 
 def _unless_absent(parse: Callable[[object], object]) -> BeforeValidator:
@@ -27,7 +27,7 @@ def _parse_frame(value: object) -> int:
 
 
 def limit_text(name: str, value: float | None) -> str:
-    """Return the value of a limit for people; what has no bound is `unlimited`."""
+    """Return the value of a limit for people; no limit is `unlimited`."""
     if value is None or value == math.inf:
         return "unlimited"
     if name in _SIZES:
@@ -50,7 +50,7 @@ _Duration = Annotated[float | None, _unless_absent(parse_duration)]
 class Limits(StrictModel):
     """Sizes are bytes, durations seconds, `cpu_quota` a fraction of one CPU.
 
-    `output_max` bounds what is captured of a module's output during one call, `frame_max` one message from it, and
+    `output_max` bounds the output captured from a module during one call, `frame_max` one message from it, and
     `calls_max` how many of its requests may wait for an answer.
     """
 

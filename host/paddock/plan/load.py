@@ -1,8 +1,8 @@
-"""Turn a plan that somebody wrote into a `MountPlan`, or into the list of everything wrong with it.
+"""Turn a plan's text into a `MountPlan`, or into the list of everything wrong with it.
 
 Keys inside `session` and module entries are all known or an error; other top-level keys are passed on with a note,
-unless they look like a misspelt one of ours. Nothing is resolved, fetched or started, and the only file read is the
-plan.
+unless they look like a misspelt key of Paddock's. Nothing is resolved, fetched or started, and the only file read is
+the plan.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from paddock.plan.source_map import Positions
 
 _TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context")
 
-_UNWRITTEN = "the plan"  # the name, in messages, of one that is no file
+_UNWRITTEN = "the plan"  # the name, in messages, of a plan without a file
 
 _EXAMPLE = "write session: {orchestrator: loop-basic, context: context-simple}"
 
@@ -34,10 +34,11 @@ _EXAMPLE = "write session: {orchestrator: loop-basic, context: context-simple}"
 def load_plan(
     plan: Path | str | Mapping[str, object], *, environ: Mapping[str, str], written: bytes | None = None
 ) -> MountPlan:
-    """Return the plan in a file (`.yaml`, `.yml`, `.json`, `.toml`) or in a mapping; of a file, as it is or `written`.
+    """Return the plan in a file (`.yaml`, `.yml`, `.json`, `.toml`) or in a mapping; a file may be `written`.
 
-    Relative sources start from the file's folder, those of a mapping from the current one. Whether references to
-    secrets are granted and set is not asked here: it depends on what else the operator gives. `environ` has no effect.
+    Relative sources start from the file's folder, those of a mapping from the current one. References to secrets are
+    not checked here: whether they are granted and set depends on the operator's further grants. `environ` has no
+    effect.
 
     Raises:
         PlanError: with every problem found.
@@ -61,7 +62,7 @@ def _digest_of_file(origin: Path, written: bytes, raw: Mapping[str, Any]) -> str
 
 
 def _digest_of_mapping(base: Path, raw: Mapping[str, Any]) -> str:
-    # With the folder, for its relative sources start there: the same words elsewhere name other code.
+    # The digest includes the folder, where relative sources start: the same text elsewhere names other code.
     canonical = json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return _digest(b"mapping", os.fsencode(base), canonical.encode("ascii"))
 
@@ -83,11 +84,11 @@ class _Reading:
 
     @property
     def problems(self) -> list[PlanProblem]:
-        """What was found wrong."""
+        """The problems found so far."""
         return self._entries.problems
 
     def error(self) -> PlanError:
-        """Return the error that tells everything found wrong."""
+        """Return the error with all problems."""
         error = PlanError(self.problems)
         if self._origin is not None:
             error.locate(self._positions.file, self._positions.line_of)
@@ -128,7 +129,7 @@ class _Reading:
         )
 
     def _put_first(self, problems: list[PlanProblem]) -> None:
-        # A part that could not be copied is absent from the copy; what was then said about its absence is noise.
+        # A part that could not be copied is missing in the copy, so problems about its absence are noise.
         places = {problem.path for problem in problems}
         self.problems[:] = [*problems, *(problem for problem in self.problems if problem.path not in places)]
 

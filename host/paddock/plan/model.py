@@ -1,6 +1,6 @@
-"""A mount plan once it is read: what every entry says, as values, with the place in the plan it came from.
+"""A mount plan once it is read: the values of each entry, with the place in the plan they came from.
 
-`ModuleEntry` validates what a person wrote and refuses what it does not know. `MountPlan` is the frozen outcome of
+`ModuleEntry` validates a person's text and refuses anything it does not know. `MountPlan` is the frozen result of
 loading; it is complete and consistent, or it does not exist.
 """
 
@@ -38,8 +38,8 @@ Isolation = Literal["ns", "bwrap", "landlock", "none"]
 class EntryPlace:
     """Where an entry stands in its plan, and the folder that its relative source starts from.
 
-    `renamed` holds the places of keys that stand elsewhere, as for an orchestrator written as a bare id; `agent` is the
-    name of the agent whose entry it is.
+    `renamed` contains the places of keys that stand elsewhere, as for an orchestrator written as a bare id; `agent` is
+    the name of the agent whose entry it is.
     """
 
     kind: Kind
@@ -50,7 +50,7 @@ class EntryPlace:
 
     @property
     def config_path(self) -> str:
-        """Where the entry's configuration stands."""
+        """The place of the entry's configuration."""
         return self.renamed.get("config", path_text(self.path, "config"))
 
 
@@ -68,7 +68,7 @@ def _known_module(module_id: str) -> str:
 
 
 def _anchored_source(source: object, info: ValidationInfo) -> object:
-    """Return the text of a source, which may be written as a table; what is neither is for others to refuse."""
+    """Return the text of a source, which may be written as a table; other types are refused elsewhere."""
     if not isinstance(source, (str, Mapping)):
         return source
     try:
@@ -116,10 +116,10 @@ class ModuleEntry(StrictModel):
 
     @classmethod
     def read(cls, written: object, place: EntryPlace) -> ModuleEntry:
-        """Return the entry that a person wrote at `place`.
+        """Return the entry written at `place`.
 
         Raises:
-            PlanError: it is no table, or something in it is not accepted; all of it is reported.
+            PlanError: it is no table, or contains problems; the error names all of them.
         """
         if isinstance(written, str):
             raise PlanError([must_be("a table", written, place.path, f"write `module: {written}`")])
@@ -132,7 +132,7 @@ class ModuleEntry(StrictModel):
 
     @property
     def kind(self) -> Kind:
-        """The kind of module that the place in the plan asks for."""
+        """The kind of module required by the place in the plan."""
         return self._place.kind
 
     @property
@@ -142,13 +142,14 @@ class ModuleEntry(StrictModel):
 
     @property
     def agent(self) -> str | None:
-        """The agent of the plan whose entry it is, None for one of the plan's own."""
+        """The agent of the plan that contains the entry, None for one of the plan's own."""
         return self._place.agent
 
     def over(self, base: ModuleEntry) -> ModuleEntry:
-        """Return the entry with what `base`, another of the same module, says where this one says nothing.
+        """Return the entry with the values of `base`, another entry of the same module, where this one has none.
 
-        Configurations are put together. What is granted is for the code it was granted to: not for another source.
+        Configurations are merged. Grants are for the code they were given to, so they do not carry over to another
+        source.
         """
         own = {name: getattr(self, name) for name in self.model_fields_set}
         if self.source not in (None, base.source):
@@ -163,7 +164,7 @@ class ModuleEntry(StrictModel):
 
 ENTRY_KEYS = tuple(ModuleEntry.model_fields)
 
-_GRANTED = ("permissions", "isolation", "replaces", "state")  # what an entry allows the code of its source
+_GRANTED = ("permissions", "isolation", "replaces", "state")  # the permissions of an entry for the code of its source
 
 _KNOWN_KEYS = {
     "": ENTRY_KEYS,
@@ -180,14 +181,14 @@ def entries_over(base: Sequence[ModuleEntry], own: Sequence[ModuleEntry]) -> tup
 
 
 def entries_placed(base: Sequence[ModuleEntry], own: Sequence[ModuleEntry]) -> tuple[ModuleEntry, ...]:
-    """Return the plan's list with an agent's entries in the places of those they stand in for, and then the others."""
+    """Return the plan's list with an agent's entries in place of those they replace, followed by the agent's others."""
     mine = dict(zip(_keys(own), own, strict=True))
     kept = [mine.pop(key, entry) for key, entry in zip(_keys(base), base, strict=True)]
     return (*kept, *mine.values())
 
 
 def _keys(entries: Sequence[ModuleEntry]) -> list[tuple[str, str | None, int]]:
-    """Return what tells entries apart: module, instance, and how many of these came before in the list."""
+    """Return the keys that distinguish entries: module, instance, and how many of these came before in the list."""
     seen: Counter[tuple[str, str | None]] = Counter()
     keys = []
     for entry in entries:
@@ -199,10 +200,10 @@ def _keys(entries: Sequence[ModuleEntry]) -> list[tuple[str, str | None, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent: a further session that one of the plan's may start, by what it has differently.
+    """An agent: a further session that a module of the plan may start, with the differences from the plan.
 
-    Its entries are complete: what the plan says of the same module is in them already, wherever the agent says nothing
-    of its own. What it does not list it has from the plan, as it is there. `raw` is all that was written of it.
+    Its entries are complete: they contain the plan's values for the same module wherever the agent has none of its own.
+    Everything the agent does not list is as in the plan. `raw` is the agent's whole table.
     """
 
     name: str
@@ -220,13 +221,13 @@ class Agent:
 
     @property
     def instruction(self) -> str:
-        """The instruction that comes before all else in its conversation, empty if there is none."""
+        """The instruction at the start of its conversation, empty if there is none."""
         system = self.raw.get("system")
         written = self.raw.get("instruction") or (system.get("instruction") if isinstance(system, Mapping) else None)
         return written if isinstance(written, str) else ""
 
     def entries(self) -> Iterator[ModuleEntry]:
-        """Yield the entries that are its own, in the order in which its session mounts them."""
+        """Yield the agent's own entries, in the order in which its session mounts them."""
         if self.orchestrator is not None:
             yield self.orchestrator
         if self.context is not None:
@@ -240,10 +241,10 @@ class Agent:
 class MountPlan:
     """A plan that can be mounted.
 
-    `raw` is the plan as a session's configuration wants it: `session.orchestrator` and `session.context` are tables,
+    `raw` is the plan in the form of a session's configuration: `session.orchestrator` and `session.context` are tables,
     folders in `source` are absolute, references to secrets stay references, and its lists match the tuples here index
-    by index. `origin` is the file it came from, and `positions` its lines; `digest` stands for that file with all it
-    says, as it was read. `notes` say what was passed on without being understood.
+    by index. `origin` is the file it came from, and `positions` its lines; `digest` covers the whole content of that
+    file as it was read. `notes` name values that were passed on without being understood.
     """
 
     orchestrator: ModuleEntry
@@ -259,7 +260,7 @@ class MountPlan:
     notes: tuple[str, ...]
 
     def entries(self) -> Iterator[ModuleEntry]:
-        """Yield every entry that a session may start: its own, and what its agents have differently."""
+        """Yield every entry that a session may start: its own, and those in which its agents differ."""
         yield from self.own_entries()
         for agent in self.agents.values():
             yield from agent.entries()
@@ -273,5 +274,5 @@ class MountPlan:
         yield from self.hooks
 
     def place_of(self, path: str) -> Location:
-        """Return where a place in the plan, as in `tools[0].permissions`, stands in its file."""
+        """Return where a place in the plan, such as `tools[0].permissions`, stands in its file."""
         return self.positions.place_of(path)

@@ -1,8 +1,8 @@
-"""One line of `net`: the hosts that it allows connections to, and the port.
+"""One line of `net`: the hosts and the port to which it permits connections.
 
-`example.org` is that name alone, `*.example.org` every name below it and not itself; an address or a network is what is
-written, `localhost` is 127.0.0.1. The port is 443 unless written. The word `public` is every public host by its name,
-at 443 and 80. What a name resolves to is no part of this.
+`example.org` is that name alone; `*.example.org` is every name below it and not the name itself. An address or a
+network means itself, and `localhost` is 127.0.0.1. The port is 443 unless written. The word `public` means every public
+host by its name, at 443 and 80. The addresses of a name play no part here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ DEFAULT_PORT: Final = 443
 
 _ACCEPTED: Final = "net takes `host`, `host:port`, `*.suffix`, an IP address, a network such as `10.0.0.0/8`, `public`"
 
-# The widest networks that anybody runs: 10.0.0.0/8, and fc00::/7 of IPv6. Beyond them is another spelling of `*`.
+# The widest networks in real use: 10.0.0.0/8, and fc00::/7 of IPv6. A wider one would be another spelling of `*`.
 _SHORTEST_PREFIX: Final = {4: 8, 6: 7}
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
 _ADDRESS_CHARACTERS: Final = re.compile(r"[0-9A-Fa-f.:]+")
-_LONGEST_SUFFIX_CHARACTERS: Final = 251  # one letter and a dot before it make the longest name there is
+_LONGEST_SUFFIX_CHARACTERS: Final = 251  # a name below the pattern has at least one letter and a dot more
 PUBLIC_PORTS: Final = (80, 443)
-"""Where the host can read whom a connection is for: the `Host` of plain HTTP, the server name of TLS."""
+"""Ports where the host can read the destination's name: the `Host` of plain HTTP, the server name of TLS."""
 
 # Last labels that are set apart from the public ones: the registry of special-use names (RFC 6761 and those it lists),
 # `.internal` (ICANN, 2024), and names of private networks, never to be delegated (RFC 6762, appendix G; ICANN, 2018).
@@ -40,8 +40,8 @@ _NOT_PUBLIC: Final = frozenset(
 class PublicHosts:
     """Every name that the public domain name system can have.
 
-    Names alone. An address is granted by writing it. A name that means something in one network only is none of these,
-    so that nothing is asked about it: neither the neighbours (`.local`) nor a company's own name servers (`.corp`).
+    Names only. An address is granted by writing it. A name that exists in one network only is not public, so Paddock
+    sends no query about it: neither to the neighbours (`.local`) nor to a company's own name servers (`.corp`).
     """
 
     def names(self, host: Host) -> bool:
@@ -49,7 +49,7 @@ class PublicHosts:
         return isinstance(host, str) and "." in host and host.rpartition(".")[2] not in _NOT_PUBLIC
 
     def cover(self, hosts: str | IPv4Network | IPv6Network | PublicHosts) -> bool:
-        """Whether all hosts of a rule, given as a `NetRule` has them, are among these."""
+        """Whether this includes all hosts of a rule, in the form of `NetRule`."""
         if isinstance(hosts, PublicHosts):
             return True
         return isinstance(hosts, str) and self.names(hosts.removeprefix("*."))
@@ -60,7 +60,7 @@ PUBLIC_HOSTS: Final = PublicHosts()
 
 @dataclass(frozen=True, slots=True)
 class NetRule:
-    """Leave to connect to `hosts` at `ports`; two rules are equal if they allow the same.
+    """A permission to connect to `hosts` at `ports`; two rules are equal if they permit the same.
 
     `hosts` is a name, a pattern such as `*.example.org`, a network (a network of one for an address), or every public
     host.
@@ -72,10 +72,10 @@ class NetRule:
 
     @classmethod
     def parse(cls, written: str) -> Self:
-        """Return the rule that a line of `net` is.
+        """Return the rule in a line of `net`.
 
         Raises:
-            NotAcceptedError: It is none, or it allows more than anyone can mean.
+            NotAcceptedError: It is no rule, or it permits more than anyone can intend.
         """
         try:
             return cls._parsed(written)
@@ -84,7 +84,7 @@ class NetRule:
 
     @classmethod
     def of(cls, destination: Destination) -> Self:
-        """Return the rule that allows this destination alone, also one whose name `parse` takes for something else."""
+        """Return the rule for this destination alone, even if `parse` would read its name as something else."""
         host = destination.host
         return cls(host if isinstance(host, str) else _network_of_one(host), (destination.port,), destination.text)
 
@@ -112,12 +112,12 @@ class NetRule:
 
     @property
     def is_public(self) -> bool:
-        """Whether the rule names no host, and allows every public one."""
+        """Whether the rule names no host, and permits every public one."""
         return isinstance(self.hosts, PublicHosts)
 
     @property
     def destination(self) -> Destination | None:
-        """Return the only destination that the rule allows; None where it allows several."""
+        """Return the only destination that the rule permits; None where it permits several."""
         if isinstance(self.hosts, PublicHosts):
             return None
         (port,) = self.ports
@@ -129,7 +129,7 @@ class NetRule:
 
     @property
     def text(self) -> str:
-        """Return the rule in the one spelling it has: `*.example.org:443`, `[::1]:8080`, `[fd00::/8]:443`."""
+        """Return the rule's one spelling: `*.example.org:443`, `[::1]:8080`, `[fd00::/8]:443`."""
         only = self.destination
         if only is not None:
             return only.text
@@ -139,7 +139,7 @@ class NetRule:
         return f"[{self.hosts}]:{port}" if isinstance(self.hosts, IPv6Network) else f"{self.hosts}:{port}"
 
     def names(self, host: Host) -> bool:
-        """Whether the rule is about this host, at any port."""
+        """Whether the rule includes this host, at any port."""
         if isinstance(self.hosts, PublicHosts):
             return self.hosts.names(host)
         if isinstance(host, str) and isinstance(self.hosts, str):
@@ -154,17 +154,17 @@ class NetRule:
         return False
 
     def matches(self, destination: Destination) -> bool:
-        """Whether the rule allows a connection there."""
+        """Whether the rule permits a connection to this destination."""
         return destination.port in self.ports and self.names(destination.host)
 
     def covers(self, other: NetRule) -> bool:
-        """Whether this rule allows everything that `other` allows."""
+        """Whether this rule permits everything that `other` permits."""
         if not set(other.ports) <= set(self.ports):
             return False
         if isinstance(self.hosts, PublicHosts):
             return self.hosts.cover(other.hosts)
         if isinstance(self.hosts, str) and isinstance(other.hosts, str):
-            # What is below `a.example.org` is below `example.org`: a pattern ends like the names it stands for.
+            # A name below `a.example.org` is below `example.org` too: a pattern ends like its names.
             return self.hosts == other.hosts or (self.hosts.startswith("*.") and other.hosts.endswith(self.hosts[1:]))
         if isinstance(self.hosts, IPv4Network):
             return isinstance(other.hosts, IPv4Network) and other.hosts.subnet_of(self.hosts)

@@ -1,8 +1,8 @@
-"""The one grammar of grants: in plans, options, the operator's files, manifests and what Paddock proposes.
+"""The one grammar of grants: in plans, options, operator files, manifests and Paddock's proposals.
 
-A grant is text that is exactly one of the forms that its family accepts; `*` stands for everything in `run`, `call`,
-`emit` and `hooks` only. A preset's name stands for one table of grants. What is written here is read here, as a table
-of a file, as words of a command line, and as one line of a plan. What a grant means belongs to the policy.
+A grant is text in exactly one of the forms that its family accepts; `*` stands for everything in `run`, `call`, `emit`
+and `hooks` only. A preset's name stands for one table of grants. This file reads and writes grants: as a table of a
+file, as words of a command line, and as one line of a plan. The policy decides what a grant means.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FAMILIES: Final = ("read", "write", "net", "env", "secrets", "run", "call", "emi
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
 MOUNTED_BY_GRANT: Final = ("providers", "orchestrator", "context")
-"""The mount points that carry authority, and which a module of another kind takes a grant for."""
-_ONLY_HOST = "host"  # in `inject`, in place of the name of the only one that `net` has
-_OWN_COMMA: Final = "\0"  # in no argument of a program
+"""The mount points with authority: a module of another kind needs a grant to mount there."""
+_ONLY_HOST = "host"  # in `inject`: the only host that `net` contains
+_OWN_COMMA: Final = "\0"  # an argument of a program contains none
 _FAMILY_OF_LINE: Final = re.compile(r"(?:permissions: \{|, )(\w+): ")
 
 
 def listed(value: object) -> object:
-    """Return a list of a file as a tuple.
+    """Return a list from a file as a tuple.
 
     Raises:
         NotAcceptedError: it is no list.
@@ -48,7 +48,7 @@ def listed(value: object) -> object:
 
 
 def each(check: Callable[[str], None]) -> AfterValidator:
-    """Have each grant of a family be text that people can read, and that `check` does not raise for."""
+    """Return a validator for a family: each grant is printable text for which `check` does not raise."""
 
     def checked(values: tuple[str, ...]) -> tuple[str, ...]:
         for value in values:
@@ -68,7 +68,7 @@ def _check_path(value: str) -> None:
 
 
 def check_net(value: str) -> None:
-    """Raise `NotAcceptedError` for what is no grant of `net`."""
+    """Raise `NotAcceptedError` for text that is no grant of `net`."""
     NetRule.parse(value)
 
 
@@ -90,21 +90,21 @@ def is_program_path(value: str) -> bool:
 
 
 def check_call(value: str) -> None:
-    """Raise `NotAcceptedError` for what is no grant of `call`."""
+    """Raise `NotAcceptedError` for text that is no grant of `call`."""
     if not _CALL.fullmatch(value):
         accepted = "call takes `tools`, `tools:<name>`, `providers`, `context`, `spawn` or `*`"
         raise NotAcceptedError(f"`{value}` is not understood", accepted)
 
 
 def check_mount(value: str) -> None:
-    """Raise `NotAcceptedError` for a mount point that every module may mount at, or none."""
+    """Raise `NotAcceptedError` for a mount point where every module may mount, or that does not exist."""
     if value not in MOUNTED_BY_GRANT:
         accepted = "mount takes `providers`, `orchestrator` or `context`; new names at `tools` need no grant"
         raise NotAcceptedError(f"`{value}` is not understood", accepted)
 
 
 def check_event(value: str) -> None:
-    """Raise `NotAcceptedError` for what is no name or pattern of events."""
+    """Raise `NotAcceptedError` for text that is no name or pattern of events."""
     if any(char.isspace() for char in value):
         raise NotAcceptedError(f"`{value}` has a space in it", "an event's name or pattern, as in `tool:*`")
 
@@ -119,10 +119,10 @@ def _one_host(value: str | None) -> str | None:
 
 
 class SecretGrant(StrictModel):
-    """A secret by name; with `inject`, its value stays in the host and the module only sees a placeholder.
+    """A secret by name; with `inject`, its value stays in the host and the module gets only a placeholder.
 
-    `inject` is where the host puts the value in its place: a host as in `net`, or the word `host` for the only one
-    that `net` has.
+    `inject` is the destination at which the host inserts the value: a host as in `net`, or the word `host` for the only
+    one in `net`.
     """
 
     name: str
@@ -130,7 +130,7 @@ class SecretGrant(StrictModel):
 
 
 def secret_table(value: object) -> object:
-    """Return a secret of a file as a table: a name alone stands for one."""
+    """Return a secret in a file as a table; a bare name is short for one."""
     if isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, (Mapping, StrictModel)):
@@ -164,16 +164,16 @@ class Permissions(StrictModel):
 
     @classmethod
     def parse(cls, value: object) -> Permissions:
-        """Return what a person wrote as permissions.
+        """Return the permissions that a person wrote.
 
         Raises:
-            ValueError: it is neither the name of a preset nor a table of grants.
+            ValueError: the value is neither the name of a preset nor a table of grants.
         """
         return cls.model_validate(cls.written(value))
 
     @staticmethod
     def written(value: object) -> object:
-        """Return what to validate for a value that a person wrote: the name of a preset becomes the grant of it."""
+        """Return the value to validate for one that a person wrote: the name of a preset becomes its grant."""
         if isinstance(value, str):
             if value not in PRESETS:
                 raise NotAcceptedError(f"`{value}` is not a preset", f"presets: {', '.join(PRESETS)}")
@@ -184,7 +184,7 @@ class Permissions(StrictModel):
         return Permissions() if value is None else value
 
     def as_written(self) -> str | dict[str, Any]:
-        """Return what a person would write for it: the name of a preset, or the families that there are."""
+        """Return the permissions as a person would write them: the name of a preset, or the families with grants."""
         if self.preset is not None:
             return self.preset
         table = self.model_dump(exclude_defaults=True, mode="json")
@@ -199,16 +199,16 @@ class Permissions(StrictModel):
         return next((grant for grant in self.secrets if grant.name == name), None)
 
     def place_of_injection(self, secret: SecretGrant) -> NetRule:
-        """Return the one destination that a secret with `inject` is used at.
+        """Return the one destination at which a secret with `inject` is used.
 
         Raises:
-            NotAcceptedError: `net` does not allow it, or what is written leaves open which it is.
+            NotAcceptedError: `net` does not permit it, or the text does not determine which one it is.
         """
         rules = dict.fromkeys(map(NetRule.parse, self.net))
         if secret.inject is None or secret.inject == _ONLY_HOST:
             return _only(secret, [*rules])
         place = NetRule.parse(secret.inject)
-        # A port that is not written is that of the grant, so that a host of another port is not written twice.
+        # An unwritten port is that of the grant, so a host at another port need not be written twice.
         at_host = [rule for rule in rules if rule.hosts == place.hosts]
         if split_port(secret.inject)[1] is None and len(at_host) == 1:
             return at_host[0]
@@ -232,18 +232,18 @@ def _only(secret: SecretGrant, rules: Sequence[NetRule]) -> NetRule:
 
 @cache
 def preset_grants() -> Mapping[Preset, Permissions]:
-    """Return what each preset stands for; made when the first is asked for, as its model builds its validator then."""
+    """Return the grants of each preset; made on first use, since the model builds its validator then."""
     tables = permission_request.PRESETS
     return MappingProxyType({name: Permissions.model_validate(tables[name]) for name in PRESETS})
 
 
 def grants_of(permissions: Permissions) -> Permissions:
-    """Return what is granted family by family, with a preset replaced by what it stands for."""
+    """Return the grants by family, with a preset replaced by its grants."""
     return permissions if permissions.preset is None else preset_grants()[permissions.preset]
 
 
 def united(several: Sequence[Permissions]) -> Permissions:
-    """Return what is granted by any of these, family by family, each grant once and the first ones first."""
+    """Return the grants of all of these by family, each once and the first ones first."""
     tables = tuple(map(grants_of, several))
     values = {
         family: tuple(dict.fromkeys(value for one in tables for value in getattr(one, family))) for family in FAMILIES
@@ -252,7 +252,7 @@ def united(several: Sequence[Permissions]) -> Permissions:
 
 
 def with_grant(permissions: Permissions, family: str, grant: str) -> Permissions:
-    """Return permissions, family by family, with one grant more."""
+    """Return permissions, by family, with one more grant."""
     return united((permissions, Permissions.model_validate({family: [grant]})))
 
 
@@ -260,7 +260,7 @@ def with_grant(permissions: Permissions, family: str, grant: str) -> Permissions
 
 
 def redacted_permissions_line(permissions: Permissions) -> str:
-    """Return permissions as one line of a plan that others get to read: what variables are set to is left out."""
+    """Return permissions as one line of a plan for other readers, without the values of variables."""
     granted = grants_of(permissions)
     parts = (variable.partition("=") for variable in granted.env)
     env = tuple(f"{name}=…" if is_set else name for name, is_set, _ in parts)
@@ -284,12 +284,12 @@ def grants_in_line(line: str) -> Iterator[tuple[str, str]]:
 
 
 def grants_in_word(word: str) -> list[str]:
-    """Return the grants of one family in a word of a command line: a comma stands between two, and twice for itself."""
+    """Return the grants of one family in a word of a command line; a comma separates two, and `,,` is a comma."""
     parts = word.replace(",,", _OWN_COMMA).split(",")
     return [part.replace(_OWN_COMMA, ",") for part in parts]
 
 
 def allow_option(family: str, grant: str) -> str:
-    """Return the option of a call that gives a grant, as it is typed in a shell."""
+    """Return the option of `paddock call` for a grant, as typed in a shell."""
     value = grant.replace(",", ",,")
     return shlex.quote(f"--allow-{family}={value}")

@@ -1,7 +1,7 @@
-"""A copy of a plan that consists of tables, lists, text, numbers, truth values and nothing else.
+"""Copy a plan so that it consists only of tables, lists, text, numbers, truth values and null.
 
-What cannot cross to a module unchanged is a problem with its place, never an exception. The copy shares nothing with
-the original, so that a file's aliases or an application's own objects cannot change a plan after it was read.
+A value that cannot be sent to a module unchanged is a problem with its place, never an exception. The copy shares
+nothing with the original, so a file's aliases or an application's own objects cannot change a plan after it was read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_DEPTH = 60  # the wire carries 64 levels, and configuration travels inside a
 
 
 class PlainData:
-    """Copies values; `problems` fills up on the way."""
+    """Copies values, and collects `problems` on the way."""
 
     def __init__(self) -> None:
         self.problems: list[PlanProblem] = []
@@ -38,7 +38,7 @@ class PlainData:
         if isinstance(value, str):
             return self._text(value, path)
         if isinstance(value, int):
-            # What msgpack and every other language's integers hold.
+            # The range of integers in msgpack and in every other language.
             return int(value) if -(2**63) <= value < 2**64 else self._report(path, "is a number beyond 64 bits")
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else self._report(path, "is not a finite number")
@@ -74,9 +74,9 @@ class PlainData:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table that has all keys of both: tables are put together, of anything else the upper one counts.
+    """Return the table with all keys of both: tables are merged; for other values the upper one wins.
 
-    Returns new tables, and changes neither; lists are values, not something to be joined.
+    The result is new, and neither argument changes; lists are values and are not joined.
     """
     result = dict(base)
     for key, value in over.items():

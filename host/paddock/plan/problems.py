@@ -1,7 +1,8 @@
-"""How what is wrong with a plan is put into words.
+"""Put the problems of a plan into words.
 
-Validation libraries report in their own vocabulary; here their findings become `PlanProblem`s that name the place as
-the plan spells it (`tools[1].limits.memory_max`) and say what would be accepted. Knows no keys of any plan by itself.
+Validation libraries report in their own vocabulary. Here their findings become `PlanProblem`s that name the place as
+the plan spells it (`tools[1].limits.memory_max`) and the values that would be accepted. This file knows no keys of any
+plan.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ _WANTED = {
 
 
 class StrictModel(BaseModel):
-    """What is read from a file or a process: exactly the keys and types it names, in values that do not change.
+    """Content of a file or a process: exactly the keys and types it names, in values that do not change.
 
-    Its validator is built when the first value is read: most commands read few of the files that there are models of.
+    Its validator is built when the first value is read: most commands use few of the models.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
 
 class NotAcceptedError(ValueError):
-    """Raised by what reads a single value: `problem` is what is wrong with it, `accepted` what would not be."""
+    """Raised by the reader of a single value: `problem` is what is wrong with it, `accepted` names accepted values."""
 
     def __init__(self, problem: str, accepted: str = "") -> None:
         self.problem = problem
@@ -46,7 +47,7 @@ class NotAcceptedError(ValueError):
 
 
 class YamlError(ValueError):
-    """Raised for a text that is no YAML, or says what is not taken: `problem` on `line`, and what to do: `hint`."""
+    """Raised for a text that is no YAML, or content that is not accepted: `problem` on `line`, and the fix: `hint`."""
 
     def __init__(self, problem: str, hint: str = "", line: int | None = None) -> None:
         self.problem = problem
@@ -69,7 +70,7 @@ def path_text(*parts: str | int) -> str:
 
 
 def type_text(value: object) -> str:
-    """Return what kind of thing a value of a plan is, in words."""
+    """Return the kind of a plan's value, in words."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -89,7 +90,7 @@ def must_be(wanted: str, value: object, path: str, hint: str = "") -> PlanProble
 
 
 def unknown_key(key: str, known: Iterable[str], path: str) -> PlanProblem:
-    """Return the problem of a key that means nothing at `path`, with the known one it resembles as its hint."""
+    """Return the problem of an unknown key at `path`; its hint is the known key it resembles."""
     close = get_close_matches(key.lower(), known, n=1)
     hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
     return PlanProblem(path, f"unknown key `{key}`", hint, at=path_text(path, key))
@@ -100,8 +101,8 @@ def problems_of(
 ) -> list[PlanProblem]:
     """Return the findings of a validation of the table at `path`.
 
-    `known` holds the keys legal in the table (under ``""``) and in the tables below it (under their own key); `renamed`
-    the places of keys that the plan has elsewhere.
+    `known` contains the keys accepted in the table (under ``""``) and in the tables below it (under their own key);
+    `renamed` contains the places of keys that the plan has elsewhere.
     """
     found: list[PlanProblem] = []
     for item in error.errors(include_url=False):

@@ -1,7 +1,7 @@
-"""`${NAME}` in a module's configuration and in the values of its variables: found, checked and replaced.
+"""Find, check and replace `${NAME}` in a module's configuration and in the values of its variables.
 
-A reference is expanded for its own entry only, and only where that entry's `secrets` grant the name. In the place of a
-secret granted with `inject` stands a placeholder: the module holds that, the host the value. Nothing here reads the
+A reference is expanded for its own entry only, and only where that entry's `secrets` grant the name. A secret granted
+with `inject` is replaced by a placeholder: the module has the placeholder, the host the value. Nothing here reads the
 process's own environment.
 """
 
@@ -17,14 +17,14 @@ from paddock.errors import PlanProblem
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import path_text
 
-# Also matches the forms with a default that shells know, to say that they mean nothing here.
+# Also matches the shell's forms with a default, to report that plans do not support them.
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_]\w*)(:[^}]*|[-+=?][^}]*)?\}", re.ASCII)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One `${name}`: the place of the text that has it, and how it is written."""
+    """One `${name}`: the place of the text that contains it, and its spelling."""
 
     place: str
     name: str
@@ -48,24 +48,24 @@ def variable_references(permissions: Permissions, path: str = "") -> Iterator[Re
 def reference_problems(
     config: Any, path: str, permissions: Permissions, known: Container[str]
 ) -> Iterator[PlanProblem]:
-    """Yield a problem for every reference in `config` that cannot be honoured; `known` are the secrets there are."""
+    """Yield a problem for every reference in `config` that cannot be resolved; `known` are the existing secrets."""
     yield from _problems(references(config, path), permissions, known)
 
 
 def malformed_references(config: Any, path: str) -> Iterator[PlanProblem]:
-    """Yield a problem for every reference in `config`, at `path`, that no grant could make good."""
+    """Yield a problem for every reference in `config`, at `path`, that no grant could make valid."""
     for one in references(config, path):
         if one.has_default:
             yield from reference_problems(one.written, one.place, Permissions(), ())
 
 
 def variable_problems(permissions: Permissions, path: str, known: Container[str]) -> Iterator[PlanProblem]:
-    """Yield a problem for every reference in `env` that cannot be honoured; `path` is where the permissions stand."""
+    """Yield a problem for every reference in `env` that cannot be resolved; `path` is where the permissions stand."""
     yield from _problems(variable_references(permissions, path), permissions, known)
 
 
 def secrets_in_use(config: Any, permissions: Permissions) -> tuple[str, ...]:
-    """Return the granted secrets whose values it takes to start a module: those referred to, and those injected."""
+    """Return the granted secrets whose values a module's start needs: those referred to, and those injected."""
     named = {reference.name for reference in (*references(config), *variable_references(permissions))}
     return tuple(one.name for one in permissions.secrets if one.inject is not None or one.name in named)
 
@@ -73,9 +73,9 @@ def secrets_in_use(config: Any, permissions: Permissions) -> tuple[str, ...]:
 def expanded(
     config: Any, permissions: Permissions, values: Mapping[str, str], placeholders: Mapping[str, str] = _NONE
 ) -> Any:
-    """Return a copy of `config` in which the granted references have become values; it must have no problems.
+    """Return a copy of `config` with the granted references replaced by values; it must have no problems.
 
-    Those that the host injects become placeholders; without one they stay references.
+    Those that the host injects become placeholders; without a placeholder they stay references.
     """
     if isinstance(config, str):
 

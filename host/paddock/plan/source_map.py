@@ -1,7 +1,7 @@
-"""On which line of a file each part of it stands, found by the same spelling of its place that problems use.
+"""Find the line of each part of a file, by the spelling of its place that problems use.
 
-`tools[0].limits.memory_max` is looked up as far as the file has it: what stands nowhere has the line of what it would
-stand in. The lines are found out when the first of them is asked for, which most plans never are.
+`tools[0].limits.memory_max` is looked up as deep as the file goes: a missing part gets the line of the part that would
+contain it. The lines are computed when the first of them is asked for, which most plans never are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Location:
 
     @property
     def text(self) -> str:
-        """Return it as editors and terminals take it: `plan.yaml:12`."""
+        """Return it in the form of editors and terminals: `plan.yaml:12`."""
         return f"{self.file}:{self.line}" if self.line is not None else self.file
 
 
@@ -49,7 +49,7 @@ class Positions:
         self._find = find
 
     def line_of(self, path: str) -> int | None:
-        """Return the line of the place `path`, or of the innermost thing around it that is there."""
+        """Return the line of the place `path`, or of the innermost existing part around it."""
         root = self._root
         if root is None:
             return None
@@ -57,20 +57,20 @@ class Positions:
         return lines[-1] if lines else None
 
     def place_of(self, path: str) -> Location:
-        """Return the place `path` for people; the file alone, where nothing of it is there."""
+        """Return the place `path` for people; the file alone, where nothing of it exists."""
         return Location(self.file, self.line_of(path))
 
     @cached_property
     def _root(self) -> SourceNode | None:
-        find, self._find = self._find, None  # it holds on to the whole text
+        find, self._find = self._find, None  # this reference keeps the whole text in memory
         try:
             return find() if find is not None else None
-        except RecursionError:  # nested more deeply than its reader minded, which reads in another way
+        except RecursionError:  # nested deeper than the line reader, which works differently, can follow
             return None
 
 
 def _descend(part: SourceNode, path: str) -> Iterator[SourceNode]:
-    """Yield what is on the way to `path`, the outermost first."""
+    """Yield the parts on the way to `path`, the outermost first."""
     at = 0
     while at < len(path):
         found = _next_part(part, path, at)
@@ -89,7 +89,7 @@ def _next_part(part: SourceNode, path: str, at: int) -> tuple[SourceNode, int] |
         return part.parts[int(index[1])], index.end()
     quoted = path.startswith(_QUOTE, at)
     start = at + len(_QUOTE) if quoted else at
-    # A key may hold anything, also what ends one: the first end that makes a known key is it.
+    # A key may contain any character, also one that ends a key: the first end that gives a known key is right.
     for end in (_QUOTED_END if quoted else _BARE_END).finditer(path, start):
         if path[start : end.start()] in part.parts:
             return part.parts[path[start : end.start()]], end.end() if quoted else end.start()

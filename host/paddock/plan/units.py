@@ -1,8 +1,7 @@
 """Quantities as people write them in plans and on command lines.
 
-Strict: one number, one known unit, nothing around them; whatever is not accepted raises `UnitError`, whose text says
-what would be. Sizes become bytes (units are powers of 1024), durations seconds, percentages fractions, counts
-integers.
+Strict: one number, one known unit, nothing around them; any other text raises `UnitError`, whose message shows what is
+accepted. Sizes become bytes (units are powers of 1024), durations seconds, percentages fractions, counts integers.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 
 
 class UnitError(NotAcceptedError):
-    """Raised for text that is not the quantity asked for; `accepted` says how one is written."""
+    """Raised for text that is not the requested quantity; `accepted` shows how one is written."""
 
 
 _SIZE_ACCEPTED = "a size is bytes, or a whole number with K, M, G or T (powers of 1024), as in 256M"
@@ -65,7 +64,7 @@ def parse_duration(value: object) -> float:
 
 
 def parse_percentage(value: object) -> float:
-    """Return the fraction that a percentage is: `50%` gives 0.5, `200%` gives 2.0.
+    """Return the fraction of a percentage: `50%` gives 0.5, `200%` gives 2.0.
 
     Raises:
         UnitError: anything else, zero, or more than any machine has CPUs.
@@ -75,7 +74,7 @@ def parse_percentage(value: object) -> float:
 
 
 def parse_count(value: object) -> int:
-    """Return a number of things: 32, or the text `32` as a command line gives it.
+    """Return a count: 32, or the text `32` as a command line gives it.
 
     Raises:
         UnitError: anything else, zero, or beyond 2**31 - 1.
@@ -85,7 +84,7 @@ def parse_count(value: object) -> int:
 
 
 def size_text(size: int) -> str:
-    """Return a size as people read it: `512 bytes`, `64 KiB`, `1.5 MiB`."""
+    """Return a size for people: `512 bytes`, `64 KiB`, `1.5 MiB`."""
     for factor, unit in ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB")):
         if size >= factor:
             return f"{size / factor:.1f}".removesuffix(".0") + f" {unit}"

@@ -1,7 +1,7 @@
-"""Write a plan for a person to read and change: what each module is for, and what each of its grants lets it do.
+"""Write a plan for a person to read and change: the purpose of each module, and the effect of each grant.
 
-A plan that is written can be read back. A file that is there already stays as it is unless it is to be replaced, and
-what is written is there as a whole or not at all.
+A written plan can be read back. An existing file stays as it is unless it is to be replaced, and the new file is
+written completely or not at all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _GOES_WITHOUT: Final = "it goes without "
 GRANT_COMMENT: Final = re.compile(
     rf"# (?:{'|'.join(map(re.escape, (*_PRESETS.values(), _NOTHING)))}|{_GOES_WITHOUT}[^\n]*?)(?=\r?\n|\Z)"
 )
-"""A comment about what an entry is granted, which another grant may make untrue."""
+"""A comment about an entry's grants, which another grant may make untrue."""
 _FAMILIES: Final[Mapping[str, str]] = {
     "read": "files and folders that it may read; `.` is the folder it works in",
     "write": "files and folders that it may read and change; they have to exist",
@@ -53,7 +53,7 @@ _FAMILIES: Final[Mapping[str, str]] = {
 class PlannedModule:
     """A module of a plan that is being written; `purpose` says in a few words what it is for.
 
-    `lacks` is what it goes without, for a reader who wants to grant it that. `notes` explain keys of `config`.
+    `lacks` is what it goes without, for a reader who wants to grant it. `notes` explain keys of `config`.
     """
 
     kind: Kind
@@ -88,7 +88,7 @@ def plan_text(modules: Sequence[PlannedModule]) -> str:
 
 
 def plan_exists(path: Path) -> KindError:
-    """Return the error for a plan that is not to be replaced."""
+    """Return the error for an existing plan that is not to be replaced."""
     return KindError(
         "PlanExistsError",
         f"`{path}` is there already, and stays as it is",
@@ -97,11 +97,11 @@ def plan_exists(path: Path) -> KindError:
 
 
 def write_plan(path: Path, text: str, *, replace: bool = False) -> MountPlan:
-    """Write a plan, and return what reading it gives.
+    """Write a plan, and return the result of reading it.
 
     Raises:
-        KindError: it is there already, or cannot be written there.
-        PlanError: it would be no plan; nothing is written.
+        KindError: the file exists already, or cannot be written.
+        PlanError: the result would be no valid plan; nothing is written.
     """
     if not replace and os.path.lexists(path):
         raise plan_exists(path)
@@ -115,7 +115,7 @@ def write_plan(path: Path, text: str, *, replace: bool = False) -> MountPlan:
             if replace:
                 os.replace(unfinished, path)
             else:
-                os.link(unfinished, path)  # fails where a plan has appeared meanwhile
+                os.link(unfinished, path)  # fails where a plan was created meanwhile
         finally:
             with suppress(FileNotFoundError):
                 unfinished.unlink()
@@ -181,7 +181,10 @@ def _flow(value: object) -> str:
 
 
 def _lines(value: object, *, flow: bool) -> list[str]:
-    for keeps_letters in (True, False):  # what is no letter is written as an escape, lest it moves or hides others
+    for keeps_letters in (
+        True,
+        False,
+    ):  # other characters are escaped: they could move or hide text
         text = yaml.safe_dump(
             value, default_flow_style=flow, sort_keys=False, allow_unicode=keeps_letters, width=_NEVER_FOLDED
         )

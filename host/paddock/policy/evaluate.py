@@ -37,8 +37,8 @@ from paddock.policy.trust import Trust, judge_trust
 class EvaluationContext:
     """The facts that decisions depend on, besides the request.
 
-    `working_dir` is absolute and without links, `secrets` what `${NAME}` may refer to, `positions` the lines of the
-    plan's file, `folder` the one it is in.
+    `working_dir` is absolute and without links, `secrets` are those that `${NAME}` may refer to, `positions` the lines
+    of the plan's file, `folder` is that of the plan.
     """
 
     policy: Policy
@@ -55,7 +55,7 @@ def evaluate(asked: Sequence[GrantRequest], context: EvaluationContext) -> tuple
 
     Raises:
         PolicyRefusedError: A rule refuses something; the error names every problem, mistakes of the plan included.
-        PlanError: The plan has mistakes; all of them are in it.
+        PlanError: The plan has mistakes; the error names all of them.
     """
     judged = [_judged(one, context) for one in asked]
     raise_findings([findings for findings, _ in judged], context.positions)

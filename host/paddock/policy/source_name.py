@@ -44,7 +44,7 @@ class SourceName:
         """Return the name of a source, as a plan may contain it, with a folder made absolute.
 
         Raises:
-            NotAcceptedError: It is none, or it could be read in two ways.
+            NotAcceptedError: It is no source, or it could be read in two ways.
         """
         if source.startswith("/"):  # also unprintable text: a folder may have any name
             return cls("folder", os.path.realpath(source))

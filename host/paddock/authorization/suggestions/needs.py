@@ -15,7 +15,7 @@ from paddock.policy.owner import Owner
 class ProposalContext:
     """The facts besides a module's entry: where it would work, and what the operator has.
 
-    `working_dir` is absolute and without links; `secrets` are the names of those that can be had.
+    `working_dir` is absolute and without links; `secrets` are the names of the available secrets.
     """
 
     working_dir: Path

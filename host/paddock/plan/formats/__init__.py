@@ -1,1 +1,1 @@
-"""Plans as files: YAML, JSON and TOML, read and edited within bounds, with the line of everything."""
+"""Plans as files: YAML, JSON and TOML, read and edited within bounds, with the line of each part."""

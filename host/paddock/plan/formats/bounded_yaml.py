@@ -1,9 +1,9 @@
-"""Read YAML that a stranger wrote, in time and memory that its size bounds.
+"""Read untrusted YAML, with time and memory bounded by its size.
 
-No tag constructs an object, and a key that stands twice in a table is an error (the second would silently win). What
-can be slow or large is bounded before anything is built of it: how deep values lie in one another, how many there are
-and how long their texts are together, with what an alias stands for counted each time; the characters of a number, for
-it may be to base 60; and the size of a whole number, for such can be keys. Every failure is a `YamlError`.
+No tag constructs an object, and a key that stands twice in a table is an error (the second would silently win). Bounds
+are checked before values are built: the depth of nesting, the number of values and the total length of texts, each
+counted again for every alias; the characters of a number, which may be to base 60; and the size of a whole number,
+since keys can be such numbers. Every failure is a `YamlError`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paddock.plan.plain_data import MAX_DEPTH, MAX_VALUES
 from paddock.plan.problems import YamlError
 from paddock.plan.source_map import SourceNode
 
-MAX_CHARACTERS: Final = 4 * 1024 * 1024  # of all texts, with those that aliases stand for; four times the largest file
+MAX_CHARACTERS: Final = 4 * 1024 * 1024  # of all texts, counting aliases; four times the largest file
 MAX_NUMBER: Final = 128  # characters; 64 bits to base 2 are fewer, and 60 to the power of half of it is still a float
 
 _MAX_NODES_DEEP: Final = MAX_DEPTH + 1  # the outermost of them is at no depth
@@ -24,14 +24,14 @@ _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_TAG}merge"
 _NUMBERS: Final = (f"{_TAG}int", f"{_TAG}float", f"{_TAG}timestamp")
 _PLAIN: Final = "a plan holds text, numbers, truth values, lists and tables: leave tags out, and quote what is text"
-_MAX_SAID: Final = 200  # characters of what the parser says, which quotes names in full
+_MAX_SAID: Final = 200  # characters of the parser's message, which quotes names in full
 
 
 def read_yaml(text: str) -> tuple[Any, yaml.Node | None]:
-    """Return what a text of YAML says, and the node that it is; None and None of an empty one.
+    """Return the value of a YAML text and its node; None and None for an empty one.
 
     Raises:
-        YamlError: it is none, or more than is read.
+        YamlError: it is no YAML, or exceeds the bounds.
     """
     try:
         loader = _Loader(text)
@@ -47,14 +47,14 @@ def read_yaml(text: str) -> tuple[Any, yaml.Node | None]:
         raise _not_yaml(error) from error
     except YamlError:
         raise
-    except (OverflowError, ValueError) as error:  # of an escape or a directive whose number is none
+    except (OverflowError, ValueError) as error:  # the number of an escape or a directive is invalid
         raise YamlError(f"not YAML: {error}", line=loader.line + 1) from error
     finally:
         loader.dispose()
 
 
 class _Loader(yaml.SafeLoader):
-    """The standard loader, which stops where a text nests too deeply or holds too much."""
+    """The standard loader, which stops where a text nests too deeply or contains too much."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -62,7 +62,7 @@ class _Loader(yaml.SafeLoader):
         self._values = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Return the next node, with all that is in it."""
+        """Return the next node with everything in it."""
         self._depth += 1
         self._values += 1
         line = self.line + 1
@@ -87,16 +87,16 @@ class _Loader(yaml.SafeLoader):
         except (yaml.YAMLError, YamlError):
             raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # How the constructors answer a value that is none of its tag: `!!int ""`, `!!bool maybe`, 2024-99-99.
+            # The constructors' errors for a value that does not fit its tag: `!!int ""`, `!!bool maybe`, 2024-99-99.
             raise YamlError(f"a value is no {_kind(node.tag)}", _PLAIN, line) from error
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
-            # As it would be refused later: until then, as keys, such can be chosen to make a table slow.
+            # It would be refused later. Until then it could be a key chosen to make a table slow.
             raise YamlError("a number is beyond 64 bits", _PLAIN, line)
         return value
 
 
 class _Extent(NamedTuple):
-    """How far a value goes, with what its aliases stand for."""
+    """The size of a value, with its aliases expanded."""
 
     depth: int
     values: int
@@ -104,7 +104,7 @@ class _Extent(NamedTuple):
 
 
 def _check_extent(root: yaml.Node) -> None:
-    """Refuse duplicate keys, aliases of what contains them, and more than is read once every alias is followed."""
+    """Refuse duplicate keys, aliases of their own container, and more than the bounds once aliases are expanded."""
     known: dict[int, _Extent | None] = {}  # by identity of node; None: being measured, so meeting it again is a loop
 
     def extent_of(node: yaml.Node) -> _Extent:
@@ -179,7 +179,7 @@ def _not_yaml(error: yaml.MarkedYAMLError) -> YamlError:
 
 
 def yaml_lines(root: yaml.Node) -> SourceNode:
-    """Return the parts of a tree of nodes; what several aliases stand for is one part, on the line of its anchor."""
+    """Return the parts of a tree of nodes; several aliases share one part, on the line of its anchor."""
     found: dict[int, SourceNode] = {}
 
     def part_of(node: yaml.Node) -> SourceNode:

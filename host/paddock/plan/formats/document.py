@@ -1,7 +1,7 @@
 """Read a plan's file into plain tables and lists: YAML, JSON or TOML, by its extension.
 
 A file is data: no tag constructs an object, a key that stands twice is an error (the second would silently win), and
-size, nesting and the reach of YAML aliases are bounded before anything is built. Every failure is a `PlanError`.
+size, nesting and the expansion of YAML aliases are bounded before anything is built. Every failure is a `PlanError`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_BYTES = 1024 * 1024  # some plans carry the instructions of their agents; b
 
 
 class _TwiceError(Exception):
-    """Raised while parsing JSON, for a key that a table has already."""
+    """Raised while parsing JSON, for a key that its table already contains."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -39,7 +39,7 @@ class _TwiceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file holds: its bytes, what they say, and on which line each part of that stands."""
+    """The content of a file: its bytes, its value, and the line of each part."""
 
     content: Any
     written: bytes
@@ -47,11 +47,11 @@ class Document:
 
 
 _Parsed = tuple[Any, Callable[[], SourceNode]]
-"""What a text says, and what finds its lines when they are wanted."""
+"""The value of a text, and a function that finds its lines when they are needed."""
 
 
 def read_document(path: Path, written: bytes | None = None) -> Document:
-    """Read the file at `path`, or what is to be `written` to it.
+    """Read the file at `path`, or the text `written` for it.
 
     Raises:
         PlanError: it cannot be read, is too large, of an unknown extension, or malformed.
@@ -88,7 +88,7 @@ def read_document(path: Path, written: bytes | None = None) -> Document:
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        # Not blocking: a fifo would otherwise hold the host until somebody writes to it.
+        # Not blocking: a fifo would otherwise hold the host until another process writes to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -99,7 +99,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _instead_of(path: Path) -> str:
-    """Return, as a hint, the plan beside `path` that has almost its name, or how to write one; empty if it is there."""
+    """Return, as a hint, a plan beside `path` with almost its name, or how to write one; empty if the file exists."""
     if os.path.lexists(path):
         return ""
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The lines of what stands in a JSON text that has already been found to be one."""
+"""Find the line of each part of a valid JSON text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+
 
 
 class _Open:
-    """A table or list that has not ended yet, and where its next value belongs."""
+    """A table or list that has not ended yet, and the place of its next value."""
 
     def __init__(self, part: SourceNode, *, is_table: bool) -> None:
         self.part = part
@@ -21,11 +21,11 @@ class _Open:
         self.line = 0  # of the key
 
     def expect(self, key: str, line: int) -> None:
-        """Take it that the value of a key follows."""
+        """Note that the value of a key follows."""
         self.key, self.line = key, line
 
     def expect_next(self) -> None:
-        """Take it that another value follows: of a list the next one, of a table one whose key is not known yet."""
+        """Note that another value follows: in a list the next one, in a table one whose key is not known yet."""
         self.key = self.key + 1 if isinstance(self.key, int) else None
 
 

@@ -1,6 +1,6 @@
-"""The lines of what stands in a TOML text that has already been found to be one.
+"""Find the line of each part of a valid TOML text.
 
-Follows headers, dotted keys, arrays of tables, arrays and inline tables; what values mean is nothing to it.
+It follows headers, dotted keys, arrays of tables, arrays and inline tables, and ignores what values mean.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Scan:
         while self._ahead.text in ("\n", ","):
             self._next()
 
-    # -- what they make up -----------------------------------------------------------------
+    # -- statements ------------------------------------------------------------------------
 
     def _header(self, root: SourceNode, opening: _Token) -> SourceNode:
         is_array = self._ahead.text == "[" and self._ahead.start == opening.start + 1

@@ -1,7 +1,7 @@
 """Put an item into a list of a YAML text, or take one out, and leave every other character as it is.
 
-What comes of it is proposed, not promised: where several places could be meant, there are several proposals, the most
-likely one first. The caller reads each again, and takes the first that says what it should.
+The results are proposals: where several places could be meant, there are several, the most likely one first. The caller
+reads each again, and takes the first with the intended content.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REST_OF_LINE: Final = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\r?\n|$)")
 
 
 def with_item(text: str, section: str, item: Mapping[str, Any]) -> Iterator[str]:
-    """Propose texts in which the list `section` at the top has one item more, at its end."""
+    """Propose texts in which the top-level list `section` has one more item, at its end."""
     edit = _Edit.of(text)
     if edit is None:
         return
@@ -38,7 +38,7 @@ def with_item(text: str, section: str, item: Mapping[str, Any]) -> Iterator[str]
 
 
 def without_item(text: str, section: str, index: int) -> Iterator[str]:
-    """Propose texts in which the list `section` at the top lacks one of its items."""
+    """Propose texts in which the top-level list `section` lacks one of its items."""
     edit = _Edit.of(text)
     found = edit.section(section) if edit is not None else None
     if edit is None or found is None or not isinstance(found[1], yaml.SequenceNode) or index >= len(found[1].value):
@@ -50,7 +50,7 @@ def without_item(text: str, section: str, index: int) -> Iterator[str]:
 
 
 def with_key(text: str, section: str, index: int, key: str, value: object) -> Iterator[str]:
-    """Propose texts in which an item of the list `section` at the top has this value under `key`."""
+    """Propose texts in which an item of the top-level list `section` has this value under `key`."""
     edit = _Edit.of(text)
     found = edit.section(section) if edit is not None else None
     if edit is None or found is None or not isinstance(found[1], yaml.SequenceNode) or index >= len(found[1].value):
@@ -61,7 +61,7 @@ def with_key(text: str, section: str, index: int, key: str, value: object) -> It
 
 
 def without_comments(text: str, section: str, index: int, stale: re.Pattern[str]) -> str:
-    """Return the text without those comments of an item that `stale` matches, each from its mark to the line's end."""
+    """Return the text without an item's comments that `stale` matches, each from its mark to the line's end."""
     edit = _Edit.of(text)
     found = edit.section(section) if edit is not None else None
     if found is None or not isinstance(found[1], yaml.SequenceNode) or index >= len(found[1].value):
@@ -86,7 +86,7 @@ def item_lines(item: Mapping[str, Any]) -> list[str]:
 
 def flow_text(value: object) -> str:
     """Return a value as YAML on one line."""
-    for keeps_letters in (True, False):  # what is no letter is written as an escape, lest it moves or hides others
+    for keeps_letters in (True, False):  # other characters are escaped: they could move or hide text
         text: str = yaml.safe_dump(
             value, default_flow_style=True, sort_keys=False, allow_unicode=keeps_letters, width=_NEVER_FOLDED
         )
@@ -112,7 +112,7 @@ class _Edit:
         return cls(text, root) if isinstance(root, yaml.MappingNode) else None
 
     def section(self, name: str) -> tuple[yaml.Node, yaml.Node] | None:
-        """Return the nodes of the key `name` at the top, and of its value."""
+        """Return the nodes of the top-level key `name`, and of its value."""
         return next((pair for pair in self._root.value if pair[0].value == name), None)
 
     def spliced(self, at: int, removed: int, added: str) -> str:
@@ -203,13 +203,13 @@ class _Edit:
     # -- lines -----------------------------------------------------------------------------
 
     def _dash(self, item: yaml.Node) -> tuple[int, str] | None:
-        """Return where the line of an item begins, and what its dash stands behind; None if it is not on its line."""
+        """Return where an item's line begins, and the text before its dash; None if the dash is on another line."""
         start = _line_start(item.start_mark)
         match = _DASH.fullmatch(self._text, start, item.start_mark.index)
         return (start, match[1]) if match is not None else None
 
     def _before_comments(self, end: int, column: int) -> int:
-        """Return where the blank lines and comments before `end` begin that are no part of an item at `column`."""
+        """Return the start of the blank lines and comments before `end` that do not belong to an item at `column`."""
         while end > 0:
             start = self._text.rfind("\n", 0, end - 1) + 1
             line = self._text[start:end]
@@ -219,7 +219,7 @@ class _Edit:
         return end
 
     def _with_comments(self, start: int, column: int) -> int:
-        """Return where the comment begins that stands right above an item and is about it."""
+        """Return the start of the comment right above an item that is about it."""
         while start > 0:
             above = self._text.rfind("\n", 0, start - 1) + 1
             line = self._text[above:start]

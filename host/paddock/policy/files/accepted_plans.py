@@ -13,7 +13,7 @@ pins = [
 ]
 ```
 
-`pins` is what the lock file beside the plan pinned its sources to. Where it is missing, that is not known.
+`pins` is what the lock file beside the plan pinned its sources to. Where it is missing, the pins are unknown.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
     """Return the accepted plans in a file with this text; `path` names it in errors.
 
     Raises:
-        PolicyFileError: with everything in it that is not understood.
+        PolicyFileError: it names everything in the file that is not understood.
     """
     try:
         file = OperatorFile.parse(text, path)

@@ -82,7 +82,7 @@ class GrantsFile:
         """Record that a plan is accepted as it is now, with these grants and pins, and return the record.
 
         Raises:
-            PolicyFileError: The file cannot be relied on, or is not understood.
+            PolicyFileError: The file cannot be trusted or understood.
             GrantsNotKeptError: It cannot be written.
         """
         accepted = AcceptedPlan.now(digest, plan, tuple(grants), None if pins is None else tuple(pins))

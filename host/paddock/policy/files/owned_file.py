@@ -45,7 +45,7 @@ class OperatorFile:
 
     @classmethod
     def read(cls, path: Path, owner: Owner, *, max_bytes: int = _MAX_BYTES) -> Self | None:
-        """Return the file at `path`, which only `owner` and root may write; None if there is none.
+        """Return the file at `path`, which only `owner` and root may write; None if it is missing.
 
         Raises:
             PolicyFileError: It exists and cannot be trusted, or is not TOML.
@@ -65,7 +65,7 @@ class OperatorFile:
         """Return the file as a model; `known` are the keys that its tables accept.
 
         Raises:
-            PolicyFileError: with everything in it that is not understood.
+            PolicyFileError: it names everything in the file that is not understood.
         """
         try:
             return model.model_validate(self.table)
@@ -82,7 +82,7 @@ def read_owned(path: Path, owner: Owner, *, max_bytes: int = _MAX_BYTES) -> str 
     """Return the text of the file at the absolute `path`, which only `owner` and root may write; None if it is missing.
 
     Raises:
-        PolicyFileError: It is there and cannot be read, somebody else may write it, or it is no text of that size.
+        PolicyFileError: It exists and cannot be read, another user may write it, or it is no text of that size.
     """
     return _OwnedFile(path, owner).read(max_bytes)
 

@@ -49,7 +49,7 @@ class Policy:
         """Return the policy written as TOML in `text`, which refusals name as `file`.
 
         Raises:
-            PolicyFileError: It is none; every problem in it is named.
+            PolicyFileError: It is no policy; the error names every problem.
         """
         return cls((PolicyFile.parse(text, file),))
 
@@ -58,7 +58,7 @@ class Policy:
         """Return the policy that an application passed, if any.
 
         Raises:
-            TypeError: It is something else, which could not bound anything.
+            TypeError: It is no policy, so it could not bound anything.
         """
         if policy is None or isinstance(policy, Policy):
             return policy

@@ -145,7 +145,7 @@ class PolicyFile:
 
     @classmethod
     def read(cls, path: Path, owner: Owner) -> Self | None:
-        """Return the policy in the file at `path`, which only `owner` and root may write; None if there is none.
+        """Return the policy in the file at `path`, which only `owner` and root may write; None if it is missing.
 
         Raises:
             PolicyFileError: It exists and cannot be trusted or understood; the error names all its problems.
@@ -158,7 +158,7 @@ class PolicyFile:
         """Return the policy in `text`, which errors name as `file`.
 
         Raises:
-            PolicyFileError: It is none; all that is wrong is in it.
+            PolicyFileError: It is no policy; the error names all its problems.
         """
         return cls._of(OperatorFile.parse(text, file))
 

@@ -38,7 +38,7 @@ def secrets_in(file: OperatorFile) -> dict[str, SecretLocation]:
     """Return the locations in a file, by the names of secrets.
 
     Raises:
-        PolicyFileError: with everything in it that is not understood.
+        PolicyFileError: it names everything in the file that is not understood.
     """
     entries: dict[str, SecretLocation] = {}
     problems: list[PlanProblem] = []

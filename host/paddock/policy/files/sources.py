@@ -25,7 +25,7 @@ def load_source_settings(environ: Mapping[str, str]) -> SourceSettings:
     """Return the settings of the user of this process; empty settings where the file is missing.
 
     Raises:
-        PolicyFileError: The file cannot be relied on, or says something that is not understood.
+        PolicyFileError: The file cannot be trusted or understood.
     """
     path = sources_path(environ)
     file = OperatorFile.read(path, Owner.current(environ))
@@ -36,7 +36,7 @@ def read_source_settings(text: str, path: str) -> SourceSettings:
     """Return the settings in a file with this text.
 
     Raises:
-        PolicyFileError: with everything in it that is not understood.
+        PolicyFileError: it names everything in the file that is not understood.
     """
     return _settings(OperatorFile.parse(text, path))
 

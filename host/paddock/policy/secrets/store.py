@@ -76,7 +76,7 @@ class SecretSources(Mapping[str, str]):
         """Return the secrets of the user of this process; the file may be missing.
 
         Raises:
-            PolicyFileError: The file cannot be relied on, or says something that is not understood.
+            PolicyFileError: The file cannot be trusted or understood.
         """
         owner, path = Owner.current(environ), user_config_folder(environ) / "secrets.toml"
         file = OperatorFile.read(path, owner)
@@ -97,7 +97,7 @@ class SecretSources(Mapping[str, str]):
 
         Raises:
             KeyError: There is no such secret.
-            SecretError: There is one, and it cannot be had.
+            SecretError: It exists, and cannot be read.
         """
         if name not in self:
             raise KeyError(name)
@@ -125,11 +125,11 @@ class SecretSources(Mapping[str, str]):
     ) -> Mapping[str, str]:
         """Read these secrets, all at the same time, and return their values by name.
 
-        Where `names` is a mapping, it says for each the place in the plan that asks for it, whose line is in
+        Where `names` is a mapping, it gives for each the place in the plan that asks for it, whose line is in
         `positions`. A command is ended if the wait is cancelled.
 
         Raises:
-            SecretError: Some cannot be had; all of them are named.
+            SecretError: Some are unavailable; the error names all of them.
         """
         places = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, "")
         missed: dict[str, PlanProblem] = {}

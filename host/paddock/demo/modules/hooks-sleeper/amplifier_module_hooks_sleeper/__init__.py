@@ -13,7 +13,7 @@ __amplifier_module_type__ = "hook"
 
 
 async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> None:
-    """Listen to `tool:post`; the setting `tool` names the tool whose results put it to sleep."""
+    """Listen to `tool:post`; the setting `tool` names the tool whose results make it sleep."""
     tool = (config or {}).get("tool")
 
     async def handle(event: str, data: dict[str, Any]) -> HookResult:

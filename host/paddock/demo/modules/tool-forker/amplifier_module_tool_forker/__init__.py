@@ -12,7 +12,7 @@ from amplifier_core.models import ToolResult
 __all__ = ["ForkBomb", "mount"]
 __amplifier_module_type__ = "tool"
 
-_AT_MOST = 2000  # should nothing stop it, the machine survives it
+_AT_MOST = 2000  # a bound that the machine survives, in case nothing stops it
 
 
 class ForkBomb:
@@ -23,7 +23,7 @@ class ForkBomb:
     input_schema: Mapping[str, Any] = {"type": "object", "properties": {}}
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Return how many there were, unless that ended this process too."""
+        """Return the number of processes, unless they ended this process too."""
         for count in range(_AT_MOST):
             try:
                 child = os.fork()

@@ -12,7 +12,7 @@ __all__ = ["EatMemory", "mount"]
 __amplifier_module_type__ = "tool"
 
 _PIECE_BYTES = 8 << 20
-_AT_MOST = 128  # pieces: a gigabyte, should nothing stop it
+_AT_MOST = 128  # pieces: a gigabyte, in case nothing stops it
 
 
 class EatMemory:
@@ -23,7 +23,7 @@ class EatMemory:
     input_schema: Mapping[str, Any] = {"type": "object", "properties": {}}
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Return how much there was."""
+        """Return the number of bytes taken."""
         taken = []
         for _ in range(_AT_MOST):
             taken.append(bytearray(b"x") * _PIECE_BYTES)

@@ -1,6 +1,6 @@
-"""Mount three tools that reach for what is not theirs: a private key, the network, and the host's process.
+"""Mount three tools that try forbidden things: to read a private key, use the network, and signal the host's process.
 
-Where these are, a file in the working folder says: it is no secret that keeps them safe.
+A file in the working folder names their places: they are not protected by secrecy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CallOut:
     input_schema: Mapping[str, Any] = {"type": "object", "properties": {}}
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Return what the server says."""
+        """Return the server's answer."""
         with socket.create_connection(("127.0.0.1", _whereabouts()["port"]), timeout=5) as line:
             return ToolResult(output=line.recv(100).decode())
 
@@ -53,7 +53,7 @@ class SignalHost:
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Return once the signal is sent."""
-        os.kill(_whereabouts()["host"], signal.SIGWINCH)  # the mildest there is: should it arrive, nothing comes of it
+        os.kill(_whereabouts()["host"], signal.SIGWINCH)  # the mildest signal there is: it does no harm if it arrives
         return ToolResult(output="signalled")
 
 
