@@ -1,7 +1,7 @@
-"""Put off the requests of a worker that has the host do too much, until the host has caught up with it.
+"""Delay the requests of a worker that makes the host do too much, until the host has caught up.
 
-Values that the host reads and writes for a worker are counted against its budget. While a worker owes some, its further
-requests wait, in order, and the deadline of a call that it serves runs on. Nothing else waits, least of all its
+Values that the host reads and writes for a worker are charged to its budget. While a worker is in debt, its further
+requests wait, in order, and the deadline of a call that it serves runs on. Nothing else waits, in particular not its
 answers, and no worker is ended for it. A request that is cancelled meanwhile is skipped.
 """
 
@@ -19,7 +19,7 @@ from paddock_sdk.protocol.frames import Buffer
 
 _PAUSE: Final = 0.01  # seconds between two looks: a look for each of many small requests would cost more than they do
 _ADMITTED_AT_ONCE: Final = 64  # requests; then everything else has its turn
-_SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is guessed: counting them costs more
+_SMALL_BYTES: Final = 1024  # of a body; the number of values in one of these is estimated: counting them costs more
 _GUESSED_BYTES: Final = 4  # of such a body for each of its values
 _VALUES_EACH: Final = 16  # that a message counts for besides those in it
 _TEXT_BYTES: Final = 1024  # that take as long as a value
@@ -27,12 +27,12 @@ _TEXT_BYTES: Final = 1024  # that take as long as a value
 
 @dataclass(frozen=True, slots=True)
 class PeerLimits:
-    """What one worker may have the host do.
+    """How much the host does for one worker.
 
-    `runtime_max` are the seconds that one call of the worker may take, its waiting for the host not counted. Of its own
-    requests `calls_max` may wait for an answer, with bodies of `open_bytes_max`. `work` counts the values that the host
-    reads and writes for it before its requests are put off, `answers` those of what others answer it before it waits
-    for the next. It may leave unread what it is sent for `unread_seconds`, unless it serves a call.
+    `runtime_max` are the seconds that one call of the worker may take, without its waiting for the host. At most
+    `calls_max` of its own requests may wait for an answer, with bodies of `open_bytes_max`. `work` counts the values
+    that the host reads and writes for it before its requests are delayed. `answers` counts those of answers by others
+    to it, before it waits for the next. It may leave its messages unread for `unread_seconds`, unless it serves a call.
     """
 
     runtime_max: float
@@ -44,7 +44,7 @@ class PeerLimits:
 
 
 class AdmissionControl:
-    """The requests of one worker, and what it owes; `give_up` is called with what admitting one of them raises."""
+    """The requests of one worker, and its debt; `give_up` gets the exception that admitting a request raises."""
 
     __slots__ = ("_give_up", "_loop", "_owes_until", "_put_off", "_work", "is_behind")
 
@@ -58,11 +58,11 @@ class AdmissionControl:
 
     @property
     def seconds_owed(self) -> float:
-        """How long it takes until the host has done no more for this worker than it does for any."""
+        """How long until the host has done no more for this worker than it does for any."""
         return self._owes_until - self._loop.time()
 
     def charge(self, values: int) -> None:
-        """Count so many values, read or written for the worker."""
+        """Charge this number of values, read or written for the worker."""
         now = self._loop.time()
         owed = self._work.owe(now, values)
         self._owes_until = now + owed
@@ -71,11 +71,11 @@ class AdmissionControl:
             self._look_later()
 
     def put_off(self, admit: Callable[[], None]) -> None:
-        """Keep a request until the worker owes nothing and those before it were admitted."""
+        """Keep a request until the worker is out of debt and the requests before it were admitted."""
         self._put_off.append(admit)
 
     def forget(self) -> None:
-        """Admit none of them: the worker is gone."""
+        """Admit none of the requests: the worker is gone."""
         self._put_off.clear()
 
     def _look_later(self) -> None:
@@ -97,7 +97,7 @@ class AdmissionControl:
 
 
 def values_in(body: Buffer) -> int:
-    """Return how many values the host reads or writes with a message; of a small one that is guessed.
+    """Return how many values the host reads or writes with a message; the count of a small message is an estimate.
 
     Raises:
         RemoteProtocolError: it is over a cap.

@@ -1,7 +1,7 @@
-"""Keep what waits for one worker that reads more slowly than others write to it.
+"""Keep the frames for one worker that reads more slowly than others write to it.
 
-Frames keep their order. A value of which only the latest counts has one entry a key, at the place of its first unsent
-change, and is encoded when it is sent: shared state that keeps changing takes no more room than the state itself.
+Frames keep their order. Where only the latest value counts, there is one entry a key, at the place of its first unsent
+change, encoded when it is sent. So shared state that keeps changing takes no more room than the state itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SendBacklog:
         self.frame_bytes += sum(map(len, frame))
 
     def keep(self, key: tuple[Hashable, ...], make: Make, *, is_new: bool) -> None:
-        """Send what `make` returns then in place of what was kept; `is_new` if nothing was sent under the key."""
+        """Send what `make` returns at its turn, in place of the entry kept before; `is_new` if the key was never sent."""
         before = self._items.get(key)
         self._items[key] = _Kept(make, before.is_new if isinstance(before, _Kept) else is_new)
 
@@ -51,7 +51,7 @@ class SendBacklog:
         return item.make if isinstance(item, _Kept) else None
 
     def drop_new(self, key: tuple[Hashable, ...]) -> bool:
-        """Forget what is kept under a key of which the worker knows nothing; return whether that was all there was."""
+        """Forget the entry of a key that the worker does not know; return whether there was no other."""
         item = self._items.get(key)
         if not isinstance(item, _Kept) or not item.is_new:
             return False
@@ -59,7 +59,7 @@ class SendBacklog:
         return True
 
     def take(self) -> Sequence[Buffer]:
-        """Return what comes first, as pieces of one frame, none if there is nothing to say of it any more."""
+        """Return what comes first, as pieces of one frame; no pieces if there is nothing left to send for it."""
         _, item = self._items.popitem(last=False)
         if not isinstance(item, _Kept):
             self.frame_bytes -= sum(map(len, item))
@@ -68,11 +68,11 @@ class SendBacklog:
         return () if frame is None else pieces_of(frame)
 
     def clear(self) -> None:
-        """Send nothing of it: the worker is gone."""
+        """Drop all of it: the worker is gone."""
         self._items.clear()
         self.frame_bytes = 0
 
 
 def pieces_of(frame: bytes | FrameParts) -> Sequence[Buffer]:
-    """Return a frame as what is to be written, one after the other."""
+    """Return a frame as the pieces to write, one after the other."""
     return (frame,) if isinstance(frame, bytes) else frame

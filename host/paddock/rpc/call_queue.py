@@ -1,8 +1,8 @@
-"""Calls that wait until the worker that they are made of has fewer to serve.
+"""Keep calls to a worker that has enough calls to serve already.
 
-A worker is handed a bounded number of calls at each level of nesting; further ones wait here, each caller's in order
-and the callers in turn. A call waits only for calls of deeper levels, which have room of their own, so calls that
-wait here never wait for each other. Each call that is added is taken, discarded or drained once.
+A worker gets a bounded number of calls at each level of nesting. Further ones wait here: each caller's in order, and
+the callers in turn. A call waits only for calls of deeper levels, which have room of their own, so waiting calls never
+wait for each other. Each added call is taken, discarded or drained once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_WAITING: Final = 4096  # calls of one caller, twice the requests that a mod
 
 
 class Party(Protocol):
-    """The worker that a call is made of, or by."""
+    """A worker that makes a call or receives it."""
 
     @property
     def name(self) -> str: ...
@@ -44,7 +44,7 @@ CallT = TypeVar("CallT", bound=Queued)
 
 
 class CallQueue(Generic[CallT]):
-    """What waits for one worker."""
+    """The calls that wait for one worker."""
 
     __slots__ = ("_levels", "size")
 
@@ -89,7 +89,7 @@ class CallQueue(Generic[CallT]):
         return call
 
     def discard(self, call: CallT) -> None:
-        """Forget a call that is given up."""
+        """Forget a call that its caller gave up."""
         del self._levels[call.level][call.caller_peer][call]
         self._taken(call, call.caller_peer)
 

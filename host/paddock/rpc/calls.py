@@ -1,7 +1,7 @@
-"""Calls on their way through the host: what a worker asked for, and what is asked of a worker for it.
+"""Calls on their way through the host: the requests of workers, and the calls that the host makes of workers for them.
 
-A call knows in whose service it is made, so that the chain of calls that wait for each other can
-be followed. What becomes of it when it ends is the switch's to decide.
+A call knows the request that it serves, so that the chain of calls that wait for each other can be followed. The router
+decides what happens when a call ends.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from paddock_sdk.protocol.frames import Buffer
 
 _NO_RIGHTS: Final[Mapping[AnyHandle, Right]] = MappingProxyType({})
 _MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that a worker may have yet to read when it is handed another call
-_MAX_BLOCKED: Final = 8  # calls in which one worker stands still, each in the one before; real code nests one or two
+_MAX_BLOCKED: Final = 8  # calls in which one worker is blocked, each in the one before; real code nests one or two
 
 
 class CallEvents(Protocol):
-    """What calls report to."""
+    """The events that calls report to the router."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -54,38 +54,38 @@ class HostMethods(Protocol):
         """Take a notification."""
 
     def refuse(self, peer: Peer, handle: AnyHandle) -> BaseException:
-        """Note that a worker may not call what it was shown; return the error that it is answered with."""
+        """Note that a worker may not call an object it was shown; return the error for its request."""
 
     def forget(self, peer: Peer) -> None:
-        """A worker is gone."""
+        """Drop the state of a worker that is gone."""
 
 
 class FailurePolicy(Protocol):
-    """What becomes of calls into a worker that is dead, dying, overstaying or says too much."""
+    """Decides about calls to a worker that is dead, is dying, takes too long or answers with too much."""
 
     async def revive(self, handle: Handle, method: str) -> Encoded | None:
-        """Bring the owner of `handle` back, and `handle` with it.
+        """Start the owner of `handle` again, and renew `handle`.
 
-        When it stays dead, return what stands in for the answer of `method`, or raise.
+        If it stays dead, return the stand-in for the answer of `method`, or raise.
         """
 
     async def answer_for(self, call: RoutedCall, method: str, tries: int) -> Encoded | None:
-        """Return what stands in for the lost answer, None to make the call again; raise to fail it.
+        """Return a stand-in for the lost answer, or None to make the call again; raise to fail it.
 
         `tries` counts the lives that the call has cost, this one included.
         """
 
     def instead_of(self, call: RoutedCall, method: str, weight: int, most: int) -> Encoded | None:
-        """Return what is answered in place of an answer that takes more memory than it may, None to let it pass."""
+        """Return the replacement for an answer that takes more memory than it may, or None to let it pass."""
 
     def on_overdue(self, call: RoutedCall, method: str) -> None:
-        """`call` of `method` has run longer than it may."""
+        """Handle a `call` of `method` that has run longer than it may."""
 
     def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
-        """The worker broke the protocol."""
+        """Handle a worker that broke the protocol."""
 
     def on_lost(self, peer: Peer) -> None:
-        """The worker's connection is gone."""
+        """Handle a worker whose connection is gone."""
 
 
 class IncomingCall:
@@ -114,7 +114,7 @@ class IncomingCall:
         self.peer = peer
         self.id = id
         self.cause = cause  # the call in whose service the worker makes this one
-        self.blocks = blocks  # the worker's loop stands still until the answer
+        self.blocks = blocks  # the worker's loop is blocked until the answer
         self.size = size  # bytes of its body
         self.depth: int = cause.origin.depth + 1 if cause is not None and cause.origin is not None else 0
         self.served_by: RoutedCall | None = None  # the call that it waits for, unless a task does
@@ -125,7 +125,7 @@ class IncomingCall:
         self.early_credit = 0  # items that the worker allowed before the caller could be informed
         self.emitter: str | None = None  # the module whose event this emits
         self.values_read = 0  # by the host, of what others answered in its service
-        # Nobody works for the worker (yet), or it reads a stream whose items wait for it, and not it for them.
+        # No call works for the worker (yet), or it reads a stream whose items wait for it, and not it for them.
         self.is_idle = True
 
     @property
@@ -134,19 +134,19 @@ class IncomingCall:
         return self.peer.incoming.get(self.id) is self
 
     def keep_rights(self, rights: Mapping[AnyHandle, Right]) -> None:
-        """Keep the rights to what it names, as they are when it arrives."""
+        """Keep the rights to the objects that it names, as they are when it arrives."""
         self.rights = rights
 
     def bring_rights(self) -> None:
-        """What it names is brought to the application, which calls it in this worker's name."""
+        """Note that the objects it names go to the application, which calls them in this worker's name."""
         self.brought = self.rights
 
     def serve_by(self, by: RoutedCall | asyncio.Task[None] | None) -> None:
-        """A call or a task works on the answer from here on; None as long as neither does."""
+        """Note the call or task that works on the answer from here on; None as long as neither does."""
         self.served_by, self.task = (by, None) if isinstance(by, RoutedCall) else (None, by)
 
     def begin_stream(self) -> asyncio.Event:
-        """The host itself answers with a stream; return what is set when the reader wants more of it."""
+        """Let the host itself answer with a stream; return the event that is set when the reader wants more."""
         self.credited = asyncio.Event()
         return self.credited
 
@@ -159,7 +159,7 @@ class IncomingCall:
         self.emitter = module
 
     def count(self, body: Buffer) -> None:
-        """Count what the host reads of an answer in this request's service: for the worker, never for who was asked.
+        """Charge what the host reads of an answer for this request: to its worker, never to the one that answered.
 
         Raises:
             RemoteProtocolError: it is over a cap.
@@ -167,26 +167,26 @@ class IncomingCall:
         self.values_read += values_in(body)
 
     def take_values_read(self) -> int:
-        """Return what was counted since this was last asked."""
+        """Return the count since the last call of this method."""
         values, self.values_read = self.values_read, 0
         return values
 
     def idles(self, now: float) -> None:
-        """The worker has every item that it gave credit for: what time passes is its own again."""
+        """The worker has every item that it gave credit for: time counts as its own again."""
         if not self.is_idle:
             self.is_idle = True
             if self.cause is not None:
                 self.cause.nested_ends(now)
 
     def goes_on(self, now: float) -> None:
-        """The worker waits for others, or does so once more."""
+        """The worker waits for others (again)."""
         if self.is_idle:
             self.is_idle = False
             if self.cause is not None:
                 self.cause.nested_begins(now)
 
     def ends(self, now: float) -> None:
-        """The worker has its answer, or does not wait for it any more."""
+        """The worker has its answer, or no longer waits for it."""
         if self.cause is not None and not self.is_idle:
             self.cause.nested_ends(now)
 
@@ -196,7 +196,7 @@ current: contextvars.ContextVar[IncomingCall | None] = contextvars.ContextVar("p
 
 
 class RoutedCall(OpenCall):
-    """A call of a worker's object, with the request it is made for, if any."""
+    """A call of a worker's object, with the request that it serves, if any."""
 
     __slots__ = (
         "__weakref__",
@@ -216,8 +216,8 @@ class RoutedCall(OpenCall):
         super().__init__()
         self.origin = origin
         self.handle = handle
-        self.owner = handle.owner  # whom the call was made of; the handle may come to stand for a later life's object
-        self.is_admitted = False  # who keeps count of what the object is told knows of it
+        self.owner = handle.owner  # the callee; the handle may later stand for an object of its next life
+        self.is_admitted = False  # whether the object's policy has counted it
         self.is_stream = False
         self.is_waiting = False  # until its owner has fewer calls to serve
         self.credit = 0  # items its stream may still send
@@ -232,7 +232,7 @@ class RoutedCall(OpenCall):
 
     @property
     def caller_peer(self) -> Peer | None:
-        """The worker in whose service it is made, None for the application's own."""
+        """The worker whose request it serves, None for a call of the application's own."""
         return None if self.origin is None else self.origin.peer
 
     @property
@@ -246,10 +246,10 @@ class RoutedCall(OpenCall):
         return self.owner.channel.calls.get(self.id) is self
 
     def right_to(self, handle: AnyHandle) -> Right:
-        """Return the right to an argument that the owner is given with this call, which the host itself makes.
+        """Return the owner's right to an argument of this call, which the host itself makes.
 
-        In a worker's service no more comes of what that worker named than came with its request; all else the
-        application or the host adds, and gives.
+        If the call serves a worker, objects that the worker named carry only the rights that came with its request. All
+        other arguments are given by the application or the host.
         """
         if self.origin is None:
             return self.owner.may_reach(handle) or BorrowedRef(self)
@@ -258,24 +258,24 @@ class RoutedCall(OpenCall):
         return self.owner.may_reach(handle)
 
     def address_owner(self) -> None:
-        """The call is made of the present life of its object's owner."""
+        """Note that the call goes to the present life of its object's owner."""
         self.owner = self.handle.owner
 
     def note_admitted(self) -> None:
-        """The policy of its object has admitted it; `let_go` gives back what that set aside."""
+        """Note that the object's policy admitted it; `let_go` returns the room that was set aside."""
         self.is_admitted = True
 
     def mark_waiting(self, is_waiting: bool) -> None:
-        """Whether it waits until its owner has fewer calls to serve."""
+        """Note whether it waits until its owner has fewer calls to serve."""
         self.is_waiting = is_waiting
 
     def begin_stream(self, now: float) -> None:
-        """It is answered by a stream, of which nobody wants an item yet."""
+        """Note that a stream answers it, of which no reader wants an item yet."""
         self.is_stream = True
         self.wants_no_item(now)
 
     def allow(self, items: int, now: float) -> None:
-        """Its reader takes so many items more."""
+        """Let the owner send this many more items."""
         if self.credit == 0:
             self.wants_items(now)
         self.credit += items
@@ -301,31 +301,31 @@ class RoutedCall(OpenCall):
         self.let_go()
 
     def on_unmade(self, error: Exception) -> None:
-        """The call waited, and could not be made when its turn came."""
+        """Handle a waiting call that could not be made when its turn came."""
         raise NotImplementedError
 
     def let_go(self) -> None:
-        """What the call takes of what it was admitted to is free again, unless it ended well."""
+        """Return the room that was set aside for the call, unless it ended well."""
         if self.is_admitted:
             self.is_admitted = False
             if self.handle.policy.release is not None:
                 self.handle.policy.release(self.message)
 
     def time_stands(self) -> None:
-        """A worker that waited for itself waits for the host again."""
+        """Let a worker that waited for itself wait for the host again."""
         if self.runs_on is not None:
             self.runs_on.nested_begins(asyncio.get_running_loop().time())
             self.runs_on = None
 
     def wants_no_item(self, now: float) -> None:
-        """The reader has every item that it gave credit for: the owner's time stands still, and the reader's runs."""
+        """Let the owner's time stand still and the reader's run: the reader has every item that it gave credit for."""
         self.nested_begins(now)
         reading = self._reading()
         if reading is not None:
             reading.idles(now)
 
     def wants_items(self, now: float) -> None:
-        """The reader wants items again, and waits for the owner."""
+        """Let the reader wait for the owner: it wants items again."""
         self.nested_ends(now)
         reading = self._reading()
         if reading is not None:
@@ -338,9 +338,9 @@ class RoutedCall(OpenCall):
             self.wants_no_item(asyncio.get_running_loop().time())
 
     def _reading(self) -> IncomingCall | None:
-        """Return the request of the worker that reads this stream, if one does and its time is not running anyway.
+        """Return the request of the worker that reads this stream, unless there is none or its time runs anyway.
 
-        What the host itself reads in a worker's service, that worker waits for.
+        A worker also waits for what the host itself reads for it.
         """
         reads = self.origin
         return None if reads is None or reads.served_by is not self or self.runs_on is reads.cause else reads
@@ -365,7 +365,7 @@ class Forward(RoutedCall):
         return self.origin
 
     def right_to(self, handle: AnyHandle) -> Right:
-        """Return the right to an argument that the owner is given with this call: its own, or what the request has."""
+        """Return the owner's right to an argument of this call: its own, or the one that came with the request."""
         return self.owner.may_call_mounted(handle) or self.caller.rights.get(handle, False)
 
     def on_end(self, frame: Frame | None) -> None:
@@ -391,7 +391,7 @@ class Forward(RoutedCall):
 
 
 def has_to_wait(call: RoutedCall) -> bool:
-    """Whether a call that its owner does not itself wait for has to wait for its turn."""
+    """Whether a call must wait for its turn; a call that its owner itself waits for need not."""
     origin = call.origin
     if origin is not None and origin.blocks and len(origin.peer.blocked) <= _MAX_BLOCKED:
         return False  # its caller serves nothing meanwhile, also nothing that the owner may wait for
@@ -399,7 +399,7 @@ def has_to_wait(call: RoutedCall) -> bool:
 
 
 def has_room(owner: Peer, level: int) -> bool:
-    """Whether a worker serves few enough calls of a level, and has read nearly all of what it was sent."""
+    """Whether a worker serves few enough calls of a level, and has read nearly all of its messages."""
     channel = owner.channel
     if channel.unsent_bytes > _MAX_UNREAD:
         return False
@@ -416,7 +416,7 @@ def own_request(call: IncomingCall | None, peer: Peer) -> int:
 
 
 def refuse_deadlock(routed: RoutedCall, owner: Peer, name_of: Callable[[RoutedCall], str]) -> None:
-    """Refuse a call of a worker that stands still until this very call has ended.
+    """Refuse a call of a worker that is blocked until this very call has ended.
 
     Raises:
         DeadlockError: it would never end; the chain of modules is named.

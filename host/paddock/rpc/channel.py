@@ -1,14 +1,14 @@
 """Drive the host's end of one worker's connection.
 
-A channel turns bytes into events for its receiver and calls into bytes, with one coarse timer
-for all of its deadlines, however many calls are open. It promises that each call given to it is
-ended exactly once, with the worker's answer or with None when the connection is gone, and that
-a worker that breaks the protocol is reported once and then heard no more. Whatever a worker says at
-once, the host hears it for a moment at a time, in order, and meanwhile reads no more of it: everything
-else gets its turn. What a worker need only know before it is told anything else goes along with the
-next frame, or alone a tick later: waking it costs more than what it is told. The small frames that a
-few frames of one worker cause are written together, so that each other worker is woken up once. It
-knows nothing of processes, modules or handles' meaning.
+A channel turns bytes into events for its receiver and calls into bytes, with one coarse timer for all of its deadlines.
+Each call given to it ends exactly once: with the worker's answer, or with None when the connection is gone. A worker
+that breaks the protocol is reported once; its further frames are ignored.
+
+The host reads a worker's frames in order, for a short time at once, and pauses reading meanwhile, so that other work
+gets its turn. Low-priority updates go along with the next frame or are sent one tick later, to avoid waking the worker.
+Small frames that a few frames of one worker cause are written together, so that each other worker wakes up once.
+
+The channel knows nothing of processes, modules or the meaning of handles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from paddock_sdk.protocol import Connection, Frame, HandleEntry, Kind, LocalProt
 from paddock_sdk.protocol.frames import Buffer, FrameParts, discarded
 
 _TICK: Final = 0.05  # seconds between looks at the deadlines, which are tens of seconds long, and at what is due
-_STRETCH: Final = 0.005  # seconds for which one worker is heard until everything else has its turn
+_STRETCH: Final = 0.005  # seconds for which one worker's frames are handled until everything else has its turn
 _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
 _FULL: Final = 256 * 1024  # bytes that the kernel has not taken yet; what comes then waits where it can be replaced
 _MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on what one worker can cost
@@ -37,10 +37,10 @@ _RESPONSE, _FAILURE = int(Kind.RESPONSE), int(Kind.FAILURE)
 
 
 class OpenCall:
-    """A call the host made of a worker that has not ended.
+    """A call that the host made to a worker and that has not ended.
 
-    `deadline` is in loop time. While the worker itself waits for others, in a call made on
-    behalf of this one, its time stands still; while the host answers it, it does not.
+    `deadline` is in loop time. Time stands still while the worker itself waits for other workers, in a call made on
+    behalf of this one; it runs while the host answers the worker.
     """
 
     __slots__ = ("_nested", "_nested_since", "deadline", "id")
@@ -57,11 +57,11 @@ class OpenCall:
         return 0
 
     def note_id(self, id: int) -> None:
-        """It is on its way, under a number of the connection's."""
+        """Note its number on the connection: it was sent."""
         self.id = id
 
     def limit_time(self, now: float, seconds: float) -> None:
-        """It has to end within so many seconds from now."""
+        """Require it to end within this many seconds from now."""
         self.deadline = now + seconds
 
     def nested_begins(self, now: float) -> None:
@@ -80,20 +80,20 @@ class OpenCall:
         return self._nested <= 0 and now >= self.deadline
 
     def on_end(self, frame: Frame | None) -> None:
-        """The call ended: with an answer, or with None because the connection is gone."""
+        """Take the end of the call: an answer, or None because the connection is gone."""
         raise NotImplementedError
 
     def on_given_up(self, now: float) -> None:
-        """Send the worker a cancellation; it has the time of a call to end the call."""
+        """Allow the worker, which was sent a cancellation, the time of a call to end it."""
 
     def on_over(self) -> None:
-        """Nobody waits for the call any more, so that it will not be ended; `on_end` does the same."""
+        """Note that no caller waits any more, so the call will not be ended; `on_end` does the same."""
 
     def on_item(self, frame: Frame) -> None:
-        """An item of the stream that answers the call has come."""
+        """Take an item of the stream that answers the call."""
 
     def on_overdue(self) -> None:
-        """The call has taken longer than it may; called at every tick until it ends."""
+        """Handle a call that takes longer than it may; called at every tick until it ends."""
 
 
 class WriteBatch:
@@ -110,7 +110,7 @@ class WriteBatch:
         self.is_on = True
 
     def end(self) -> None:
-        """Write the frames that wait, and let none wait any more."""
+        """Write the frames that wait, and make none wait any more."""
         self.is_on = False
         self.send()
 
@@ -126,7 +126,7 @@ class WriteBatch:
 
 
 class ChannelDelegate(Protocol):
-    """What a channel hands its events to."""
+    """The receiver of a channel's events."""
 
     def on_hello(self, hello: Frame) -> None: ...
 
@@ -155,8 +155,8 @@ class Channel(asyncio.BufferedProtocol):
         self.connection = connection
         self._batch = batch
         self._joined: list[Buffer] = []  # small frames that wait for the batch
-        self.is_open = False  # whether what is said here can still reach the worker
-        self.is_held = False  # whether what the worker says waits, for having been too much
+        self.is_open = False  # whether a frame can still reach the worker
+        self.is_held = False  # whether the worker's frames wait, because it sent too many
         self.calls: dict[int, OpenCall] = {}
         self.wants_room = False  # whether the receiver waits for calls to end
         self._given_up: dict[int, OpenCall] = {}  # those that have a deadline, until they are seen to have ended
@@ -189,11 +189,11 @@ class Channel(asyncio.BufferedProtocol):
         return next(reversed(self.calls.values()), self._latest_lost)
 
     def await_room(self, wants_room: bool) -> None:
-        """Report to the receiver when calls have ended, or no more."""
+        """Turn on or off reports to the receiver when calls have ended."""
         self.wants_room = wants_room
 
     def number_of_calls(self, level: int) -> int:
-        """Return how many calls nested so deeply the worker serves, those that were given up with them."""
+        """Return how many calls of this nesting level the worker serves, including those that were given up."""
         served = sum(call.level == level for call in self.calls.values())
         return served + sum(
             self.connection.is_calling(id) for id, call in self._given_up.items() if call.level == level
@@ -201,16 +201,16 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """How much the worker has yet to read, but for what only the last value counts of."""
+        """How much the worker has yet to read, without entries of which only the last value counts."""
         buffered = self._transport.get_write_buffer_size() if self._transport is not None else 0
         return buffered + self._backlog.frame_bytes + sum(map(len, self._joined))
 
     @property
     def is_behind(self) -> bool:
-        """Whether the worker reads more slowly than it is written to."""
+        """Whether the worker reads more slowly than others write to it."""
         return self._is_full
 
-    # -- saying ----------------------------------------------------------------------------
+    # -- sending ---------------------------------------------------------------------------
 
     def request(
         self,
@@ -235,7 +235,7 @@ class Channel(asyncio.BufferedProtocol):
             self._tick_later()
 
     def cancel(self, call: OpenCall) -> None:
-        """Give `call` up: it is not ended any more, and the worker is told."""
+        """Give `call` up: send the worker a cancellation and do not end the call."""
         if self.calls.get(call.id) is not call:
             return  # ended, or another channel's: ids are each channel's own
         del self.calls[call.id]
@@ -249,7 +249,7 @@ class Channel(asyncio.BufferedProtocol):
                 self.write(frame)
 
     def respond(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> None:
-        """End the worker's request `id` well, if it still waits."""
+        """End the worker's request `id` with an answer, if it still waits."""
         if self.is_open and self.connection.is_serving(id):
             self.write(self.connection.send_response(id, body, handles))
 
@@ -259,12 +259,12 @@ class Channel(asyncio.BufferedProtocol):
             self.write(self.connection.send_failure(id, body))
 
     def mirror(self, section: int, body: Buffer, handles: Sequence[HandleEntry] = (), *, target: int = 0) -> None:
-        """Tell the worker of a change of shared state, before any later frame."""
+        """Send the worker a change of shared state, before any later frame."""
         if self.is_open:
             self.write(self.connection.send_mirror(section, body, handles, target=target))
 
     def mirror_along(self, key: Hashable, section: int, body: Buffer, *, target: int = 0) -> None:
-        """Tell the worker of a change along with the next frame, or at the next tick; the last of each `key` alone."""
+        """Send a change along with the next frame, or at the next tick; of each `key` only the last one."""
         if self.is_open:
             frame = self.connection.send_mirror(section, body, target=target)
             self._due.pop(key, None)  # the later of two comes last
@@ -273,7 +273,9 @@ class Channel(asyncio.BufferedProtocol):
                 self._tick_later()
 
     def keep(self, key: tuple[Hashable, ...], make: Make, *, is_new: bool) -> None:
-        """Tell a worker that is behind what `make` returns when there is room, in place of what the key stood for."""
+        """Send a worker that is behind the frame that `make` returns, when there is room, in place of the key's earlier
+        one.
+        """
         if self.is_open:
             self._backlog.keep(key, make, is_new=is_new)
 
@@ -282,11 +284,11 @@ class Channel(asyncio.BufferedProtocol):
         return self._backlog.kept(key)
 
     def drop_new(self, key: tuple[Hashable, ...]) -> bool:
-        """Forget what is kept under a key that the worker does not know yet; return whether it was that."""
+        """Forget the entry of a key that the worker does not know yet; return whether there was one."""
         return self._backlog.drop_new(key)
 
     def release(self, id: int, times: int) -> None:
-        """Tell the worker that its object `id` is held no more; 0 times confirms what it let go of."""
+        """Tell the worker that the host released its object `id`; with 0 times, confirm that the worker released one."""
         if self.is_open:
             self.write(self.connection.send_release(id, times))
 
@@ -296,7 +298,10 @@ class Channel(asyncio.BufferedProtocol):
             self.write(self.connection.send_goodbye())
 
     def write(self, frame: bytes | FrameParts) -> None:
-        """Hand one frame to the transport, after what is due; atomic, as the loop runs one callback at a time."""
+        """Hand one frame to the transport, after the frames that are due.
+
+        It is atomic, as the loop runs one callback at a time.
+        """
         transport = self._transport
         if transport is None:
             raise LocalProtocolError("the connection is gone")
@@ -348,13 +353,13 @@ class Channel(asyncio.BufferedProtocol):
         return due.values()
 
     def close(self) -> None:
-        """Close the socket, and hear no more of what came; calls still open end with None."""
+        """Close the socket, and ignore what arrived; calls still open end with None."""
         self.is_open = False
         if self._transport is not None:
             self.send_joined()
             self._transport.abort()
 
-    # -- hearing ---------------------------------------------------------------------------
+    # -- receiving -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # what a stream socket always gets
@@ -403,7 +408,7 @@ class Channel(asyncio.BufferedProtocol):
             self._receiver.on_room()
 
     def _hear(self, events: Iterator[Frame], are_many: bool) -> bool:
-        """Hear what came, for one stretch at most; return whether nothing of it is left to hear."""
+        """Handle what arrived, for one time slice at most; return whether all of it was handled."""
         if are_many:
             self._batch.begin()
             try:
@@ -448,7 +453,7 @@ class Channel(asyncio.BufferedProtocol):
         return True
 
     def give_up(self, exc: Exception) -> None:
-        """What a worker sent made the host stumble, and nothing else: it is ended for that."""
+        """End a worker whose message caused an error in the host."""
         self.is_open = False
         broken = exc if isinstance(exc, RemoteProtocolError) else RemoteProtocolError(f"{type(exc).__name__}: {exc}")
         self._receiver.on_violation(broken)

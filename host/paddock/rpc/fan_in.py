@@ -1,8 +1,8 @@
-"""What the host gathers of several answers, to hand it on in one message: no more than that message holds.
+"""Gather several answers into one message, within the memory that the message may take.
 
-Counted as each answer comes, by the memory it takes rather than by its bytes. What one module answers with leaves
-room for the others. Whatever has no room is left out, which costs the rest nothing; contributors of whoever was left
-out are asked no further, and no contributor is asked once all is full.
+Each answer is counted as it comes, by its memory rather than by its bytes. One module's answers leave room for those of
+others. An answer over the limit is dropped, which costs the others nothing. A module whose answer was dropped is not
+asked again, and no module is asked once the message is full.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class ResponseBudget:
-    """What has been gathered so far for one who asked: bounded is what is gathered while this is entered, once."""
+    """The memory of the answers gathered for one requester; the limit applies while it is entered, once."""
 
     __slots__ = (
         "_by_name",
@@ -35,7 +35,7 @@ class ResponseBudget:
     )
 
     def __init__(self, *, keeps_all: bool) -> None:
-        self.keeps_all = keeps_all  # every answer, not only those that say so
+        self.keeps_all = keeps_all  # every answer, not only those that report it
         self.weight_inside = 0  # of what modules answered with in gatherings inside of this one
         self._total = 0
         self._by_name: dict[str, int] = {}
@@ -54,19 +54,19 @@ class ResponseBudget:
 
     @property
     def weight(self) -> int:
-        """What memory is taken by what modules answered with."""
+        """The memory that modules' answers take."""
         return self._total
 
     def count_inside(self, weight: int) -> None:
-        """Count what was gathered inside of this."""
+        """Add what a gathering inside of this one took."""
         self.weight_inside += weight
 
     def has_room_for(self, name: str) -> bool:
-        """Whether a module of that `name` need be asked."""
+        """Whether to ask a module of that `name`."""
         return not self._is_full and name not in self._refused
 
     def admits(self, name: str, answer: Buffer) -> bool:
-        """Take the answer of a module of that `name`, if there is room; that there was none is logged once for each."""
+        """Take the answer of a module of that `name`, if there is room; log the lack of room once for each."""
         weight = weight_of(answer)
         total, own = self._total + weight, self._by_name.get(name, 0) + weight
         if own <= _OF_ONE and total <= _OF_ALL:

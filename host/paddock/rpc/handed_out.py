@@ -64,7 +64,7 @@ class HandedOut:
         self._objects[object_id] = share, weight
 
     def weigh(self, object_id: int, weight: int) -> None:
-        """Count the memory of an object's newer description in place of the older one.
+        """Count the memory of an object's newer description in place of the older one's.
 
         Raises:
             OverLimitError: it exceeds the limit; the older one still counts.

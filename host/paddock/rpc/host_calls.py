@@ -1,8 +1,8 @@
-"""Call workers' objects for the host itself, and read the answers in the service of the request that it serves.
+"""Make the host's own calls of workers' objects, and read the answers for the request that each call serves.
 
-Each call ends exactly once: with the answer, with what the callee raised, or with what the `FailurePolicy` makes of its
-owner's death. `call` and `call_value` start an owner again and repeat the call; the others call one life of it only. A
-call that is cancelled, and a stream that is left early, are given up: the owner is asked to end them.
+Each call ends exactly once: with the answer, with the callee's exception, or with the `FailurePolicy`'s decision about
+its owner's death. `call` and `call_value` start an owner again and repeat the call; the others call one life of it
+only. When a call is cancelled or a stream is left early, the owner is asked to end it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
-_LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever its owner's kind
+_LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, for any kind of owner
 _RESPONSE: Final = int(Kind.RESPONSE)
 
 
 class HostCall(RoutedCall):
-    """A call that the host itself makes, and whose answer it reads in the service of the request it is made for."""
+    """A call that the host itself makes; it reads the answer for the request that the call serves."""
 
     __slots__ = ("future", "switch")
 
@@ -52,7 +52,7 @@ class HostCall(RoutedCall):
             said = self._said(frame)
             if frame is not None:
                 self.count(frame.body)
-        finally:  # an answer that names what its owner never had is none
+        finally:  # an answer that names an unknown object of its owner is invalid
             if isinstance(said, Encoded) and self.is_admitted:
                 self.switch.on_success(self)
             self.let_go()
@@ -64,7 +64,7 @@ class HostCall(RoutedCall):
             self.future.set_result(said)
 
     def count(self, body: Buffer) -> None:
-        """Count what the host reads of an answer for the worker that it is read for, never for who was asked.
+        """Charge what the host reads of an answer to the worker that it is read for, never to the one that answered.
 
         Raises:
             RemoteProtocolError: it is over a cap.
@@ -77,7 +77,7 @@ class HostCall(RoutedCall):
             self.future.set_exception(error)
 
     def _said(self, frame: Frame | None) -> Encoded | Frame | None:
-        """Return an answer with what it refers to, of which its owner may let go right behind it; a failure as it is.
+        """Return an answer with the objects it refers to, which its owner may release next; a failure as it is.
 
         Raises:
             RemoteProtocolError: it refers to what its owner was never handed.
@@ -97,7 +97,7 @@ class HostCall(RoutedCall):
 
 
 class ScopedCall(HostCall):
-    """A call that has to end within a scope, whose time stands while the worker waits for others.
+    """A call that has to end within a scope, whose time stands still while the worker waits for others.
 
     The deadline of anyio's scope is moved by writing it; there is no other way.
     """
@@ -132,8 +132,8 @@ class ScopedCall(HostCall):
 class DirectCall(HostCall):
     """A call whose answer the host acts on while it reads it, with no task that waits for it.
 
-    `on_ended` is called once with the call itself, unless it was given up. It must not raise. A task that goes on from
-    there is given the call as `awaited`.
+    `on_ended` is called once with the call itself, unless it was given up. It must not raise. A task that continues
+    from there gets the call as `awaited`.
     """
 
     __slots__ = ("_on_ended", "error", "said")
@@ -174,7 +174,7 @@ class DirectCall(HostCall):
 class HostStream(HostCall):
     """A stream that the host itself reads: its items, then its end.
 
-    What an item refers to is held from when it comes, so that what is never read is let go.
+    The objects that an item refers to are held from its arrival, so that those of unread items are released.
     """
 
     __slots__ = ("said",)
@@ -208,7 +208,7 @@ class HostStream(HostCall):
 
 
 class HostCalls:
-    """The calls that the host makes on its own; the router puts them on their way."""
+    """The calls that the host makes on its own; the router sends them."""
 
     def __init__(self, router: Router) -> None:
         self.router = router
@@ -217,15 +217,16 @@ class HostCalls:
     def call(
         self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None
     ) -> Coroutine[Any, Any, Encoded]:
-        """Call a worker's object, and return the answer undecoded; what was `begun` before is waited for.
+        """Call a worker's object, and return the answer undecoded; a call that was `begun` before is waited for.
 
         Raises:
-            Exception: what the callee raised, or what its death amounts to for its kind.
+            Exception: the callee's, or the one for its death, which depends on its kind.
         """
         return self._exchange(current.get(), handle, method, message, begun=begun)
 
     def check_brought(self, handle: Handle) -> None:
-        """Refuse the application to call, in the service of a module, what that module brought without a right to it.
+        """Refuse the application's call, on behalf of a module, of an object that the module passed without a right to
+        it.
 
         Raises:
             CallRefusedError: the module may not call it, so nothing calls it for the module.
@@ -236,13 +237,13 @@ class HostCalls:
         raise self.router.host_methods.refuse(origin.peer, handle)
 
     def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
-        """Put a call of a worker's object on its wire at once; None if its owner does not take calls now.
+        """Send a call of a worker's object at once; return None if its owner does not take calls now.
 
         Raises:
-            DeadlockError: the owner stands still waiting for this very call.
+            DeadlockError: the owner is blocked until this very call ends.
             AttributeError: there is no such member.
             LocalProtocolError: the message is too large.
-            OverLimitError: what it tells is too much.
+            OverLimitError: the target's quota rejects it.
         """
         if not handle.owner.takes_calls:
             return None
@@ -258,7 +259,7 @@ class HostCalls:
         message: Encoded,
         on_ended: Callable[[DirectCall], None],
     ) -> DirectCall | None:
-        """Do what `begin` does in the service of a worker's request, with an answer that is acted on at once."""
+        """Do what `begin` does on behalf of a worker's request; the answer is acted on at once."""
         if not handle.owner.takes_calls:
             return None
         routed = DirectCall(self.router, origin, handle, method, message, on_ended)
@@ -266,9 +267,9 @@ class HostCalls:
         return routed
 
     async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any:
-        """Call a worker's object, and return the answer's value; an answer that has none ends the worker.
+        """Call a worker's object, and return the answer's value; an answer that cannot be decoded ends the worker.
 
-        What was `begun` before is waited for.
+        A call that was `begun` before is waited for.
 
         Raises:
             Exception: as `call`.
@@ -311,7 +312,7 @@ class HostCalls:
                 return instead
 
     async def call_now(self, handle: Handle, method: int, message: Encoded) -> Encoded:
-        """Call as `call` does, but of this life of the owner only, and unobserved.
+        """Call as `call` does, but in this life of the owner only, and unobserved.
 
         Raises:
             ModuleGoneError: the owner is gone, or went before it answered.
@@ -359,7 +360,7 @@ class HostCalls:
             self.router.give_up(routed)
 
     async def _end_of(self, routed: HostCall) -> Encoded | None:
-        """Wait for the answer, None when the worker went before it; raise what the callee raised."""
+        """Wait for the answer, None when the worker went before it; raise the callee's exception."""
         try:
             said = await routed.future
         except asyncio.CancelledError:
@@ -402,13 +403,13 @@ class StandInCaller:
         if not calls.router.is_at_hand:
             return await asyncio.wrap_future(self._from_thread(method, value))
         calls.check_brought(self._handle)
-        message = calls.marshaller.encode(value, share=True)  # the application's own call, with what it means to pass
+        message = calls.marshaller.encode(value, share=True)  # the application's own call, arguments included
         return await calls.call_value(self._handle, method, message)
 
     def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
-        """Call a plain function: what it returns on another thread, something to await on the session's loop.
+        """Call a plain function; return its result on another thread, or an awaitable on the session's loop.
 
-        The host never stands still. The call is on its way all the same, before anything that is asked for later.
+        The host never blocks. The call is sent at once all the same, before anything that is asked for later.
         """
         calls = self._host_calls
         if not calls.router.is_at_hand:
@@ -430,5 +431,5 @@ class StandInCaller:
                 yield calls.marshaller.decode(item)
 
     def circumstances(self) -> tuple[()]:
-        """The host runs no orchestrator: nothing goes along with its calls."""
+        """Return nothing: the host runs no orchestrator, so its calls carry nothing else."""
         return ()

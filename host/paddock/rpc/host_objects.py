@@ -1,7 +1,7 @@
 """Answer workers' calls of objects that live in the host: the application's, and those that the host shares itself.
 
-Arguments are decoded here, with the host's stand-ins for what lives in workers. A generator is read as fast as its
-reader wants its items, and closed in any case. Who may call what has been decided before.
+Arguments are decoded here; the host's stand-ins take the places of objects that live in workers. A generator is read as
+fast as its reader wants its items, and closed in any case. The caller's right was checked before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class HostObjects:
     def answer(
         self, call: IncomingCall, handle: HostObject, method: int, message: Encoded
     ) -> Coroutine[Any, Any, Encoded]:
-        """Return what comes to the answer of a call; the items of a stream are sent on the way.
+        """Return the answer to a call; the items of a stream are sent on the way.
 
         Raises:
             AttributeError: the object has no such member.
@@ -43,7 +43,7 @@ class HostObjects:
 
     def _returned(self, handle: HostObject, member: str, message: Encoded) -> Any:
         function: Any = handle.value if handle.description.is_function else member_of(handle.value, member)
-        args, kwargs, *_ = self._marshaller.decode(message)  # what is told besides is for tools in workers
+        args, kwargs, *_ = self._marshaller.decode(message)  # the other circumstances are for tools in workers
         return function(*args, **kwargs)
 
     async def _call(self, handle: HostObject, member: str, message: Encoded) -> Encoded:

@@ -1,12 +1,13 @@
 """Host values to messages and back.
 
-A message refers to objects by handles, whoever owns them; a value has stand-ins in their places.
-The same handle always gives the same stand-in, and a stand-in turns back into its handle, so an
-object of a worker that passes through the application arrives as itself. Decoding goes through
-the contract's own validation; anything else in a body is a `RemoteProtocolError`.
+A message refers to objects by handles, independent of their owners; a value has stand-ins in their places. The same
+handle always gives the same stand-in, and a stand-in turns back into its handle, so an object of a worker that passes
+through the application arrives as itself. Decoding goes through the contract's own validation; anything else in a body
+is a `RemoteProtocolError`.
 
-What the host is to read, and not to call, it decodes with names in the places of objects: an object of the application
-says all that it holds when it is written down, and modules are shown no more of it than its public surface.
+Where the host only reads a value and does not call it, it decodes it with names in the places of objects. An object of
+the application would show all of its contents when it is written down; modules see no more of it than its public
+surface.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from paddock_sdk.protocol.description import Description, encode_description
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.remote_object import refresh, stand_in
 
-# What the host runs on: whoever holds one of these holds the host.
+# What the host runs on: a holder of one of these controls the host.
 _HOST_MEANS = (
     asyncio.Future,
     asyncio.AbstractEventLoop,
@@ -39,7 +40,7 @@ _HOST_MEANS = (
     ModuleType,
     type,
 )
-# Of what fails in here there is nothing that a module or its author can change.
+# A module or its author can change nothing about a failure in here.
 _HOST: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _ERROR_TEXT = 4000  # characters of an error that could not itself be encoded
 
@@ -47,21 +48,21 @@ _ERROR_TEXT = 4000  # characters of an error that could not itself be encoded
 class Marshaller:
     """Encode and decode for one session; on the session's loop only.
 
-    Objects of the classes `never_shared` are the host's own: no module is handed one, whoever passes it on.
+    Objects of the classes `never_shared` are the host's own: no module gets one, even if the application passes it on.
     """
 
     def __init__(self, never_shared: tuple[type, ...] = ()) -> None:
         self.codec = Codec(ContractVocabulary(hidden=(_HOST,)))
         self._never_shared = never_shared
         self._handles: weakref.WeakKeyDictionary[Any, AnyHandle] = weakref.WeakKeyDictionary()
-        # Each holds its value, so that the id stays its own; each is held by whoever was handed it.
+        # Each holds its value, so that the id stays its own; its receivers hold it.
         self._host_objects: weakref.WeakValueDictionary[int, HostObject] = weakref.WeakValueDictionary()
 
     def encode(self, value: object, *, share: bool = False) -> Encoded:
         """Return the message for `value`.
 
-        An object of the host goes along only if it was shared before, or is now with `share`: whoever holds it may
-        call all that is public of it, so that has to be meant.
+        An object of the host goes along only if it was shared before, or is shared now with `share`. Any holder may
+        call all of its public members, so sharing has to be meant.
 
         Raises:
             EncodeError: something in it has no form on the wire, or was never meant to be shared.
@@ -70,13 +71,14 @@ class Marshaller:
         return Encoded(body, tuple(self._handle_of(item, share) for item in objects) if objects else ())
 
     def _goes_live(self, value: object) -> bool:
-        """Whether an object crosses as what it is: data of the application's own, unless it was shared, does not."""
+        """Whether an object crosses as itself; data of the application's own does not, unless it was shared."""
         is_data = dataclasses.is_dataclass(value) or type(value) is SimpleNamespace
         return not is_data or id(value) in self._host_objects
 
     def show(self, value: object, type_name: str) -> HostObject:
-        """Let workers hold an object of the host and pass it back, and find nothing on it; the caller keeps what this
-        returns for as long.
+        """Let workers hold an object of the host and pass it back, without access to its members.
+
+        The caller keeps the returned value as long as they may.
         """
         description = Description(type_name, (), {})
         held = HostObject(value, description, encode_description(description, self.codec))
@@ -96,14 +98,14 @@ class Marshaller:
         except RemoteProtocolError as exc:
             if exc.__cause__ is None:
                 raise
-            # What a model or a class says of a value it refuses may quote an object of the application.
+            # The error of a model or a class about a refused value may quote an object of the application.
             kind = type(exc.__cause__).__name__
         raise RemoteProtocolError(f"a body that is no value: {kind}, over what may be an object of the host")
 
     def decode_named(self, message: Encoded, keeps: Callable[[Handle], bool] | None = None) -> Any:
         """Return the value of a message with the name of its type in the place of each object.
 
-        Those of workers' objects that it `keeps` are there; one of the host never is.
+        Workers' objects that it `keeps` stay; an object of the host never does.
 
         Raises:
             RemoteProtocolError: it has none.
@@ -139,13 +141,13 @@ class Marshaller:
             return self.codec.encode(RuntimeError(repr(error)[:_ERROR_TEXT]), live_objects=False)[0]
 
     def decode_error(self, body: Buffer) -> BaseException:
-        """Return the exception in the body of a failure; a body that holds none is one as well."""
+        """Return the exception in the body of a failure; an invalid body is an exception as well."""
         try:
             error = self.codec.decode(body)
         except RemoteProtocolError as exc:
             return exc
         if isinstance(error, asyncio.CancelledError):
-            # Cancelled there, or raised by hand: here it would look like the cancellation of whoever awaits.
+            # Cancelled there, or raised by hand: here it would look like the cancellation of the awaiting task.
             told = RuntimeError("the call was cancelled where it ran")
             told.__dict__.update(vars(error))
             return told
@@ -203,17 +205,17 @@ class Marshaller:
         self._handles[instance] = handle
 
     def stand_for(self, instance: object, handle: AnyHandle) -> None:
-        """Let `instance` go to workers as what `handle` stands for, which itself has another stand-in here."""
+        """Send `instance` to workers as `handle`, which itself has another stand-in here."""
         self._handles[instance] = handle
 
 
 def _is_tied(value: object) -> bool:
-    """Whether a value means nothing outside of this process, like an open file or a lock."""
+    """Whether a value only works in this process, like an open file or a lock."""
     return live_kind(value) is not None and not is_function(value) and not isinstance(value, AsyncGeneratorType)
 
 
 def _called(value: object) -> str:
-    """Return what people call a value, with the name of its class."""
+    """Return a value's name for people, with the name of its class."""
     kind = live_kind(value)
     name = type(value).__qualname__
     return f"an object ({name})" if kind is None else f"{kind.name} ({name})"

@@ -1,12 +1,12 @@
-"""One worker as the router sees it: its channel and the objects it gave and was given.
+"""One worker as the router sees it: its channel, the objects that it handed out, and those that it was handed.
 
 A handle stands for an object that some process handed out. It is owned by one peer, or by the host itself, and lives as
-long as the host or any worker holds it; when the last holder lets go, its owner is told. Descriptions are read once, on
-use.
+long as the host or any worker holds it. When the last holder releases it, its owner is informed. Descriptions are read
+once, on use.
 
-Numbers of objects are per connection, so a worker can name only what it was handed. Each object
-a worker was handed carries whether it may be called as long as it is held, for the length of the
-calls that it came with, or only be shown and passed back. Who gives cannot give more than it has.
+Object numbers are per connection, so a worker can name only objects that it was handed. Each object that a worker holds
+has one of three rights: it may be called as long as it is held, it may be called during the calls that it came with, or
+it may only be shown and passed back. A giver cannot give more than it has.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.remote_object import Caller
 
 _ID_BITS: Final = 0xFFFFFFFF  # of a number in a frame's header
-_MAX_UNCONFIRMED: Final = 100_000  # objects that the host let go of, which their owner says nothing to
+_MAX_UNCONFIRMED: Final = 100_000  # objects that the host released and their owner has not confirmed
 _KEPT_BYTES: Final = 256  # of the description of an object that was not taken, in case it comes again without one
-_CONVERSATION: Final = "context"  # what is mounted there holds all that was said
+_CONVERSATION: Final = "context"  # the object mounted there holds the whole conversation
 _VALUE_BYTES: Final = 64  # of memory that count for a value
 
 Place = tuple[str, str | None]
@@ -47,7 +47,7 @@ Place = tuple[str, str | None]
 
 
 class Count:
-    """How often a worker handed out one object, which is what it is told when the host lets go."""
+    """How often a worker handed out one object; the host sends it this number on release."""
 
     __slots__ = ("described", "holders", "times")
 
@@ -76,11 +76,11 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """What is decided of the calls of one object, besides who may make them; what is None decides nothing.
+    """Decides about the calls of one object, besides the right to make them; a None decides nothing.
 
-    `admit` is called before a call, with its method, its message and the worker that makes it (None: the application),
-    and refuses it by raising; `on_success` when an admitted call has ended well, `release` when it is over.
-    `answer_max` says what memory an answer to another module may take now.
+    `admit` is called before a call, with its method, its message and the calling worker (None: the application), and
+    refuses it by raising. `on_success` is called when an admitted call has ended well, `release` when it is over.
+    `answer_max` returns the memory that an answer to another module may take now.
     """
 
     admit: Callable[[str, Encoded, Peer | None], None] | None = None
@@ -134,11 +134,11 @@ class Handle:
         self._parsed = None
 
     def mount_at(self, place: Place | None) -> None:
-        """Note where the session has the object mounted, None if nowhere any more."""
+        """Note where the session has the object mounted, None if it is no longer mounted."""
         self.mounted = place
 
     def follow(self, policy: CallPolicy) -> None:
-        """Have its calls decided by a policy, from here on and through all lives of the owner."""
+        """Apply a policy to its calls from here on and through all lives of the owner."""
         self.policy = policy
 
     def note_stand_in(self, instance: object) -> None:
@@ -164,7 +164,7 @@ class HostObject:
         self.mounted: Place | None = None
 
     def mount_at(self, place: Place | None) -> None:
-        """Note where the session has the object mounted, None if nowhere any more."""
+        """Note where the session has the object mounted, None if it is no longer mounted."""
         self.mounted = place
 
 
@@ -172,9 +172,9 @@ AnyHandle = Handle | HostObject
 
 
 class Encoded(NamedTuple):
-    """A body with the handles it refers to: a message bound for no worker in particular.
+    """A body with the handles it refers to: a message not yet bound for a worker.
 
-    A tuple, because two are made for every call and a frozen dataclass takes twice the time.
+    It is a tuple, because two are made for every call and a frozen dataclass takes twice the time.
     """
 
     body: bytes | bytearray | memoryview
@@ -185,7 +185,7 @@ RightTo = Callable[[AnyHandle], Right]
 
 
 class PeerDelegate(Protocol):
-    """What a worker's requests and its end are handed to."""
+    """The receiver of a worker's requests and of its end."""
 
     batch: WriteBatch
 
@@ -201,7 +201,7 @@ class PeerDelegate(Protocol):
 
 
 class ObjectGrant:
-    """One object a worker was handed; with `may_call`, it may be called as long as it is held."""
+    """One object that a worker was handed; with `may_call`, the worker may call it as long as it holds it."""
 
     __slots__ = ("_borrowed", "handle", "may_call", "times")
 
@@ -212,7 +212,7 @@ class ObjectGrant:
         self._borrowed: tuple[BorrowedRef, ...] = ()
 
     def give(self, right: Right) -> None:
-        """Hand it to the worker once more, with a right in addition to those that it has already."""
+        """Hand it to the worker once more, with a right in addition to those it has."""
         self.times += 1
         if isinstance(right, BorrowedRef):
             self._borrowed = (*(borrowed for borrowed in self._borrowed if borrowed.holds), right)
@@ -220,7 +220,7 @@ class ObjectGrant:
             self.may_call = True
 
     def let_go(self, times: int) -> bool:
-        """The worker lets go of it so many times; return whether that was the last of it."""
+        """Count releases by the worker; return whether that was the last of it."""
         self.times -= times
         return self.times <= 0
 
@@ -266,7 +266,7 @@ class Peer:
         self._limits = limits
         self.computes = False  # whether something that it mounted has properties
         self.state_changes_taken = 0  # of this worker's own; each change of state that it is sent says how many
-        self.is_restoring = False  # it lives, and is not yet what callers take it for
+        self.is_restoring = False  # it lives, and is not yet restored for its callers
         self.incoming: dict[int, Pending] = {}
         self.open_bytes = 0  # in the bodies of those
         self.blocked: list[Pending] = []
@@ -285,11 +285,11 @@ class Peer:
 
     @property
     def takes_calls(self) -> bool:
-        """Whether a call of one of its objects would be answered by what the caller means."""
+        """Whether its objects, if called, would answer as the caller expects."""
         return self.channel.is_open and not self.is_restoring
 
     def check_open(self, size: int) -> str:
-        """Refuse to hold another request of so many bytes; return why, where that is to fail the request alone.
+        """Refuse to hold another request of this size; return the reason, if only the request is to fail.
 
         Raises:
             OverBudgetError: this worker has more that wait for their answers than it may have.
@@ -308,7 +308,7 @@ class Peer:
         raise OverBudgetError("bytes of open requests", allowed=allowed, observed=observed, message=said)
 
     def begin(self, call: Pending, id: int, size: int, *, blocks: bool) -> None:
-        """Keep a request of this worker's until it is answered; with `blocks`, its loop stands still meanwhile."""
+        """Keep a request of this worker's until it is answered; with `blocks`, its loop is blocked meanwhile."""
         self.incoming[id] = call
         self.open_bytes += size
         if blocks:
@@ -325,11 +325,11 @@ class Peer:
         return True
 
     def mark_restoring(self, is_restoring: bool) -> None:
-        """Whether this worker, which lives, is not yet what callers take it for."""
+        """Note whether this worker, which lives, is not yet restored for its callers."""
         self.is_restoring = is_restoring
 
     def note_properties(self) -> None:
-        """Something that it mounted computes what it shows."""
+        """Note that an object it mounted has computed properties."""
         self.computes = True
 
     def take_state_change(self) -> int:
@@ -346,7 +346,7 @@ class Peer:
         self.admission.charge(values_in(body))
 
     def charge_weight(self, weight: int) -> None:
-        """Count what takes so many bytes of memory and is read or written for this worker."""
+        """Charge this many bytes of memory, read or written for this worker."""
         self.admission.charge(weight // _VALUE_BYTES)
 
     def export(self, object_id: int) -> Handle | None:
@@ -361,7 +361,7 @@ class Peer:
         weakref.finalize(handle, _drop, weakref.ref(self), handle.object_id, handle.received).atexit = False
 
     def grant(self, id: int) -> ObjectGrant:
-        """Return what this worker was handed under number `id`.
+        """Return the object that this worker was handed under number `id`.
 
         Raises:
             RemoteProtocolError: it was handed nothing under it; the worker made the number up.
@@ -376,8 +376,9 @@ class Peer:
         return self._grant_ids.get(handle)
 
     def receive(self, entries: Sequence[HandleEntry], requester: Peer | None = None) -> tuple[AnyHandle, ...]:
-        """Return the handles that a frame from this worker refers to, which answers `requester` if that is another
-        worker.
+        """Return the handles that a frame from this worker refers to.
+
+        If the frame answers another worker, that is the `requester`.
 
         Raises:
             RemoteProtocolError: one of them was never handed out, or the worker has handed out too many by itself.
@@ -407,7 +408,7 @@ class Peer:
             if not description:
                 raise OverLimitError(f"an object of `{self.name}` was not taken before, as there was no room for it")
             weight = check_description(description)
-            (requester or self).charge_weight(weight)  # what is answered costs who asked
+            (requester or self).charge_weight(weight)  # an answer is charged to the requester
             try:
                 self._handed_out.add(entry.id, weight, requester)
             except OverLimitError as exc:
@@ -422,7 +423,7 @@ class Peer:
         return handle
 
     def _refuse(self, entry: HandleEntry) -> None:
-        """Let go at once of an object that there is no room for.
+        """Release at once an object that there is no room for.
 
         Raises:
             RemoteProtocolError: its owner has not confirmed that of far too many others.
@@ -450,19 +451,21 @@ class Peer:
         return handle.mounted is not None and self.authority.may_call(*handle.mounted)
 
     def may_reach(self, handle: AnyHandle) -> bool:
-        """Whether this worker may call `handle` when the host hands it on: what is mounted, only by its own right."""
+        """Whether this worker may call `handle` when the host hands it on; a mounted object needs the worker's own
+        right.
+        """
         return handle.mounted is None or self.authority.may_call(*handle.mounted)
 
     def sees_data(self, handle: AnyHandle) -> bool:
-        """Whether this worker is told what `handle` holds: a conversation, only with the right to call the context."""
+        """Whether this worker gets the contents of `handle`; a conversation needs the right to call the context."""
         return handle.mounted is None or handle.mounted[0] != _CONVERSATION or self.authority.may_call(*handle.mounted)
 
     def shown(self, handle: AnyHandle) -> bytes:
-        """Return the description of `handle` as this worker is told it."""
+        """Return the description of `handle` for this worker."""
         return handle.described if self.sees_data(handle) else without_data(handle.described)
 
     def holding(self, handle: AnyHandle) -> Callable[[], bool]:
-        """Return what says whether this worker may call `handle`, which it now holds, whatever it lets go of later."""
+        """Return the right by which this worker may call `handle`, which it now holds, even if it releases it later."""
         id = self._grant_ids.get(handle)
         if id is None:
             return lambda: False
@@ -472,7 +475,7 @@ class Peer:
     def may_give(self, handle: AnyHandle, receiver: Peer) -> bool:
         """Whether `receiver` may call `handle`, as long as it holds it, when this worker answers with it or offers it.
 
-        What is mounted takes a right of the receiver's own, unless it is this worker's own to give.
+        A mounted object needs a right of the receiver's own, unless it is this worker's own to give.
         """
         if isinstance(handle, Handle) and handle.owner is self:
             return True
@@ -482,7 +485,7 @@ class Peer:
         return id is not None and self._grants[id].may_call
 
     def rights_to_pass(self, handles: Iterable[AnyHandle], call: Pending) -> dict[AnyHandle, Right]:
-        """Return the rights to what this worker's request names that go along with it, as they are now."""
+        """Return the rights to the objects in this worker's request that go along with it, as they are now."""
         return {handle: self._right_to_pass(handle, call) for handle in handles}
 
     def _right_to_pass(self, handle: AnyHandle, call: Pending) -> Right:
@@ -502,7 +505,7 @@ class Peer:
         return [self._send_one(handle, right_to(handle)) for handle in handles]
 
     def take_back(self, entries: Iterable[HandleEntry]) -> None:
-        """Undo `send`: the frame could not be sent, so the worker has not heard of what is in it."""
+        """Undo `send`: the frame could not be sent, so the worker did not get its handles."""
         for entry in entries:
             if entry.side == HandleSide.SENDER:
                 self._let_go(entry.id, 1)
@@ -530,7 +533,7 @@ class Peer:
         return HandleEntry(HandleSide.SENDER, id, description)
 
     def on_release(self, event: Frame) -> None:
-        """The worker let go of something it was handed, or has noted that the host let go."""
+        """Take the worker's release of an object, or its note that the host released one."""
         if event.target == 0:
             self._let_go_of.pop(event.id, None)
             if event.id not in self._exports:
@@ -539,7 +542,7 @@ class Peer:
             self.channel.release(event.id, 0)
 
     def _let_go(self, id: int, times: int) -> bool:
-        """Count down what the worker holds; return whether that was the last of it."""
+        """Count down the worker's holds; return whether that was the last one."""
         grant = self._grants.get(id)
         if grant is None or not grant.let_go(times):
             return False
@@ -561,7 +564,7 @@ class Peer:
     # -- what the channel reports ----------------------------------------------------------
 
     def on_hello(self, hello: Frame) -> None:
-        if not self.hello.done():  # whoever waited for it may have given up
+        if not self.hello.done():  # its caller may have given up
             self.hello.set_result(hello)
 
     def on_request(self, request: Frame) -> None:
@@ -586,7 +589,7 @@ class Peer:
 
 
 def _drop(peer: weakref.ref[Peer], object_id: int, received: Count) -> None:
-    """Tell a peer that is still there of a handle that is gone."""
+    """Inform a peer that is still there that a handle is gone."""
     owner = peer()
     if owner is not None:
         owner._on_dropped(object_id, received)

@@ -1,7 +1,7 @@
-"""Notice a worker that reads nothing although there is something to read.
+"""Notice a worker that leaves its messages unread.
 
 A timer looks every few seconds, and stops while everything was read. The kernel counts unread data as the memory it
-takes, so a worker counts as reading once that memory grew by less than the data written meanwhile takes at least.
+takes. So a worker counts as reading once that memory grew by less than the least that the data written meanwhile takes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEAST_OF_A_WRITE: Final = 512  # bytes that the kernel takes for one, besides w
 
 
 class ReadingWatch:
-    """Calls `on_idle` when nothing was read of `transport` for `seconds` during which `is_excused` was never so."""
+    """Call `on_idle` when nothing of `transport` was read for `seconds`, unless `is_excused` was true meanwhile."""
 
     def __init__(
         self, transport: asyncio.Transport, seconds: float, is_excused: Callable[[], bool], on_idle: Callable[[], None]
@@ -68,9 +68,9 @@ class ReadingWatch:
             self._look_later()
 
     def _held(self) -> int:
-        """Return the memory that the kernel holds for what the worker has not read."""
+        """Return the memory that the kernel holds for data that the worker has not read."""
         try:
             answer = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))
-        except OSError:  # a kernel that does not say; then what it has not taken counts alone
+        except OSError:  # a kernel that does not report it; then only the data it has not taken counts
             return 0
         return int(struct.unpack("i", answer)[0])

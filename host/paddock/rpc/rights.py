@@ -1,10 +1,10 @@
 """The right to call an object that was passed as an argument: for that call, and no longer.
 
-Nothing has to be done when the call ends: whether a loan still holds is seen by looking whether the call is open. Who
-was only lent an object can lend it on, but not for longer than it has it itself.
+Nothing has to be done when the call ends: a loan holds as long as its call is open. A borrower can lend an object on,
+but not for longer than it has it itself.
 
-What a request may pass on is worked out once, when it arrives: a request can wait, and its sender can let go of what it
-names meanwhile. What is not known then is no right.
+The rights that a request may pass on are worked out once, when it arrives: a request can wait, and its sender can
+release the objects that it names meanwhile. A right not known then does not exist.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Pending(Protocol):
 
 
 class BorrowedRef:
-    """One object lent with one call; `source` is the loan that the giver itself has the object by, if it has no more.
+    """One object lent with one call; `source` is the loan by which the giver has the object, if it has only a loan.
 
-    The call is a worker's request, which may be made of several lives of its target, or a call of the application's.
-    It keeps nothing of the call alive.
+    The call is a worker's request, which may be made to several lives of its target, or a call of the application's. A
+    loan keeps nothing of the call alive.
     """
 
     __slots__ = ("_call", "_source")
@@ -35,7 +35,7 @@ class BorrowedRef:
 
     @property
     def holds(self) -> bool:
-        """Whether the call is open, and those are of every loan that this one was made of."""
+        """Whether the call is open, and the calls of every loan that this one was made of are too."""
         borrowed: BorrowedRef | None = self
         while borrowed is not None:
             call = borrowed._call()
@@ -53,19 +53,19 @@ class CallAuthority(Protocol):
     """What a worker may do beyond its own objects."""
 
     def may_call(self, point: str, name: str | None) -> bool:
-        """Whether it may call what is mounted there without being handed it."""
+        """Whether it may call the object mounted there without being handed it."""
         ...
 
     def may_use_lent(self, point: str, member: str) -> bool:
-        """Whether it may call this member of what is mounted there while it is lent it."""
+        """Whether it may call this member of the object mounted there while the object is lent to it."""
         ...
 
 
 def allow_any(handle: object) -> bool:
-    """Let a worker call whatever it is handed."""
+    """Let a worker call any object that it is handed."""
     return True
 
 
 def allow_none(handle: object) -> bool:
-    """Show a worker what it may not call."""
+    """Show a worker an object that it may not call."""
     return False

@@ -1,10 +1,9 @@
 """Decide, for every request of every worker, where it goes, and bring the answer back.
 
-The router reads headers and handle tables, never bodies: what one worker says to another is
-passed on as the bytes it is, under the receiver's numbers. It knows who calls by the connection
-a request came in on. Each request is answered exactly once, also when its target dies, hangs or
-is started again meanwhile; what then becomes of it is decided by the `FailurePolicy`. It refuses at
-once what would wait for itself. It knows nothing of processes.
+The router reads headers and handle tables, never bodies: a message between workers is passed on byte by byte, with the
+receiver's object numbers. It knows the caller by the connection of a request. Each request is answered exactly once,
+also when its target dies, hangs or is started again meanwhile; the `FailurePolicy` decides how. A call that would wait
+for itself is refused at once. The router knows nothing of processes.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from paddock_sdk.protocol.methods import WorkerMethod
 
 _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
 _MOST_OF_A_BYTE: Final = 300  # bytes of memory that a byte of a body may come to, wherever its value is built
-_UNASKED_SECONDS: Final = 1.0  # that a worker may owe the host for notifications before no more of them are heard
+_UNASKED_SECONDS: Final = 1.0  # that a worker may owe the host for notifications before no more of them are read
 _LONGEST_HOLD: Final = 1.0  # seconds for which that goes on at a time
 _BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_PLACE)
 _RESPONSE: Final = int(Kind.RESPONSE)
@@ -88,7 +87,7 @@ class Router:
     # -- requests from workers -------------------------------------------------------------
 
     def on_request(self, peer: Peer, request: Frame) -> None:
-        """Route one request; the answer goes back by itself."""
+        """Route one request; its answer is sent when it is there."""
         size = len(request.body)
         over = peer.check_open(size)
         cause = peer.channel.calls.get(request.parent) if request.parent else None
@@ -122,7 +121,7 @@ class Router:
             self._admit(call, handle, request.method, message)
 
     def _admit(self, call: IncomingCall, handle: AnyHandle | None, method: int, message: Encoded) -> None:
-        """Do what a worker asks for with a request that has not been given up; without a `handle` it asks the host."""
+        """Carry out a worker's request that has not been given up; without a `handle` the host serves it."""
         peer = call.peer
         if peer.incoming.get(call.id) is not call:
             return
@@ -151,7 +150,7 @@ class Router:
             handle.description if isinstance(handle, HostObject) else handle.description(self.marshaller.codec)
         )
         members = description.members
-        # A member that there is not is told to whoever calls it where the call is made.
+        # The caller gets the error of a missing member where the call is made.
         return method >= len(members) or peer.authority.may_use_lent(handle.mounted[0], members[method].name)
 
     def _serve_host_object(self, call: IncomingCall, handle: HostObject, method: int, message: Encoded) -> None:
@@ -164,7 +163,7 @@ class Router:
             self.serve(call, work)
 
     def on_event(self, peer: Peer, event: Frame) -> None:
-        """Take anything else a worker says."""
+        """Take any other frame of a worker."""
         try:
             self._on_event(peer, event)
         except OverLimitError as exc:  # it names what was not taken of its answers, and comes to nothing
@@ -174,7 +173,7 @@ class Router:
         if event.kind == Kind.NOTIFY:
             peer.charge(event.body)
             self.host_methods.notice(peer, event.method, Encoded(event.body, peer.receive(event.handles)))
-            # It is said in order with all else, and has been done: what is put off is what comes after it.
+            # It is in order with all other frames, and has been done: only later ones are put off.
             if peer.admission.is_behind and (owed := peer.admission.seconds_owed) > _UNASKED_SECONDS:
                 peer.channel.hold(min(owed - _UNASKED_SECONDS, _LONGEST_HOLD))
         elif event.kind == Kind.CANCEL:
@@ -198,7 +197,7 @@ class Router:
         self.failure_policy.on_violation(peer, error)
 
     def on_lost(self, peer: Peer) -> None:
-        """Drop what the worker asked for; nobody is left to hear the answers."""
+        """Drop the requests of a worker that is gone: no one waits for the answers."""
         for id in list(peer.incoming):
             self._on_cancel(peer, id)
         self.host_methods.forget(peer)
@@ -211,7 +210,7 @@ class Router:
                 routed.on_end(None)
 
     def respond(self, call: IncomingCall, answer: Encoded) -> None:
-        """End `call` well."""
+        """End `call` with an answer."""
         if self._finish(call):
             peer, handles = call.peer, answer.handles
             self._answer(call, answer.body, peer.send(handles, peer.may_reach) if handles else ())
@@ -224,7 +223,7 @@ class Router:
             call.peer.channel.fail(call.id, self.marshaller.encode_error(exc))
 
     def fail(self, call: IncomingCall, error: BaseException) -> None:
-        """End `call` badly."""
+        """End `call` with an error."""
         if not self._finish(call):
             return
         channel = call.peer.channel
@@ -255,7 +254,7 @@ class Router:
             self.fail(call, exc)
 
     def respond_directly(self, call: IncomingCall, answer: Encoded) -> None:
-        """End well a call that no task serves, when its worker has waited out what the host read for it."""
+        """Answer a call that no task serves, when its worker has waited for what the host read for it."""
         seconds = call.peer.answers.owe(self._loop.time(), call.take_values_read())
         if seconds:
             self.serve(call, _later(seconds, answer))
@@ -263,7 +262,7 @@ class Router:
             self.respond(call, answer)
 
     async def _wait_out_answers(self, call: IncomingCall) -> None:
-        """Let a worker wait as long as the host takes for what others answered it: as if those had taken longer."""
+        """Make a worker wait as long as the host takes for the answers of others: as if those had taken longer."""
         seconds = call.peer.answers.owe(self._loop.time(), call.values_read)
         if seconds:
             await asyncio.sleep(seconds)
@@ -312,7 +311,7 @@ class Router:
             self.fail(call, exc)
 
     def start_admitted(self, routed: RoutedCall) -> None:
-        """Start a call, unless the policy of its object refuses it; what that raises is passed on."""
+        """Start a call unless the policy of its object rejects it; the policy's exception propagates."""
         admit = routed.handle.policy.admit
         if admit is not None:
             admit(self.method_name(routed), routed.message, routed.caller_peer)
@@ -330,10 +329,10 @@ class Router:
             on_success(self.method_name(routed), routed.message)
 
     def start(self, routed: RoutedCall) -> None:
-        """Put a call on its owner's wire, or have it wait while its owner has enough to serve.
+        """Send a call to its owner, or make it wait while its owner has enough to serve.
 
         Raises:
-            DeadlockError: the owner stands still waiting for this very call.
+            DeadlockError: the owner is blocked until this very call ends.
             AttributeError: there is no such member.
             LocalProtocolError: the message is too large.
             OverLimitError: too many calls of the same caller wait already.
@@ -349,7 +348,7 @@ class Router:
             self._hand_over(routed, parent)
 
     def on_room(self, peer: Peer) -> None:
-        """Hand over what waits for a worker, as far as it has room."""
+        """Hand over the calls that wait for a worker, as far as it has room."""
         waiting = _waiting_for(peer)
         for level in waiting.levels:
             while waiting.has(level) and peer.is_open and has_room(peer, level):
@@ -362,7 +361,7 @@ class Router:
         peer.channel.await_room(waiting.size > 0)
 
     def give_up(self, routed: RoutedCall) -> None:
-        """Wait no more for a call, which is not ended any more."""
+        """Wait no more for a call, and do not end it."""
         if routed.is_waiting:
             routed.owner.waiting.discard(routed)
             routed.on_over()
@@ -370,7 +369,7 @@ class Router:
             routed.owner.channel.cancel(routed)
 
     def _hand_over(self, routed: RoutedCall, parent: int) -> None:
-        """Put a call on its owner's wire, in the service of its owner's own request `parent`."""
+        """Send a call to its owner, in the service of its owner's own request `parent`."""
         handle, owner = routed.handle, routed.owner
         members = handle.description(self.marshaller.codec).members
         if routed.method >= len(members):
@@ -424,13 +423,13 @@ class Router:
             self._answer(call, frame.body, _given(handles, forward.owner, call.peer) if handles else ())
 
     def _instead_of_too_much(self, forward: Forward, body: Buffer, most: int) -> Encoded | None:
-        """Return what is answered in place of a body that takes more memory than `most`, None if it may pass."""
+        """Return the replacement for a body that takes more memory than `most`, None if it may pass."""
         if len(body) * _MOST_OF_A_BYTE <= most:
             return None
         try:
             weight = weight_of(body)
         except RemoteProtocolError:
-            return None  # no value at all, which whoever reads it says
+            return None  # no value at all, which its reader reports
         return (
             self.failure_policy.instead_of(forward, self.method_name(forward), weight, most) if weight > most else None
         )
@@ -456,14 +455,14 @@ class Router:
             self.fail(call, exc)
 
     async def _start_after_revival(self, forward: Forward) -> None:
-        """Bring the owner of what is called back, then make the call after all."""
+        """Start the callee's owner again, then make the call after all."""
         call = forward.caller
         try:
             instead = await self.failure_policy.revive(forward.handle, self.method_name(forward))
             if instead is not None:
                 self.respond(call, instead)
                 return
-            call.serve_by(forward)  # from here on a cancellation is the owner's to hear
+            call.serve_by(forward)  # from here on a cancellation goes to the owner
             self.start_admitted(forward)
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
@@ -479,7 +478,7 @@ class Router:
         task.add_done_callback(lambda task: work.close())  # the session may end before it has begun
 
     async def _answer_after_loss(self, forward: Forward) -> None:
-        """Answer a call whose owner died over it: in its place, or by making the call again of its next life."""
+        """Answer a call whose owner died during it: with a stand-in, or by calling its next life."""
         call = forward.caller
         current.set(call)
         try:
@@ -506,7 +505,7 @@ class Router:
         return answer._replace(kind=int(Kind.FAILURE), body=self.marshaller.encode_error(error), handles=())
 
     def end_for(self, peer: Peer, error: RemoteProtocolError) -> None:
-        """End a worker for what it said, or has had done, when its frame is not being heard any more."""
+        """End a worker for a message of its, when its frame is not being handled any more."""
         if peer.is_open:
             self.failure_policy.on_violation(peer, error)
             peer.channel.close()
@@ -536,7 +535,7 @@ class Router:
 
 
 def _given(handles: Sequence[AnyHandle], giver: Peer, receiver: Peer) -> list[HandleEntry]:
-    """Hand a worker what another answers it with."""
+    """Hand a worker another worker's answer."""
     return receiver.send(handles, lambda handle: giver.may_give(handle, receiver))
 
 
@@ -551,5 +550,5 @@ def _request(peer: Peer, id: int) -> IncomingCall | None:
 
 
 def _waiting_for(peer: Peer) -> CallQueue[RoutedCall]:
-    """Return what waits for a worker: calls that a router started."""
+    """Return the calls by a router that wait for a worker."""
     return cast("CallQueue[RoutedCall]", peer.waiting)

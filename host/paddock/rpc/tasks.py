@@ -1,4 +1,7 @@
-"""The tasks of one session, beside which its calls are served: none takes the session along, and none outlives it."""
+"""The tasks of one session, which run beside the calls that it serves.
+
+A failed task does not end the session, and no task outlives it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class SessionTasks:
-    """A group of tasks; what one of them raises is logged. Leaving it cancels them and waits for their end."""
+    """A group of tasks; an exception of one is logged. Leaving the group cancels them and waits for their end."""
 
     def __init__(self) -> None:
         self._group = asyncio.TaskGroup()
@@ -50,11 +53,11 @@ class SessionTasks:
         return task
 
     def beside(self, work: Coroutine[Any, Any, T], context: Context) -> asyncio.Task[T]:
-        """Run `work`, which must not raise and is waited for at the end instead of being cancelled."""
+        """Run `work`, which must not raise; at the end it is waited for instead of being cancelled."""
         return self._group.create_task(work, context=context)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work`, which nobody waits for; it is left undone where the session has ended."""
+        """Run `work`, which no one waits for; it is left undone where the session has ended."""
         try:
             self.start(work)
         except RuntimeError:
@@ -64,5 +67,5 @@ class SessionTasks:
 async def _contained(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
-    except Exception:  # a defect of ours; it must not take the session, and with it the application's task, along
+    except Exception:  # a defect of the host; it must not end the session, and with it the application's task
         _log.exception("a task of the session failed")

@@ -1,4 +1,4 @@
-"""Start module processes, capture what they print, see them to their end and say how they ended.
+"""Start module processes, capture their output, end them and report how they ended.
 
-Knows nothing of what is spoken on the socket it hands over, nor of what a module is.
+The package knows neither the protocol on the socket that it hands over nor what a module is.
 """

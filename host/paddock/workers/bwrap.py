@@ -1,8 +1,8 @@
 """Have the system's bubblewrap make a worker's namespaces, where the kernel lets only that program make them.
 
-The worker then shuts itself in as everywhere else. What bubblewrap cannot do is left out rather than done worse: there
-is no `/proc`, since it could only mount one with the kernel's settings in it. Not for root, whose worker would stay
-root outside.
+The worker then confines itself as it does at other levels. A mount that bubblewrap cannot make safely is left out:
+there is no `/proc`, since bubblewrap could only mount one with the kernel's settings in it. Root cannot use this way,
+because the worker would stay root outside.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from paddock_sandbox.mounts import DEVICES
 from paddock_sandbox.profile import Mount, SandboxProfile
 
 _PROGRAM = "bwrap"
-_PATH = "/usr/bin:/bin:/usr/local/bin"  # not the caller's: what is found there decides how modules are shut in
+_PATH = "/usr/bin:/bin:/usr/local/bin"  # not the caller's: a program found there decides how modules are confined
 _WAY_BYTES = 1 << 20  # room for folders
 # For the worker to make its network with: over the namespaces alone, and given up before its entry.
 _CAPABILITIES_OF_A_NETWORK = ("CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE")
-_LINKS = {"/dev/fd": "/proc/self/fd", "/dev/shm": "/tmp"}  # noqa: S108 - inside, where nobody else is
+_LINKS = {"/dev/fd": "/proc/self/fd", "/dev/shm": "/tmp"}  # noqa: S108 - inside, where no other user is
 
 
 def bubblewrap_command(spec: LaunchSpec) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def bubblewrap_command(spec: LaunchSpec) -> tuple[str, ...]:
 
 
 def _ways_through(profile: SandboxProfile) -> list[str]:
-    """Return what lies between the private folder and the mounts in it, which is to be as read-only as the root."""
+    """Return the folders between the private folder and the mounts in it; they are to be as read-only as the root."""
     inside = profile.scratch + "/"
     below = [mount.target.removeprefix(inside) for mount in profile.mounts if mount.target.startswith(inside)]
     firsts = dict.fromkeys(path.partition("/")[0] for path in below if "/" in path)

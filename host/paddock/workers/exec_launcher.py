@@ -1,7 +1,7 @@
 """Start module processes as fresh interpreters: for modules whose environment does not fit a template.
 
-Same init, same worker, same guarantees as by fork; only dearer. The command line shows no environment: that goes over
-the init socket.
+The init, the worker and the guarantees are the same as by fork, at a higher cost. The command line shows no
+environment: that goes over the init socket.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _REAP_SECONDS = 2.0  # an init exits at once when its tree is gone
 
 
 class ExecLauncher:
-    """Launches by exec, one interpreter for each process."""
+    """Launches by exec, with one interpreter for each process."""
 
     def __init__(
         self, groups: CgroupHome | None = None, through: Callable[[LaunchSpec], Sequence[str]] = lambda spec: ()
     ) -> None:
-        """Have each process put into a control group of its own, made where `groups` says, if anywhere.
+        """Put each process into a control group of its own, made where `groups` says, if anywhere.
 
         `through` names the command that starts the interpreter, where it is not started directly.
         """
@@ -48,7 +48,7 @@ class ExecLauncher:
             raise
 
     async def aclose(self) -> None:
-        """Wait, bounded in time, until the processes that ended are reaped; live ones go on."""
+        """Wait, bounded in time, until ended processes are reaped; live ones go on."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(_REAP_SECONDS):
             for reaper in self._reapers:
                 await reaper.ends_within(_REAP_SECONDS)
@@ -58,7 +58,7 @@ class ExecLauncher:
     ) -> None:
         self._reapers = [reaper for reaper in self._reapers if not reaper.has_ended]
         fds = child_pipes.worker_fds
-        # An interpreter that fails before it can report says so on the module's stderr.
+        # An interpreter that fails before it can report prints the error on the module's stderr.
         settings = {**fds, "cgroups": worker_groups.cgroups}
         child = spec.runtime.spawn(settings, tuple(fds.values()), fds["stderr"], through=self._through(spec))
         self._reapers.append(Reaper(child))

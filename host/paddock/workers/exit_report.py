@@ -1,7 +1,8 @@
-"""The certificate of one end of a module process: why, what was measured, and what it said last.
+"""The exit report of one module process: why it ended, what was measured, and its last output.
 
-A value made once the evidence is in. The reason is the one recorded before anybody killed; where none was, it is read
-from the exit status and never guessed beyond that. Text in it comes from the module and is not escaped.
+The report is made once all evidence is there. Its reason is the one recorded before the host killed the process. Where
+no reason was recorded, the report takes it from the exit status and guesses nothing further. Text in a report comes
+from the module and is not escaped.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from paddock_sandbox.cgroup import CgroupReadings
 
 @dataclass(frozen=True, slots=True)
 class FailedStep:
-    """A step between the fork and the module's first code that did not succeed."""
+    """A failed step between the fork and the module's first code."""
 
     step: str
     errno: int
@@ -24,14 +25,14 @@ class FailedStep:
 
     @property
     def reason(self) -> str:
-        """What stood in its way, with the error's name where there is one."""
+        """Why the step failed, with the error's name where there is one."""
         name = errno.errorcode.get(self.errno)
         return f"{self.detail} ({name})" if name else self.detail
 
 
 @dataclass(frozen=True, slots=True)
 class ExitStatus:
-    """The end of one process tree: an exit code, a signal, or neither when its init vanished without a word.
+    """The end of one process tree: an exit code, a signal, or neither when its init vanished without a report.
 
     Times are seconds; memory and times cover the whole tree. `left_behind` counts descendants that even SIGKILL could
     not end in time; `used` is what the tree's control group counted, if it was in one.
@@ -78,7 +79,7 @@ class ExitReason(StrEnum):
     KILLED_BY_HOST = "killed_by_host"
 
 
-# What the kernel means by these signals when nobody sent them by hand.
+# What the kernel means by these signals when no process sent them.
 _REASON_OF_SIGNAL = {
     "SIGXCPU": ExitReason.CPU,
     "SIGXFSZ": ExitReason.DISK,
@@ -100,7 +101,7 @@ _ENDED_FOR = {
 
 @dataclass(frozen=True, slots=True)
 class LimitHit:
-    """A limit that was reached: its name, what was allowed, what was seen, and the mechanism that saw it."""
+    """A limit that was reached: its name, the configured value, the observed value, and the mechanism that saw it."""
 
     name: str
     configured: str
@@ -135,14 +136,14 @@ class ExitReport:
         stderr_tail: tuple[str, ...] = (),
         detail: str = "",
     ) -> ExitReport:
-        """Return the report on an end whose reason was recorded beforehand, or else is what the status shows."""
+        """Return the report on an end; its reason is the recorded one, or else follows from the status."""
         failed = status.failed_step
         return cls(
             module=module,
             reason=recorded or _reason_of(status),
             uptime=status.uptime,
             code=status.code,
-            # The signal with which the host took back a start that failed says nothing of the module.
+            # The signal with which the host ended a failed start is no fact about the module.
             signal=None if recorded is ExitReason.START else status.signal,
             limit=limit,
             peak_memory_bytes=status.peak_memory_bytes,

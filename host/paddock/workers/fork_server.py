@@ -1,8 +1,8 @@
 """Start module processes by forking them from a process that has everything imported already.
 
-One template per runtime, started by the first launch that needs it and replaced when found dead; the processes it
-forked live on without it. It learns nothing from the host but one request at a time, and ends when its control socket
-closes, however the host ended.
+There is one template per runtime. The first launch that needs a template starts it, and a dead one is replaced; the
+processes that it forked live on. The host sends it one request at a time and nothing else. It ends when its control
+socket closes, however the host ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paddock_sandbox.cgroup import CgroupHome
 
 _CLOSE_SECONDS = 2.0  # a template that does not notice its control socket closing in this time is killed
 _DEATH_SECONDS = 0.5  # its sockets close a moment before its end can be seen
-_ATTEMPTS = 2  # one template may have died since it was last used; a second death is no chance
+_ATTEMPTS = 2  # one template may have died since its last use; a second death is no coincidence
 _LAST_WORDS_BYTES = 1 << 16
 
 
@@ -73,7 +73,7 @@ class Template:
         return await self._reaper.ends_within(_DEATH_SECONDS)
 
     def last_words(self) -> str:
-        """Return the last line a dead template wrote before its end, or nothing."""
+        """Return the last line that a dead template wrote before its end, or nothing."""
         try:
             said = os.read(self._stderr, _LAST_WORDS_BYTES).decode("utf-8", errors="replace").strip()
         except BlockingIOError:
@@ -81,7 +81,7 @@ class Template:
         return said.splitlines()[-1] if said else ""
 
     async def aclose(self) -> None:
-        """End the template and release it; what it forked goes on, and what it prepared for others does not."""
+        """End the template and release it. Workers that it forked go on; workers that it prepared in advance end."""
         try:
             self._control.close()
             with anyio.CancelScope(shield=True):
@@ -94,7 +94,7 @@ class Template:
             self._worker_groups.remove_groups()
 
     async def _fork(self, request: bytes, child_pipes: ChildPipes) -> None:
-        """Have a worker forked that takes over the worker's ends; its own init socket tells how that went."""
+        """Fork a worker that takes over the worker's ends; the worker's own init socket reports how that went."""
         loop = asyncio.get_running_loop()
         async with self._sending:
             while True:
@@ -122,7 +122,7 @@ class ForkServerLauncher:
     """Launches by fork: in a fraction of the time and memory that a fresh interpreter takes."""
 
     def __init__(self, groups: CgroupHome | None = None) -> None:
-        """Have each process put into a control group of its own, made where `groups` says, if anywhere."""
+        """Put each process into a control group of its own, made where `groups` says, if anywhere."""
         self._groups = groups
         self._templates: dict[WorkerRuntime, Template] = {}
 

@@ -1,8 +1,8 @@
 """The host's end of the socket that ties a process tree's life to the host's.
 
-Collects what the init and, before its entry, the worker say, in whatever order it comes, and hands commands to the
-init. Closing it is itself the strongest command: the init then ends the tree. Everything here happens on the loop and
-nothing waits. The sockets of a worker's own network come over it too, made before any code of the module ran.
+It collects the reports of the init and, before its entry, of the worker, in any order, and sends commands to the init.
+Closing it is the strongest command: the init then ends the tree. Everything here happens on the loop and nothing waits.
+The sockets of a worker's own network arrive over it too; they were made before any code of the module ran.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _MOST_FDS = 253  # the kernel passes no more at once
 
 @dataclass(frozen=True, slots=True)
 class WorkerSockets:
-    """Where names are looked up, by UDP, and a listener for each of the profile's ports, in their order.
+    """A UDP socket for looking up names, and a listener for each of the profile's ports, in their order.
 
-    None of them blocks. A connection's own name, as `getsockname` has it, is the address that the module meant.
+    None of them blocks. A connection's own name, as `getsockname` returns it, is the address that the module meant.
     """
 
     dns: socket.socket
@@ -53,9 +53,9 @@ class WorkerSockets:
 
 @dataclass(frozen=True, slots=True)
 class ReadyReport:
-    """Which processes a worker and its init are, how the worker shut itself in before its entry, and where it works.
+    """The process ids of a worker and its init, the steps of confinement before the entry, and the working directory.
 
-    `verdicts` is what came of acts that were to be refused, `missing` what its file system lacks.
+    `verdicts` are the results of acts that had to be refused, `missing` is what the worker's file system lacks.
     """
 
     init_pid: int
@@ -67,9 +67,9 @@ class ReadyReport:
 
 
 class InitSocket:
-    """What has been said so far, and whether anything can follow; takes over the socket.
+    """What was reported so far, and whether more can follow; takes over the socket.
 
-    `cgroup` is the control group that the whole tree is in; whoever ends the tree removes it.
+    `cgroup` is the control group that the whole tree is in; the object that ends the tree removes it.
     """
 
     def __init__(self, line: socket.socket, on_change: Callable[[], None]) -> None:
@@ -89,7 +89,7 @@ class InitSocket:
         self._loop.add_reader(line, self._read)
 
     def send(self, command: Command) -> None:
-        """Give the init a command; once the tree is gone there is nobody to hear it."""
+        """Send the init a command; once the tree is gone, the command is dropped."""
         if self.is_open:
             try:
                 self._line.send(command.encode())
@@ -97,7 +97,7 @@ class InitSocket:
                 pass  # closed: its end is read in a moment. Full: a hundred commands are waiting to be obeyed already
 
     def hang_up(self) -> None:
-        """End the tree as the host's own end would, and go on listening for its last words."""
+        """End the tree as the host's own end would, and go on reading its last reports."""
         if self.is_open:
             try:
                 self._line.shutdown(socket.SHUT_WR)
@@ -113,16 +113,16 @@ class InitSocket:
         self._signal(self._pidfds[1:], signal.SIGKILL)
 
     def kill_both(self) -> None:
-        """Kill worker and init themselves, when the init obeys no more; what else they started is not reached."""
+        """Kill worker and init themselves, when the init obeys no more; this does not reach what else they started."""
         self._signal(reversed(self._pidfds), signal.SIGKILL)
 
     def take_network(self) -> WorkerSockets | None:
-        """Give away the sockets of the worker's own network, once."""
+        """Hand over the sockets of the worker's own network, once."""
         network, self._network = self._network, None
         return network
 
     def take_inquiry(self) -> socket.socket | None:
-        """Give away what answers for the worker's sockets, once."""
+        """Hand over the socket that answers for the worker's sockets, once."""
         inquiry, self._inquiry = self._inquiry, None
         return inquiry
 
@@ -171,7 +171,7 @@ class InitSocket:
                 self._inquiry = socket.socket(fileno=fds[0])
             elif kind == "pidfds":
                 self._pidfds = fds
-                self._pids = tuple(map(_pid_of, fds))  # while there is somebody to have them
+                self._pids = tuple(map(_pid_of, fds))  # while there is a receiver for them
             elif kind == "ready":
                 self._take_ready(body)
             elif kind == "cgroup":
@@ -205,11 +205,11 @@ class InitSocket:
 
 
 def _too_few(step: str) -> FailedStep:
-    """Say why descriptors that were sent did not come: the kernel passes on as many as can be had."""
+    """Explain why sent descriptors did not arrive: the kernel passes on only as many as the receiver may have."""
     return FailedStep(step, errno.EMFILE, "this process may not open any more descriptors")
 
 
 def _pid_of(pidfd: int) -> int:
-    """Return the number that the process has here, whatever it has where it lives; -1 once it is reaped."""
+    """Return the process's number in this namespace, whatever its number in its own is; -1 once it is reaped."""
     with open(f"/proc/self/fdinfo/{pidfd}") as facts:
         return next(int(line.split()[1]) for line in facts if line.startswith("Pid:"))

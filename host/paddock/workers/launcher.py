@@ -1,8 +1,9 @@
-"""The seam between who wants a module process and how one comes to be, and the control groups made on the way.
+"""The interface between code that wants a module process and code that starts one; and the control groups made on the
+way.
 
-A group belongs to the worker's keeper from when the host is told of it, and to the process that made it before. When
-that one is killed in between, or holds a group ready for the next worker, the group is left to the host. A group whose
-worker is known here is never touched: what it counted is read when the worker has ended.
+A group belongs to the worker's keeper from when the host is informed of it, and before that to the process that made
+it. If that process is killed in between, or holds a group ready for the next worker, the host takes over the group. A
+group whose worker is known here is never touched: its counters are read when the worker has ended.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ _REMOVAL_SECONDS = 2.0  # for the kernel to let go of a tree that is dead
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """What a process is to be: its name in messages, where it works, its whole environment, and how it is shut in.
+    """The process to start: its name in messages, its working directory, its whole environment, and its sandbox.
 
-    `entry` is the function that it runs once it is shut in, as `module:function`. `tree_limits` is what all its
-    processes together may use.
+    `entry` is the function that the process runs once it is confined, as `module:function`. `tree_limits` are the
+    limits of all its processes together.
 
-    A working directory the worker may not enter is replaced by the root. `home_links` are made in its home, by their
-    names in there.
+    A working directory that the worker may not enter is replaced by the root. `home_links` are made in its home, by
+    their names in there.
     """
 
     name: str
@@ -71,7 +72,7 @@ class LaunchSpec:
         return OutputRate(per_second, _OUTPUT_AT_ONCE * per_second) if per_second is not None else None
 
     def request(self) -> bytes:
-        """Return the request as whoever forks the worker reads it: nothing of what only the worker may know.
+        """Return the request for the process that forks the worker, without what only the worker may know.
 
         Raises:
             LaunchError: The profile is too large to hand over.
@@ -79,18 +80,18 @@ class LaunchSpec:
         return self._packed("profile", {"entry": self.entry, "profile": self.profile.as_dict()})
 
     def particulars(self) -> bytes:
-        """Return what the worker itself is told, with its length in front.
+        """Return the data for the worker itself, with its length in front.
 
         Raises:
             LaunchError: The environment is too large to hand over.
         """
-        told = {
+        private = {
             "name": self.name,
             "working_dir": str(self.working_dir),
             "environ": dict(self.environ),
             "home_links": dict(self.home_links),
         }
-        packed = self._packed("environment", told)
+        packed = self._packed("environment", private)
         return PARTICULARS_LENGTH.pack(len(packed)) + packed
 
     def _packed(self, what: str, message: Mapping[str, object]) -> bytes:
@@ -106,7 +107,7 @@ class LaunchSpec:
 
 
 class Launcher(Protocol):
-    """Starts processes. Each belongs to who asked for it; the launcher keeps nothing but its own means."""
+    """Starts processes. Each process belongs to its caller; the launcher keeps only its own means."""
 
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
         """Return a process that has locked itself down and is entering its entry.
@@ -124,10 +125,10 @@ class Launcher(Protocol):
 
 
 async def launch_through(spec: LaunchSpec, hand_over: Callable[[ChildPipes], Awaitable[None]]) -> ModuleProcess:
-    """Wire a process up, have the worker's ends handed over, and return it once it enters its entry.
+    """Wire a process up, hand over the worker's ends, and return the process once it enters its entry.
 
-    The part all launchers share: when anything goes wrong, or the caller is cancelled, the tree is ended and
-    everything released.
+    All launchers share this part: if a step fails, or the caller is cancelled, the tree is ended and everything
+    released.
 
     Raises:
         LaunchError: A step failed or took too long.
@@ -158,7 +159,7 @@ async def launch_through(spec: LaunchSpec, hand_over: Callable[[ChildPipes], Awa
 
 
 def _require_it_holds(spec: LaunchSpec, process: ModuleProcess) -> None:
-    """Refuse a worker that says itself that it can do what its level promises to refuse."""
+    """Refuse a worker that reports a successful act that its level promises to refuse."""
     breaches = self_check.breaches(spec.profile, process.ready.verdicts)
     if process.ready.lockdown.level != spec.profile.level:
         breaches = (f"its level, which is {process.ready.lockdown.level}", *breaches)
@@ -169,7 +170,7 @@ def _require_it_holds(spec: LaunchSpec, process: ModuleProcess) -> None:
 
 
 class WorkerCgroups:
-    """What one template, or one interpreter that is started for one worker, brings into the world."""
+    """The workers of one template, or of one interpreter for one worker, and their control groups."""
 
     def __init__(self, groups: CgroupHome | None) -> None:
         """`groups` is where control groups can be made, if anywhere."""
@@ -184,7 +185,7 @@ class WorkerCgroups:
         return None if self._groups is None else self._groups.as_dict()
 
     async def launch(self, spec: LaunchSpec, hand_over: Callable[[ChildPipes], Awaitable[None]]) -> ModuleProcess:
-        """Return a worker that the process bears; see `launch_through`."""
+        """Return a worker that the process starts; see `launch_through`."""
         self._under_way += 1
         try:
             process = await launch_through(spec, hand_over)
@@ -195,12 +196,12 @@ class WorkerCgroups:
             self._tidy()
 
     def remove_groups(self) -> None:
-        """Have the groups that nobody got removed, soon: the process that bore the workers is dead."""
+        """Have the groups without an owner removed, soon: the process that started the workers is dead."""
         self._has_ended = True
         self._tidy()
 
     def _tidy(self) -> None:
-        # A worker that is on its way may have a group that the host has not read of yet, or that it has yet to enter.
+        # A worker that is starting may have a group that the host does not know yet, or that it has yet to enter.
         if self._groups is None or not self._has_ended or self._under_way:
             return
         taken = {worker.cgroup.name for worker in self._workers if worker.cgroup is not None}
@@ -211,5 +212,5 @@ def _remove(groups: CgroupHome, taken: Collection[str]) -> None:
     try:
         if not groups.remove_empty(taken, _REMOVAL_SECONDS):
             _logger.warning("a control group that was made for a worker is still in use, and stays")
-    except Exception as error:  # there is nobody to raise it to
+    except Exception as error:  # there is no caller to raise it to
         _logger.warning("a control group that was made for a worker cannot be removed: %s", error)

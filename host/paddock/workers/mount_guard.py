@@ -1,7 +1,8 @@
-"""The host's end of the process that guards again what was replaced inside folders that workers may write to.
+"""The host's end of the process that mounts guards again over files replaced in folders that workers may write to.
 
 The first worker with a guarded place starts the process; `aclose`, or the end of the host, ends it. The host names each
-worker to it before any code of the module runs, and waits for it a bounded time: ten seconds a worker, five at the end.
+worker to it before any code of the module runs. The host waits for it a bounded time: ten seconds a worker, five at the
+end.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class MountGuard:
             fds += [os.open(f"{folder}/ns/mnt", flags), os.open(f"{folder}/mountinfo", flags)]
             fds.append(os.pidfd_open(process.pid))
             if process.status is not None:
-                raise ProcessLookupError  # and what was opened may be somebody else's
+                raise ProcessLookupError  # and the opened file may be another one
             watch = {
                 "id": len(self._names),
                 "mounts": [astuple(mount) for mount in mounts],
@@ -207,8 +208,8 @@ class GuardedLauncher:
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
         """Return a process that can change nothing guarded; see `Launcher.launch`.
 
-        What the user removed since the session began is nothing that a later life fails over; should it come back, it
-        is guarded again.
+        A path that the user removed since the session began does not fail a later start. If the path comes back, it is
+        guarded again.
         """
         inside = (*kept_inside(spec.profile.mounts), *spec.profile.links)
         if inside:
@@ -219,7 +220,7 @@ class GuardedLauncher:
             links = tuple(link for link in spec.profile.links if link not in gone)
             spec = replace(spec, profile=replace(spec.profile, mounts=mounts, links=links))
         process = await self._launcher.launch(spec)
-        # Bubblewrap mounts nothing over a link, whatever the kernel lets others do.
+        # Bubblewrap mounts nothing over a link, even where the kernel allows it.
         unheld = spec.profile.links if spec.profile.level == "bwrap" else ()
         if inside:
             try:
@@ -230,7 +231,7 @@ class GuardedLauncher:
         return process
 
     async def aclose(self) -> None:
-        """Leave everything to who made the launcher and the guard; both outlive this."""
+        """Close nothing: the owner of the launcher and the guard closes them."""
 
 
 def _gone(mounts: Iterable[Mount], links: Collection[Mount]) -> frozenset[Mount]:

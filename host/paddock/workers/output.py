@@ -1,9 +1,9 @@
 """Keep the end of what a process tree prints, without ever making the host wait or grow.
 
-Pumps both pipes on the running loop, a bounded read at a time, into one ring of bytes that keeps the order of arrival
-and counts what it dropped. A pipe is closed at its end; `close` gives up on pipes that somebody still holds open. Text
-is untrusted and unescaped here: showing it safely is the reader's business. How much of it is handed on line by line
-is limited: so much at once, and so much a second after that; one line a second at most reports what was left out.
+It pumps both pipes on the running loop, a bounded read at a time, into one ring of bytes that keeps the order of
+arrival and counts what it dropped. A pipe is closed at its end; `close` gives up on pipes that another process still
+holds open. Text is untrusted and unescaped here; the reader has to show it safely. The rate of lines that are handed on
+is limited by a burst and an amount per second. At most once a second, a line reports how much was left out.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class OutputRate:
         return True
 
     def leave_out(self, data: bytes) -> None:
-        """Count what is not handed on."""
+        """Count output that is not handed on."""
         self.bytes += len(data)
         self.lines += data.count(b"\n")
 
     def summary(self, *, is_last: bool) -> str:
-        """Return a line that says how much was left out since the last such line, at most one a second but the last.
+        """Return a line with how much was left out since the last such line, at most one a second but the last.
 
-        It is empty if nothing was.
+        It is empty if nothing was left out.
         """
         now = time.monotonic()
         lines, size = self.lines - self._told[0], self.bytes - self._told[1]
@@ -74,7 +74,7 @@ class OutputRate:
 
     @property
     def total(self) -> str:
-        """A line that says how much was left out in all, none if nothing was."""
+        """A line with how much was left out in all, empty if nothing was."""
         return self._said(self.lines, self.bytes) if self.bytes else ""
 
     def _said(self, lines: int, size: int) -> str:
@@ -95,9 +95,9 @@ class OutputLine:
 class OutputRing:
     """The last `limit_bytes` that two pipes carried, in order of arrival; takes over both descriptors.
 
-    `on_line`, if given, is called on the loop with each line as it is completed and must not raise; so is what
-    `watch` is given, with the number of bytes of each read. What is beyond the `rate` is kept as all else is, and
-    not handed to `on_line`; such a flood is read a pipe at a time, with a pause in between that slows down who prints.
+    `on_line`, if given, is called on the loop with each completed line and must not raise. The callbacks of `watch` get
+    the number of bytes of each read. Output beyond the `rate` is kept like all else, but not handed to `on_line`. Such
+    a flood is read a pipe at a time, with a pause in between that slows down the printing process.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class OutputRing:
 
     @property
     def left_out(self) -> str:
-        """A line that says how much was not handed on, none if all was."""
+        """A line with how much was not handed on, empty if all was."""
         return self._rate.total if self._rate is not None else ""
 
     def tail(self, lines: int, stream: Stream | None = None) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class OutputRing:
         return data
 
     def _hand_on(self, stream: Stream, data: bytes) -> bool:
-        """Hand over the lines in what was read; return whether that was not too much."""
+        """Hand over the lines in what was read; return whether they were within the rate."""
         if self._rate is not None and not self._rate.admits(data):
             self._finish_line(stream)
             self._rate.leave_out(data)
@@ -196,7 +196,7 @@ class OutputRing:
         return True
 
     def _skim(self, stream: Stream) -> None:
-        """Read what has come in a flood, and go on as before when that was little."""
+        """Read a flood's output, and return to normal reading when it was little."""
         if stream not in self._open:
             return
         data = self._read(stream, _PIPE_BYTES)
@@ -209,8 +209,8 @@ class OutputRing:
             self._loop.call_later(_PAUSE_SECONDS, self._skim, stream)
 
     def _tell_left_out(self, stream: Stream, *, is_last: bool = False) -> None:
-        if self._rate is not None and self._on_line and (said := self._rate.summary(is_last=is_last)):
-            self._on_line(OutputLine(stream, said))
+        if self._rate is not None and self._on_line and (summary := self._rate.summary(is_last=is_last)):
+            self._on_line(OutputLine(stream, summary))
 
     def _keep(self, stream: Stream, data: bytes) -> None:
         self.total_bytes += len(data)
@@ -262,7 +262,7 @@ class OutputRing:
 
 
 def _completed(stream: Stream, unfinished: bytearray, data: bytes | bytearray) -> Iterator[OutputLine]:
-    """Yield each line that `data` completes; what it leaves open stays in `unfinished`."""
+    """Yield each line that `data` completes; the rest stays in `unfinished`."""
     unfinished += data
     if b"\n" not in data:
         return

@@ -1,6 +1,6 @@
 """The sockets, pipes and shared memory between the host and one process tree, both ends, until each side has its own.
 
-Opens all or nothing. Owns every descriptor it opened until somebody takes it; `close` releases what was not taken.
+It opens all or nothing. It owns every descriptor that it opened until a caller takes it; `close` releases the rest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ChildPipes:
         }
 
     def tell_worker(self, message: bytes) -> None:
-        """Put the first bytes of the rpc stream into it, with the log of attempts, where they wait for the worker.
+        """Write the first bytes for the worker into the rpc stream, with the log of attempts; they wait there.
 
         Raises:
             OSError: They do not fit into an empty socket's buffer.
@@ -53,7 +53,7 @@ class ChildPipes:
             raise OSError(errno.ENOBUFS, "the socket of a new worker does not hold what it is to be told")
 
     def close_worker_ends(self) -> None:
-        """Let go of the worker's ends, so that theirs being closed is the end of each stream."""
+        """Close the host's copies of the worker's ends, so that each stream ends when the worker closes it."""
         if self._worker_stdout >= 0:
             os.close(self._worker_stdout)
             os.close(self._worker_stderr)

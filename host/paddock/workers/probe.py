@@ -1,7 +1,7 @@
-"""Find out which isolation levels can be had here, by starting a worker at each: the one proof there is.
+"""Find out which isolation levels work on this machine, by starting a worker at each.
 
-A level is reachable when a process took every step of it, and its own attempts to get out again were refused. Nothing
-is remembered between hosts; one host asks once.
+A level works when a process took every step of it, and the process's own attempts to get out again were refused.
+Results are not kept between hosts; one host probes once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paddock_sandbox.profile import IsolationLevel
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """A level that can be had: the steps taken, what Landlock protects, and what the worker's file system lacks."""
+    """A level that works: the steps taken, what Landlock protects, and what the worker's file system lacks."""
 
     level: IsolationLevel
     steps: tuple[str, ...]
@@ -26,7 +26,7 @@ class Available:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """A level that cannot be had: the step that failed, the kernel's answer (0: it was not asked), and what it said."""
+    """A level that does not work: the failed step, the kernel's error (0: it was not asked), and the step's message."""
 
     level: IsolationLevel
     step: str
@@ -36,13 +36,13 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class SandboxSupport:
-    """What was found out about each level that was tried."""
+    """The result for each level that was tried."""
 
     findings: Mapping[IsolationLevel, Available | Unavailable] = field(default_factory=dict)
 
     @property
     def reachable(self) -> frozenset[IsolationLevel]:
-        """The levels that can be had."""
+        """The levels that work."""
         return frozenset(level for level, found in self.findings.items() if isinstance(found, Available))
 
 

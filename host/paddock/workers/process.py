@@ -1,8 +1,8 @@
 """One live process tree of a module: its socket, its output, its end.
 
-Made by a launcher, once per life. Its end is the kernel's word (the init socket closes), never found by polling. `stop`
-always ends the tree, even when its caller is cancelled, and every wait in it is bounded. Everything held is released
-when the tree is gone, except `rpc`, which belongs to whoever speaks on it; what is spoken there is not known here.
+A launcher makes one for each start. The kernel reports the end by closing the init socket; nothing is polled. `stop`
+always ends the tree, even when its caller is cancelled, and every wait in it is bounded. When the tree is gone,
+everything is released except `rpc`, which belongs to the code that speaks on it. This file does not know that protocol.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _LAST_WORDS_SECONDS = 1.0  # for output still in the pipes when the tree is gone
 
 _REMOVAL_SECONDS = 2.0  # for the kernel to let go of a tree that is dead
 
-ENDED_SILENTLY = "start"  # the step named when nobody lived to name one
+ENDED_SILENTLY = "start"  # the step named when no process was left to name one
 
 
 class ModuleProcess:
     """A process tree between its launch and its end, as the host sees it.
 
-    Signals go through the methods, which cannot hit a stranger.
+    Signals go through its methods, which cannot hit another process.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ModuleProcess:
         self.name = name
         self.rpc = child_pipes.rpc
         self.output = OutputRing(child_pipes.stdout, child_pipes.stderr, log_limit_bytes, on_line, rate)
-        # Once it has ended: what its module reached for and the host was not sent before.
+        # Once it has ended: the module's attempts that were not sent to the host before.
         self.last_attempts: tuple[tuple[attempt_log.Kind, str], ...] = ()
         self._attempts = child_pipes.attempts
         self._loop = asyncio.get_running_loop()
@@ -75,7 +75,7 @@ class ModuleProcess:
 
     @property
     def ready(self) -> ReadyReport:
-        """What the worker did to itself before its entry; it is there once a launcher handed the process out."""
+        """The worker's report on its confinement before its entry; there once a launcher handed the process out."""
         assert self._init_socket.ready is not None
         return self._init_socket.ready
 
@@ -96,7 +96,7 @@ class ModuleProcess:
             LaunchError: A step failed, or the process ended before it said anything.
         """
         while True:
-            # Of both, the failure counts: it may be the host that did not get what the worker sent.
+            # If there are both, the failure counts: perhaps the host did not get what the worker sent.
             if (failed := self._init_socket.failed) is not None:
                 raise LaunchError(self.name, failed.step, failed.reason, errno=failed.errno)
             if self._init_socket.ready is not None:
@@ -109,19 +109,19 @@ class ModuleProcess:
             await self._said.wait()
 
     def take_network(self) -> WorkerSockets | None:
-        """Give away the sockets of the network that the worker made for itself, once; None where there are none.
+        """Hand over the sockets of the network that the worker made for itself, once; None where there are none.
 
-        Whoever takes them closes them; what nobody took is closed with the tree's end.
+        The caller that takes them closes them; otherwise they are closed with the tree's end.
         """
         return self._init_socket.take_network()
 
     def take_inquiry(self) -> socket.socket | None:
-        """Give away what answers for the sockets of the worker's own network namespace, once; as with the network."""
+        """Hand over the socket that answers for the worker's own network namespace, once; as `take_network`."""
         return self._init_socket.take_inquiry()
 
     async def wait(self) -> ExitStatus:
-        """Return how the tree ended, once all of it has and its output is read."""
-        return await asyncio.shield(self._end)  # a waiter that is cancelled takes the end from nobody else
+        """Return how the tree ended, once all its processes have and its output is read."""
+        return await asyncio.shield(self._end)  # a cancelled waiter leaves the end to the others
 
     def on_exit(self, callback: Callable[[ExitStatus], None]) -> None:
         """Call back on the loop when the tree has ended and its output is read; soon, if it has."""
@@ -143,8 +143,8 @@ class ModuleProcess:
     async def stop(self, grace: float) -> ExitStatus:
         """End the tree: ask, and `grace` seconds later kill; return how it ended.
 
-        A cancelled caller is served to the end, or, if the cancellation cannot be held off, leaves the kill to the
-        init.
+        If the caller is cancelled, the tree is still ended first. If the cancellation cannot be held off, the init does
+        the kill.
         """
         try:
             with anyio.CancelScope(shield=True):
@@ -164,7 +164,7 @@ class ModuleProcess:
     async def abandon(self) -> None:
         """End the tree as if the host were gone and release everything, `rpc` included.
 
-        If a cancellation cannot be held off, what tells of the tree's end is released with that.
+        If a cancellation cannot be held off, the means of noticing the tree's end are released too.
         """
         self.rpc.close()
         self._init_socket.hang_up()

@@ -1,4 +1,4 @@
-"""Notice and collect the end of a process the host itself started, without a thread and without waiting.
+"""Notice and reap the end of a process that the host itself started, without a thread and without waiting.
 
 The interpreter's own watchers take a thread per child; a pidfd becomes readable on the loop instead.
 """
@@ -29,7 +29,7 @@ class Reaper:
         return self._child.returncode is not None
 
     async def ends_within(self, seconds: float) -> bool:
-        """Wait for the child's end, at most this long; return whether it came."""
+        """Wait for the child's end, at most this long; return whether it ended."""
         with anyio.move_on_after(seconds):
             await self._ended.wait()
         return self.has_ended

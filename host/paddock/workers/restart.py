@@ -1,7 +1,8 @@
-"""How soon a module that died is started again, and when it no longer is.
+"""Decide how soon a module that died is started again, and when it no longer is.
 
-Values and arithmetic only: times, in seconds of any steady clock, are handed in. A module that died once is tried again
-soon; one that keeps dying waits longer each time; one that died too often within the window is quarantined for good.
+Values and arithmetic only: the caller hands in times, in seconds of any steady clock. A module that died once is tried
+again soon. One that keeps dying waits longer each time. One that died too often within the window is quarantined for
+good.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """Delays grow from `initial_delay` by `factor` up to `max_delay`; `max_deaths` within `window` are the end."""
+    """Delays grow from `initial_delay` by `factor` up to `max_delay`; `max_deaths` within `window` quarantine."""
 
     initial_delay: float = 0.1
     factor: float = 2.0

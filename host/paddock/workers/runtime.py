@@ -1,7 +1,7 @@
-"""What a worker process is made of: an interpreter, and the packages of the runtime.
+"""The runtime of a worker process: an interpreter, and the packages that it can import.
 
-A value found once per host. It decides what a worker can import (these packages and the standard library), never what
-a module needs.
+The host finds it once. It decides what a worker can import (these packages and the standard library), never what a
+module needs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_":
 class WorkerRuntime:
     """The interpreter, the importable packages with the directory each is found in, and what is imported ahead.
 
-    `mounts` are what a worker with a root of its own has to see of all that.
+    `mounts` are the paths of all that which a worker with a root of its own has to see.
     """
 
     interpreter: Path
@@ -81,7 +81,7 @@ class WorkerRuntime:
         return cls(base_interpreter(), tuple(found), preload=preload)
 
     def without(self, packages: Collection[str]) -> WorkerRuntime:
-        """Return the same runtime but for some packages, which its workers have to find elsewhere."""
+        """Return the same runtime without some packages, which its workers have to find elsewhere."""
         return replace(self, packages=tuple(one for one in self.packages if one[0] not in packages))
 
     def spawn(
@@ -89,10 +89,10 @@ class WorkerRuntime:
     ) -> subprocess.Popen[bytes]:
         """Start an interpreter with this runtime, in a session of its own, that has only these descriptors of the host.
 
-        `through` is a command that is given the interpreter's own as further arguments and starts it.
+        `through` is a command that starts the interpreter; it gets the interpreter's own command as further arguments.
 
-        Returns when the program is running, about a millisecond. Called from the thread that will outlive the process:
-        the kernel may end it with that thread.
+        Returns when the program is running, after about a millisecond. Call it from a thread that will outlive the
+        process: the kernel may end the process with that thread.
 
         Raises:
             OSError: The interpreter could not be started.

@@ -1,7 +1,7 @@
-"""A folder of the host's own for one session, and its end, whatever modules made in it.
+"""A private folder of the host for one session, and its removal, whatever modules made in it.
 
-It is locked for as long as the host lives. Whose lock is gone, is dead: what a host left that was killed is swept away
-by the next one, without guessing from names or times.
+The host locks it for as long as it lives. So a folder without a lock belongs to a dead host: the next host removes what
+a killed one left, without guessing from names or times.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HANDLE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # wh
 
 
 class PrivateFolder:
-    """A new folder that nobody else may look into; `path` is without links."""
+    """A new folder that no other user may look into; `path` is without links."""
 
     def __init__(self) -> None:
         """Make it, among the temporary files."""
@@ -42,7 +42,7 @@ class PrivateFolder:
                 os.close(self._lock)
 
     def remove(self) -> None:
-        """Remove it with everything in it; what cannot be removed is logged."""
+        """Remove it with everything in it; log what cannot be removed."""
         try:
             remove_private_folder(self.path)
         finally:
@@ -50,7 +50,7 @@ class PrivateFolder:
 
 
 def sweep() -> None:
-    """Remove from among the temporary files what hosts of this user left there that are dead."""
+    """Remove folders among the temporary files that dead hosts of this user left."""
     folder = Path(tempfile.gettempdir())  # others may write there too
     with suppress(OSError):
         for name in os.listdir(folder):
@@ -59,7 +59,7 @@ def sweep() -> None:
 
 
 def _sweep(left: Path) -> None:
-    # Whatever cannot be done to it is done another time.
+    # A step that fails here is done another time.
     with suppress(OSError):
         top = os.open(left, _FOLDER)
         try:
@@ -73,7 +73,7 @@ def _sweep(left: Path) -> None:
 
 
 def _is_alone(folder: int, *, without_locks: bool) -> bool:
-    """Lock a folder, and return whether nobody else has; where it cannot be locked at all, what is to be said there."""
+    """Lock a folder; return whether no one else has locked it, or `without_locks` where locks do not work."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -84,7 +84,7 @@ def _is_alone(folder: int, *, without_locks: bool) -> bool:
 
 
 def remove_private_folder(folder: Path) -> None:
-    """Remove the folder with everything in it; what cannot be removed is logged.
+    """Remove the folder with everything in it; log what cannot be removed.
 
     Folders in it may be nested deeper than any path can say, and closed to their owner: each is brought up to the top,
     opened, and emptied there.
@@ -97,7 +97,7 @@ def remove_private_folder(folder: Path) -> None:
             os.close(top)
         os.rmdir(folder)
     except FileNotFoundError:
-        pass  # somebody else was quicker
+        pass  # another process was quicker
     except OSError as error:
         _log.warning("the folder %s cannot be removed: %s", folder, error)
 
@@ -124,7 +124,7 @@ def _bring_up(entry: str, top: int, names: Iterator[str]) -> None:
 
 
 def _unlink_or_open(entry: str, folder: int) -> bool:
-    """Remove what is no folder, or open a folder to its owner, which is us; return whether it is gone."""
+    """Remove a file, or open a folder to its owner, the host's user; return whether it is gone."""
     try:
         os.unlink(entry, dir_fd=folder)
     except IsADirectoryError:
@@ -134,9 +134,9 @@ def _unlink_or_open(entry: str, folder: int) -> bool:
 
 
 def _open_to_owner(entry: str, folder: int) -> None:
-    """Let the owner into a folder, which may be closed to being opened; what is no folder by now is an error."""
+    """Let the owner into a folder, which may be closed to being opened; raise if it is no folder any more."""
     found = os.open(entry, _HANDLE, dir_fd=folder)
     try:
-        os.chmod(f"/proc/self/fd/{found}", 0o700)  # what was found, whatever has its name by now
+        os.chmod(f"/proc/self/fd/{found}", 0o700)  # the folder that was found, even if its name now belongs to another
     finally:
         os.close(found)

@@ -1,8 +1,9 @@
 """Supervise one module's process over all its lives.
 
-Starts it when somebody needs it, after the pause its deaths have earned; records why it is ended before ending it;
-makes an exit report of every end. `stop` is final: it never raises by itself, never leaves a process behind, and every
-wait in it is bounded and shielded. Has no task of its own, and knows nothing of what is said to the module.
+It starts the process on demand, after the pause that earlier deaths cause. It records the reason before it ends the
+process, and makes an exit report of every end. `stop` is final: it never raises by itself, never leaves a process
+behind, and every wait in it is bounded and shielded. It has no task of its own, and does not know the protocol with the
+module.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _STDERR_LINE_CHARACTERS = 500
 class Supervisor:
     """Keeps at most one process of a module alive.
 
-    `reports` are the ends so far, oldest first. `call_in_flight` is for whoever speaks with the process to keep; what
-    it says when the process ends goes into the report.
+    `reports` are the ends so far, oldest first. The code that speaks with the process keeps `call_in_flight`; its value
+    when the process ends goes into the report.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Supervisor:
 
     @property
     def kept_bytes(self) -> int:
-        """How much of what the current or latest process printed is, or was at its end, kept."""
+        """How many bytes of the current or latest process's output are, or at its end were, kept."""
         return self._kept_bytes if self._process is None else self._process.output.kept_bytes
 
     @property
@@ -107,7 +108,7 @@ class Supervisor:
         self._exit_callbacks.append(callback)
 
     async def start(self) -> ModuleProcess:
-        """Return the living process, or start one, after the pause that earlier deaths have earned.
+        """Return the living process, or start one, after the pause that earlier deaths cause.
 
         Raises:
             LaunchError: It could not be started, which counts as a death; or the supervisor was stopped.
@@ -124,7 +125,7 @@ class Supervisor:
             raise LaunchError(self.spec.name, "start", "its supervisor was stopped")
 
     def end(self, reason: ExitReason, limit: LimitHit | None = None, *, detail: str = "") -> None:
-        """Record why, then kill the process; of several reasons the first counts, and without a process none does."""
+        """Record the reason, then kill the process. The first of several reasons counts; without a process none does."""
         if self._process is not None:
             if self._recorded is None:
                 self._recorded = (reason, limit, detail)
@@ -133,20 +134,19 @@ class Supervisor:
     async def report(self, process: ModuleProcess, within: float = _HANG_UP_SECONDS) -> ExitReport:
         """Return the report on a process of this module whose socket has closed.
 
-        Closing it is the last thing a process can do; one that lives on for longer than `within` seconds is ended for
-        it.
+        A process closes it last. One that lives on for longer than `within` seconds is ended.
         """
         with anyio.move_on_after(within):
             await process.wait()
         if process is self._process:
             self.end(ExitReason.PROTOCOL)
             await process.stop(0)
-        if process not in self._report_of:  # it was gone before its end was asked for: that is told in the next turn
+        if process not in self._report_of:  # it ended before the request: the next turn reports it
             await anyio.lowlevel.checkpoint()
         return self._report_of[process]
 
     async def stop(self, goodbye: Callable[[], Awaitable[None]] | None = None) -> None:
-        """End the process for good: say goodbye, then SIGTERM, then SIGKILL, each when the one before did not do it."""
+        """End the process for good: a goodbye, then SIGTERM, then SIGKILL, each if the one before did not end it."""
         self._stopping = True
         if self._start_scope is not None:
             self._start_scope.cancel()

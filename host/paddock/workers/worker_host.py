@@ -1,7 +1,7 @@
-"""What starts processes on behalf of one host: launchers, a watchdog, and a private folder that goes with them.
+"""The launchers, watchdog and private folder of one host, which start processes on its behalf.
 
-Made once and given up once. Leaving ends every process and task that came from here, whatever happened inside and also
-when the leaving itself is cancelled; each wait on the way is bounded. Knows nothing of modules.
+Made once and released once. Leaving it ends every process and task that it started, also after an error inside and when
+leaving is cancelled; each wait is bounded. It knows nothing of modules.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class WorkerHost:
     @classmethod
     @asynccontextmanager
     async def started(cls) -> AsyncIterator[Self]:
-        """Make all of it, and give it up at the end, the latest first and each although one before it failed."""
+        """Make all parts; at the end release them, the latest first, each even if an earlier release failed."""
         groups = await anyio.to_thread.run_sync(find_groups)
         await anyio.to_thread.run_sync(sweep)
         async with AsyncExitStack() as steps:
@@ -68,12 +68,12 @@ class WorkerHost:
             yield cls(groups, folder.path, LimitEnforcer(watchdog), launchers)
 
     def launcher_at(self, level: IsolationLevel, spawn: Literal["template", "exec"] = "template") -> Launcher:
-        """Return what starts processes at a level."""
+        """Return the launcher for a level."""
         return self._launchers["bubblewrap" if level == "bwrap" else spawn]
 
 
 async def close_within_bound(close: Callable[[], Awaitable[None]]) -> None:
-    """Give something up, whoever is cancelled meanwhile; what it raises or how long it takes is no reason to stop."""
+    """Close something even if the caller is cancelled; neither an error nor a timeout stops the caller."""
     await run_undisturbed(_in_time(close))
 
 
@@ -91,9 +91,9 @@ async def _removed(folder: PrivateFolder) -> None:
 
 
 async def run_undisturbed(work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` comes to, which runs in a task of its own; a cancellation of the caller is raised after it.
+    """Return the result of `work`, which runs in a task of its own; raise a cancellation of the caller after it.
 
-    A shielded scope alone holds off the cancellations of `anyio`, and none by `Task.cancel`. `work` bounds its own
+    A shielded scope alone holds off the cancellations of `anyio`, but none by `Task.cancel`. `work` bounds its own
     time.
     """
     task = asyncio.create_task(work)
@@ -111,7 +111,7 @@ async def run_undisturbed(work: Coroutine[Any, Any, T]) -> T:
 
 @cache
 def find_groups() -> CgroupHome:
-    """Find out, once for this process, where control groups can be made, and tidy up there after hosts that died."""
+    """Find out, once for this process, where control groups can be made, and tidy up there after dead hosts."""
     home = CgroupHome.find()
     home.remove_stale()
     return home

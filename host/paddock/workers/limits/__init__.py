@@ -1,1 +1,1 @@
-"""What a process tree may use: measured, and enforced by control groups or a watchdog."""
+"""Limits of a process tree: measured, and enforced by control groups or a watchdog."""

@@ -1,8 +1,8 @@
-"""Watch how much a module keeps in a folder that no file system bounds, with names or without.
+"""Watch how much a module keeps in a folder that no file system bounds, in files with or without a name.
 
-Once a second, in a thread, the folder is counted, without following a link, and with it the files that the module's
-processes took the names of and still hold. So a module may get beyond its quota by as much as it writes in a second.
-What cannot be counted three times in a row is beyond the quota too. Knows nothing of modules.
+Once a second a thread counts the folder, without following a link. It also counts files that were unlinked and that the
+module's processes still hold open. So a module may exceed its quota by as much as it writes in a second. A folder that
+cannot be counted three times in a row counts as over the quota. This file knows nothing of modules.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from paddock.workers.limits.unlinked_files import Unlinked, UnlinkedFiles
 from paddock.workers.limits.watchdog import Clock, SystemClock
 
 _INTERVAL: Final = 1.0  # seconds from one count to the next
-_MAX_FILES: Final = 100_000  # that are counted; each also takes room of the file system that no size tells
+_MAX_FILES: Final = 100_000  # that are counted; each also takes room of the file system that no size shows
 _BLOCK_BYTES: Final = 512  # what `st_blocks` counts in, whatever the file system's own blocks are
 _DOUBTS: Final = 3  # counts in a row: descriptors that are sent to a process are on their way for a moment
 
 
 class Rooted(Protocol):
-    """A process tree, by its root."""
+    """A process tree, known by its root."""
 
     @property
     def init_pid(self) -> int: ...
 
 
 class Supervised(Protocol):
-    """Whose files these are: the process tree that there is, if there is one."""
+    """The process tree that owns the files, if it is running."""
 
     @property
     def process(self) -> Rooted | None: ...
 
 
 class FolderQuota:
-    """At most `most` bytes in `folder`; `on_exceeded` is called with what was found, at each count that finds more.
+    """At most `most` bytes in `folder`; each count that finds more calls `on_exceeded` with the result.
 
-    Files count that have a name there, whoever made them, and those without one that `supervised` has open.
+    A file counts if it has a name in the folder, independent of its owner, or if it has none and `supervised` has it
+    open.
     """
 
     def __init__(
@@ -68,9 +69,9 @@ class FolderQuota:
         while True:
             process = self._supervised.process
             root = None if process is None else process.init_pid
-            # Abandoned when cancelled: a file system that does not answer keeps nobody from leaving.
+            # Abandoned when cancelled: a file system that does not answer does not delay the caller.
             counted = await anyio.to_thread.run_sync(self._count, root, abandon_on_cancel=True)
-            # What was counted of one process says nothing about the next.
+            # The counts of one process do not apply to the next.
             if process is self._supervised.process:
                 self._judge(counted)
             await self._clock.sleep(_INTERVAL)
@@ -102,10 +103,10 @@ class FolderQuota:
 
 
 def held_bytes(folder: Path, most: int) -> int:
-    """Return how many bytes the files in a folder take, counted no further than beyond `most`.
+    """Return how many bytes the files in a folder take; counting stops beyond `most`.
 
-    What disappears meanwhile does not count. A folder that nobody may look into could hold anything, and more files
-    than anybody needs take room that no size tells: both are more than `most`.
+    A file that disappears meanwhile does not count. A folder that cannot be looked into could hold any amount, and too
+    many files take room that no size shows: both count as more than `most`.
     """
     held = files = 0
     waiting = [os.fspath(folder)]

@@ -3,9 +3,9 @@
 Plain reads of `/proc`, some 40 microseconds for an init and its worker; `psutil` takes thirty times as long among 150
 processes, because it looks through all of the machine for children. Processes may come and go meanwhile: one that is
 gone is skipped, one that is new may be seen next time. What cannot be read for another reason is an OSError, never a
-small number. Memory is told in three ways, each dearer and closer to the truth than the one before:
+small number. Memory is measured in three ways, each costlier and more exact than the one before:
 
-* what is resident, of files too and of shared pages in each process: at least what the tree has, swap apart;
+* resident memory, with files, and shared pages in each process: no less than the tree has, swap apart;
 * what is resident or swapped and no file's, shared pages still in each process, less what the tree began with. A child
   that uses its parent's memory until it starts a program counts for nothing, where the kernel says that it does;
 * the same with each shared page divided among those who share it. The kernel walks all pages for it, 9 ms for a GiB,
@@ -29,12 +29,12 @@ from paddock_sandbox.syscalls import call
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _CHUNK_BYTES = 1 << 16
-_MOST_TASKS = 4096  # a bound on the work for one tree that nobody gave a bound
+_MOST_TASKS = 4096  # a bound on the work for a tree without a bound of its own
 _SCAN_SECONDS = 0.1
 _KCMP_VM = 1  # from <linux/kcmp.h>
-_VFORK_SECONDS = 0.05  # from the birth of such a child to its program, on a machine with more to do
+_VFORK_SECONDS = 0.05  # from the fork of such a child to its program, on a busy machine
 
-# ESRCH is what a file that was opened in time says when it is read too late.
+# A file that was opened in time and is read too late returns ESRCH.
 _GONE = (errno.ENOENT, errno.ESRCH)
 
 
@@ -42,9 +42,9 @@ _GONE = (errno.ENOENT, errno.ESRCH)
 class TreeReading:
     """The processes below a root at one time, and the sums over them.
 
-    `tasks` are processes, those not yet waited for among them, and their threads. `cpu_seconds` includes what processes
-    used that ended and were waited for. `descriptors` are those of each, shared ones too. Not `is_complete` is the
-    reading of a tree with more tasks than were asked for: its sums are less than the truth.
+    `tasks` are processes (including those not yet waited for) and their threads. `cpu_seconds` includes the time of
+    ended processes that were waited for. `descriptors` are those of each process, with shared ones counted in each. If
+    `is_complete` is false, the tree has more tasks than were asked for, and its sums are too low.
     """
 
     pids: tuple[int, ...]
@@ -56,7 +56,7 @@ class TreeReading:
 
 
 class ProcessChildren(Protocol):
-    """Knows which processes are whose children."""
+    """Knows the children of a process."""
 
     def of(self, pid: int, threads: int) -> list[int]:
         """Return the children of a process with so many threads; none, if it is gone."""
@@ -108,10 +108,10 @@ _children: ProcessChildren = ChildrenFromKernel() if ChildrenFromKernel.are_list
 
 
 class ProcessTree:
-    """What is below one process, which is itself not counted: the init of a worker, which has it all below it."""
+    """The processes below one root, which is not counted itself: it is the init of a worker."""
 
     def __init__(self, root: int, children: ProcessChildren = _children) -> None:
-        """Remember the root, and what memory the processes below it have so far by inheritance.
+        """Remember the root, and the memory that the processes below it inherited so far.
 
         Raises:
             ProcessLookupError: There is no such process.
@@ -126,12 +126,12 @@ class ProcessTree:
         self._inherited = {pid: _unshared_bytes(pid) for pid in reading.pids} if reading else {}
 
     def read(self, most_tasks: int | None = None) -> TreeReading | None:
-        """Return a reading of the tree, which ends once it has more tasks than this; None when the root is gone."""
+        """Return a reading of the tree; it stops once it has more tasks than this. None when the root is gone."""
         most_tasks = _MOST_TASKS if most_tasks is None else most_tasks
         root = _stat(self.root)
         if root is None or root.born != self._born:
             return None
-        # Of the root only what it took over from those it waited for.
+        # Of the root itself, only the time of children that it waited for.
         pids, tasks, ticks, pages, descriptors = [], 0, root.waited_ticks, 0, 0
         unread = [*self._children.of(self.root, root.threads)]
         while unread:
@@ -150,14 +150,17 @@ class ProcessTree:
         return _reading(pids, tasks, ticks, pages, descriptors)
 
     def estimate(self, pids: Iterable[int]) -> int:
-        """Return the bytes of these processes, shared ones in each, less what each had when the tree was first seen."""
+        """Return the bytes of these processes, less the bytes of each when the tree was first seen.
+
+        Shared pages count in each process.
+        """
         lenders, _ = _lenders(frozenset(pids))
         return sum(max(0, _unshared_bytes(pid) - self._inherited.get(pid, 0)) for pid in lenders)
 
     def measure(self, pids: Iterable[int]) -> int:
-        """Return the bytes of these processes; may take long. What cannot be measured is estimated."""
+        """Return the bytes of these processes; may take long. A process that cannot be measured is estimated."""
         lenders, is_doubtful = _lenders(frozenset(pids))
-        if is_doubtful:  # who borrowed memory has some of its own by then, or none
+        if is_doubtful:  # a process that borrowed memory has some of its own by then, or none
             time.sleep(_VFORK_SECONDS)
         total = 0
         for pid in lenders:
@@ -176,7 +179,7 @@ def swapped_bytes() -> int:
 
 
 class _Stat(NamedTuple):
-    """What is used of `/proc/<pid>/stat`."""
+    """The used fields of `/proc/<pid>/stat`."""
 
     parent: int
     threads: int
@@ -189,7 +192,7 @@ class _Stat(NamedTuple):
 
 
 def _stat(pid: int) -> _Stat | None:
-    """Return what the kernel says of a process, or None when it is gone."""
+    """Return the kernel's record of a process, or None when it is gone."""
     try:
         fields = _stat_fields(pid)
         if (speaker := _speaker_of(pid, fields)) != pid:
@@ -227,7 +230,7 @@ def speaker_of(pid: int) -> int:
 def _speaker_of(pid: int, fields: list[bytes]) -> int:
     """Return the thread that can be asked for a process's memory.
 
-    A first thread that has ended says that there is none, while the others go on using it.
+    A first thread that has ended reports no memory, while the other threads go on using it.
     """
     if fields[0] in (b"Z", b"X") and int(fields[17]) > 1:
         return next((int(name) for name in os.listdir(f"/proc/{pid}/task") if int(name) != pid), pid)
@@ -235,7 +238,7 @@ def _speaker_of(pid: int, fields: list[bytes]) -> int:
 
 
 def _unshared_bytes(pid: int) -> int:
-    """Return what a process has resident or swapped that is no file's; 0 when it is gone."""
+    """Return a process's resident or swapped bytes that belong to no file; 0 when it is gone."""
     return _sum_of(_fields(pid, "status"), b"RssAnon", b"RssShmem", b"VmSwap")
 
 
@@ -245,15 +248,15 @@ def _proportional_bytes(pid: int) -> int | None:
         fields = _fields(pid, "smaps_rollup")
     except PermissionError:
         return None
-    if fields and b"Pss_Anon" not in fields:  # before Linux 5.3 not told apart from files
+    if fields and b"Pss_Anon" not in fields:  # before Linux 5.3 not counted apart from files
         return _sum_of(fields, b"Pss", b"SwapPss")
     return _sum_of(fields, b"Pss_Anon", b"Pss_Shmem", b"SwapPss")
 
 
 def _lenders(pids: frozenset[int]) -> tuple[frozenset[int], bool]:
-    """Return the processes without those that use their parent's memory, as children of vfork do for a moment.
+    """Return the processes, except those that use their parent's memory for a moment, as children of vfork do.
 
-    And whether there may be more of these, because the kernel did not tell.
+    Also return whether there may be more of these, because the kernel did not say.
     """
     borrowers = set()
     is_doubtful = False

@@ -1,4 +1,4 @@
-"""Keep each process tree within what it may use, by the best means there is: a control group, else the watchdog."""
+"""Keep each process tree within its limits, by the best means there is: a control group, else the watchdog."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ OnOverrun = Callable[[ExitReason, LimitHit], None]
 
 @dataclass(frozen=True, slots=True)
 class TreeLimits:
-    """What a process tree may use; None is no limit. `cpu_quota` is a fraction of one processor.
+    """The limits of a process tree; None is no limit. `cpu_quota` is a fraction of one processor.
 
-    `watches_tasks` says that nothing else counts tasks where there is no control group for it. `private_folder` is the
-    tmpfs that the tree has to itself, if it has one, as its processes see it.
+    `watches_tasks` means that no other mechanism counts tasks where there is no control group for it. `private_folder`
+    is the tmpfs that only this tree uses, if it has one, as its processes see it.
     """
 
     memory_max: int | None = None
@@ -36,7 +36,7 @@ class TreeLimits:
 
 
 class LimitableTree(Protocol):
-    """A process tree that can be rationed."""
+    """A process tree that can be limited."""
 
     @property
     def init_pid(self) -> int: ...
@@ -48,7 +48,7 @@ class LimitableTree(Protocol):
 
 
 class LimitEnforcer:
-    """Hands out rations; one for a host. Its watchdog has to run."""
+    """Puts limits on process trees; one for a host. Its watchdog has to run."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._watchdog = watchdog
@@ -85,14 +85,14 @@ class LimitEnforcer:
 
 
 class LimitedTree:
-    """One tree with its ration."""
+    """One tree with its limits."""
 
     def __init__(self, watch: Watch | None, tree_limits: TreeLimits) -> None:
         self._watch = watch
         self._tree_limits = tree_limits
 
     def end(self, status: ExitStatus) -> tuple[ExitReason, LimitHit] | None:
-        """Take note that the tree has ended; return the limit that ended it, if the kernel says one did."""
+        """Note that the tree has ended; return the limit that ended it, if the kernel reports one."""
         if self._watch is not None:
             self._watch.stop()
         used = status.used

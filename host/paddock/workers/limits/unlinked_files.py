@@ -1,9 +1,9 @@
-"""Count what a tree of processes keeps of a folder after it took the names away: no walk over the folder finds that.
+"""Count the bytes of unlinked files of a folder that a process tree still holds: no walk over the folder finds them.
 
-A file without a name takes room for as long as somebody has it open, in whichever thread's table of descriptors, or
-has it mapped. Plain reads of `/proc`, a millisecond or less for a worker; for a thread that may wait. Two things can
-not be told apart from nothing: what is on its way through a socket, and a mapped file whose descriptor was closed, at
-which only an administrator may look. Neither can what a process has that nobody may look into. They are `hidden`.
+A file without a name takes room as long as a thread has it open, in any table of descriptors, or a process has it
+mapped. The file does plain reads of `/proc`, a millisecond or less for a worker, for a thread that may wait. Some files
+cannot be seen: those on their way through a socket; mapped files whose descriptor was closed, which only an
+administrator may look at; and all files of a process that may not be looked into. They are `hidden`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paddock_sandbox.syscalls import call
 
 _BLOCK_BYTES: Final = 512
 _MAX_DESCRIPTORS: Final = 100_000  # that are looked at, of all processes together
-_MAX_MAPS_BYTES: Final = 32 << 20  # of what the kernel tells of mappings: some 300 000 of them
+_MAX_MAPS_BYTES: Final = 32 << 20  # of the kernel's list of mappings: some 300 000 of them
 _KCMP_FILES: Final = 2  # from <linux/kcmp.h>
 _ENDED: Final = (b"Z", b"X")  # as /proc/<pid>/stat says it
 _DELETED: Final = b" (deleted)"
@@ -30,7 +30,7 @@ _DELETED: Final = b" (deleted)"
 
 @dataclass(frozen=True, slots=True)
 class Unlinked:
-    """What was found: bytes of files that could be looked at, and whether there may be others."""
+    """The bytes of files that could be looked at, and whether there may be others."""
 
     held: int = 0
     hidden: bool = False
@@ -44,10 +44,10 @@ class UnlinkedFiles:
         self._written = tuple(path.replace(b"\n", rb"\012") for path in self._paths)  # as /proc/<pid>/maps says it
 
     def held_by(self, pids: Iterable[int], most: int) -> Unlinked:
-        """Return what processes hold, counted no further than beyond `most`; who is gone holds nothing."""
+        """Return what processes hold; counting stops beyond `most`. A process that is gone holds nothing."""
         count = _Count(self._paths, self._written, most)
         threads = {pid: _threads(pid) for pid in pids}
-        # Of all processes first what they have open: that tells how large what is mapped is, too.
+        # First the open files of all processes: they also show the size of mapped files.
         for look in (count.look_at_descriptors, count.look_at_mappings):
             for pid in threads:
                 if not count.is_done:
@@ -83,7 +83,7 @@ class _Count:
                     self._look_at_table(f"/proc/{pid}/task/{thread}")
 
     def look_at_mappings(self, pid: int, threads: Iterable[int]) -> None:
-        """Look at what a process has mapped; all its threads have, but one that has ended says that there is none."""
+        """Look at a process's mappings, by any thread that still runs; an ended thread shows none."""
         for thread in threads:
             with self._or_hidden(pid, thread):
                 if maps := read_whole(f"/proc/{pid}/task/{thread}/maps"):
@@ -99,14 +99,14 @@ class _Count:
                 return
             with unless_gone():
                 path = f"{process}/fd/{name}"
-                told = os.stat(path)
-                if stat.S_ISSOCK(told.st_mode):
-                    self._look_at_socket(f"{process}/fdinfo/{name}", told.st_ino)
-                elif stat.S_ISREG(told.st_mode) and not told.st_nlink and self._was_in_folder(path):
-                    self._add(told)
+                found = os.stat(path)
+                if stat.S_ISSOCK(found.st_mode):
+                    self._look_at_socket(f"{process}/fdinfo/{name}", found.st_ino)
+                elif stat.S_ISREG(found.st_mode) and not found.st_nlink and self._was_in_folder(path):
+                    self._add(found)
 
     def _look_at_socket(self, path: str, inode: int) -> None:
-        """Take note of descriptors that were sent and not yet received: nobody has them, and they hold what they do."""
+        """Note descriptors that were sent and not yet received: they are open in no process, and keep their files."""
         if inode in self._sockets:
             return
         self._sockets.add(inode)
@@ -128,16 +128,16 @@ class _Count:
 
     def _look_at_mapping(self, path: str, inode: int) -> None:
         try:
-            told = os.stat(path)
+            found = os.stat(path)
         except PermissionError:
             if all(inode != known for _, known in self._files):
                 self.hidden = True
             return
-        if not told.st_nlink:
-            self._add(told)
+        if not found.st_nlink:
+            self._add(found)
 
     def _was_in_folder(self, path: str) -> bool:
-        """Return whether a file without a name had its last one in the folder; where that cannot be told, it had."""
+        """Return whether a file without a name had its last one in the folder; in doubt, it had."""
         try:
             last = os.readlink(os.fsencode(path))
         except OSError as error:
@@ -146,14 +146,14 @@ class _Count:
             raise
         return last.startswith(tuple(one + b"/" for one in self.paths))
 
-    def _add(self, told: os.stat_result) -> None:
-        if (told.st_dev, told.st_ino) not in self._files:
-            self._files.add((told.st_dev, told.st_ino))
-            self.held += told.st_blocks * _BLOCK_BYTES
+    def _add(self, found: os.stat_result) -> None:
+        if (found.st_dev, found.st_ino) not in self._files:
+            self._files.add((found.st_dev, found.st_ino))
+            self.held += found.st_blocks * _BLOCK_BYTES
 
     @contextmanager
     def _or_hidden(self, pid: int, thread: int) -> Iterator[None]:
-        """Take what cannot be read for hidden, unless it is gone, or has ended and was not waited for."""
+        """Note what cannot be read as hidden, unless it is gone, or has ended and was not waited for."""
         with unless_gone():
             try:
                 yield
@@ -176,7 +176,7 @@ def _has_ended(pid: int, thread: int) -> bool:
 
 
 def _share_descriptors(thread: int, other: int) -> bool:
-    """Return whether two threads have one table of descriptors; not where the kernel does not tell."""
+    """Return whether two threads share one table of descriptors; False where the kernel does not say."""
     try:
         return call("kcmp", thread, other, _KCMP_FILES, 0, 0) == 0
     except OSError:

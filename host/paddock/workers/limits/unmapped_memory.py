@@ -64,14 +64,14 @@ class UnmappedMemory:
         self._hidden_since: float | None = None
 
     def close(self) -> None:
-        """Release what is asked with."""
+        """Release the means of measuring."""
         if self._inquiry is not None:
             self._inquiry.close()
 
     def held_by(self, pids: Iterable[int], most: int) -> int:
-        """Return the bytes that processes hold, counted no further than beyond `most`; who is gone holds nothing.
+        """Return the bytes that processes hold; counting stops beyond `most`. A process that is gone holds nothing.
 
-        It is more than `most`, too, when what has to be counted has been out of sight for four seconds.
+        The result is also more than `most` if something that has to be counted has been invisible for four seconds.
 
         Raises:
             OSError: It cannot be read.
@@ -96,7 +96,7 @@ class UnmappedMemory:
         return max(count.held, most + 1) if self._is_hidden_for_long(is_hidden) and not count.is_beyond else count.held
 
     def _is_hidden_for_long(self, is_hidden: bool) -> bool:
-        """Return whether sockets have been on their way for long: nothing shows what is sent inside of them."""
+        """Return whether sockets have been in transit for long: their contents are invisible meanwhile."""
         if not is_hidden:
             self._hidden_since = None
             return False
@@ -117,7 +117,7 @@ class UnmappedMemory:
             return None  # a kernel without such an inquiry
 
     def _bytes_of(self, inodes: set[int]) -> int:
-        """Return what these sockets of a namespace that others share hold; not measured, the most they can."""
+        """Return what these sockets of a shared namespace hold; where that is not measured, the most they can."""
         if not inodes:
             return 0
         found: dict[int, int] = {}
@@ -132,7 +132,7 @@ class UnmappedMemory:
 
 
 def record_locks(pids: Iterable[int], most: int) -> int:
-    """Return how many record locks processes hold, or more than `most`; of a long list of the machine's the beginning.
+    """Return how many record locks processes hold, or more than `most`; a long list is read only at its beginning.
 
     No control group counts what these take.
 
@@ -188,7 +188,7 @@ class _Count:
                 with unless_gone():
                     self._look_at_descriptor(pid, number)
         except PermissionError:
-            # It ended meanwhile, and has nothing open; or it runs a program that may not be read.
+            # The process ended meanwhile, and has nothing open; or it runs a program that may not be read.
             self.held += descriptors_of(pid) * SOCKET_MOST
 
     def _look_at_mappings(self, pid: int) -> None:
@@ -232,13 +232,13 @@ class _Count:
 
 
 def _sent_descriptors(pid: int, number: str) -> int:
-    """Return how many descriptors were sent to a socket and not received: none has them, and they hold what they do."""
+    """Return how many descriptors were sent to a socket and not received: no process has them, yet they take memory."""
     lines = read_whole(f"/proc/{pid}/fdinfo/{number}").split(b"\n")
     return sum(int(line.partition(b":")[2]) for line in lines if line.startswith(b"scm_fds:"))
 
 
 def _is_same(pid: int, other: int, descriptor: int) -> bool:
-    """Return whether a descriptor's number stands for the same in two processes; not where the kernel does not tell."""
+    """Return whether a descriptor's number means the same in two processes; False where the kernel does not say."""
     try:
         return call("kcmp", pid, other, _KCMP_FILE, descriptor, descriptor) == 0
     except OSError:

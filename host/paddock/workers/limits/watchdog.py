@@ -2,8 +2,8 @@
 
 One watchdog for a host: five times a second it looks at each tree it was given, and it calls back once when a limit is
 passed. So a tree may get beyond a limit by as much as it can in a fifth of a second. A look takes some 50 microseconds;
-the loop is given back every millisecond, and what may take longer is read in a thread. A tree that cannot be read is
-told of and tried again. Knows nothing of how a tree is ended.
+the loop gets its turn every millisecond, and slow reads happen in a thread. A tree that cannot be read is
+reported and tried again. The watchdog does not know how a tree is ended.
 
 What a tree holds that none of its processes maps is counted as its memory, every two seconds, and at once when it has
 so much open that it could be beyond the limit by that.
@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 INTERVAL = 0.2  # seconds from one look at all trees to the next
 _LOOKS_TO_A_SURVEY = 10
 _SURVEY_SECONDS = 5.0  # far more than it takes; what slows it down, such as many mappings, ends it early
-_SLICE_SECONDS = 0.001  # for which others on the loop are kept waiting
+_SLICE_SECONDS = 0.001  # for which other callbacks on the loop wait
 _MEASURE_SECONDS = 0.5  # enough for 50 GiB; a tree that keeps its memory locked for longer is judged by the estimate
 _SECOND_LOOK_SECONDS = 0.02  # a child that borrows its parent's memory until it executes a program is done by then
 _MEASUREMENTS_AT_ONCE = 2
@@ -77,14 +77,14 @@ class WatchedLimits:
 
 
 class UnmappedCounter(Protocol):
-    """What a tree holds and none of its processes maps."""
+    """Counts the memory that a tree holds and none of its processes maps."""
 
     def held_by(self, pids: Iterable[int], most: int) -> int:
         """Return its bytes, counted no further than beyond `most`; called in a thread."""
         ...
 
     def close(self) -> None:
-        """Release what it is counted with."""
+        """Release the means of counting."""
         ...
 
 
@@ -109,9 +109,9 @@ def _ignore(hit: LimitHit) -> None:
 
 
 class Watch:
-    """One tree that is watched until it is gone, has passed a limit, or is not to be watched any more.
+    """One tree, watched until it is gone, passes a limit, or `stop` is called.
 
-    `peak_memory` is the most that was seen; what processes share may be counted in each of them, but never so that it
+    `peak_memory` is the most that was seen. Shared memory may be counted in each process, but never so that the peak
     would be beyond a limit that was kept.
     """
 
@@ -193,7 +193,7 @@ class Watch:
         return self._looks % _LOOKS_TO_A_SURVEY == 0
 
     def _may_be_beyond(self, reading: TreeReading, swapped: int) -> bool:
-        """Return whether the memory can be beyond the limit, asking for no more than is needed to rule it out."""
+        """Return whether the memory can be beyond the limit, reading no more than is needed to rule it out."""
         limit = self._limits.memory_max
         unmapped = self._most_unmapped(reading)
         most = reading.resident_bytes
@@ -231,7 +231,7 @@ class Watch:
         return 0 if self._unmapped is None else reading.descriptors * SOCKET_MOST
 
     async def _survey(self, reading: TreeReading, limit: int, limiter: anyio.CapacityLimiter) -> int:
-        """Return what the tree holds and does not map, which is what it can hold where that takes too long to see."""
+        """Return what the tree holds and does not map; if that takes too long to see, the most it can hold."""
         if self._unmapped is None:
             return 0
         with anyio.move_on_after(_SURVEY_SECONDS):
@@ -253,7 +253,7 @@ class Watch:
             self._exceeded("record locks", f"{limit}", f"{held} or more")
 
     def _release(self) -> None:
-        """Give up what is counted with, unless that is going on."""
+        """Release the means of counting, unless a count is going on."""
         if self._unmapped is not None and not self.is_being_measured:
             self._unmapped.close()
 
@@ -270,7 +270,7 @@ class Watch:
         self.stop()
         try:
             on_exceeded(LimitHit(name, configured, observed, "watchdog"))
-        except Exception:  # whatever is wrong with it, the other trees are to be watched
+        except Exception:  # an error in one tree must not stop the watch of the others
             _logger.exception("what was to be done about a module beyond its %s failed", name)
 
     def _note_processor(self, seconds: float, now: float) -> None:
@@ -295,11 +295,11 @@ class Watchdog:
         on_exceeded: Callable[[LimitHit], None],
         unmapped: UnmappedCounter | None = None,
     ) -> Watch:
-        """Watch what is below a process from now on; call back on the loop once it has passed a limit.
+        """Watch the tree below a process from now on; call back on the loop once it has passed a limit.
 
-        To be called before anything untrusted runs there: what memory the tree has now counts as inherited wherever
-        the kernel does not say better. The callback must not raise. With `unmapped`, what that counts is the tree's
-        memory too; it is closed when the watch ends.
+        To be called before anything untrusted runs there: the memory that the tree has now counts as inherited, unless
+        the kernel gives a better figure. The callback must not raise. With `unmapped`, its count is part of the tree's
+        memory too; the counter is closed when the watch ends.
 
         Raises:
             OSError: There is no such process, or it cannot be read.
