@@ -1,11 +1,12 @@
-"""Which addresses a name may resolve to: those of the public internet, and no others.
+"""The addresses that a name may resolve to: those of the public internet, and no others.
 
-A name is whatever its owner's name server says at this moment, so it never leads to the machine, its neighbours or what
-hands out a cloud's credentials. Such an address is reached only where a rule spells it out; that is not decided here.
+The owner of a name can make its name server answer with any address. So a name never leads to this machine, its
+neighbours or a cloud's credential service. Such an address is reached only where a rule spells it out; that is decided
+elsewhere.
 
-Not `ipaddress.is_global`: it differs between versions of Python, and knows neither what a transition mechanism carries
-inside an address nor the addresses that mean something to one cloud only. A NAT64 prefix that a network chose for
-itself looks like any other network.
+`ipaddress.is_global` is not used: it differs between versions of Python, and knows neither the address that a
+transition mechanism carries inside another nor the addresses with a meaning in one cloud only. A NAT64 prefix of a
+network's own choice looks like any other network.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ _CARRIERS: Final = (
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Tell whether an address belongs to the public internet, and so does the one that is carried in it."""
+    """Return whether an address belongs to the public internet, and so does an address that it carries."""
     return why_not_public(address) is None
 
 
 def why_not_public(address: IPv4Address | IPv6Address) -> str | None:
-    """Return what an address is instead of public, in words that follow `is`; None if it is public."""
+    """Return what kind of address it is instead of public, in words that follow `is`; None if it is public."""
     if isinstance(address, IPv4Address):
         return next((what for network, what in _NOT_PUBLIC_V4 if address in network), None)
     inner = carried_in(address)

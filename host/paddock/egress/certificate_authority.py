@@ -1,9 +1,9 @@
 """Certificates for the hosts that keys are injected for, made for one module and one session, trusted by it alone.
 
-The authority's key exists in memory only, ends with the gate, and signs for those hosts. What its certificate lets it
-sign for is a little more, since constraints on names know no other kind: every name below a host's as well, and for
-`*.x` also `x` itself. A worker that trusts it trusts it for nothing else. One certificate is made for each host, when
-it is first asked for.
+The authority's key exists in memory only, ends with the gate, and signs for those hosts. Its certificate allows a
+little more, since constraints on names have no finer form: every name below a host's as well, and for `*.x` also `x`
+itself. A worker that trusts it trusts it for no other host. One certificate is made for each host, at the first request
+for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from paddock.plan.host_name import Host
 from paddock.plan.net_rule import NetRule
 
-_LIFETIME: Final = timedelta(days=30)  # longer than any session, and nothing is left of it afterwards
+_LIFETIME: Final = timedelta(days=30)  # longer than any session; the authority ends with its session
 _CLOCKS_APART: Final = timedelta(hours=1)
 _ALL_ADDRESSES: Final = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
 _MAX_CERTIFICATES: Final = 256  # a pattern stands for any number of hosts
@@ -50,7 +50,7 @@ class CertificateAuthority:
         return self._certificate.public_bytes(serialization.Encoding.PEM).decode("ascii")
 
     def context_for(self, host: Host) -> ssl.SSLContext:
-        """Return what answers a client's TLS as this host, the same each time."""
+        """Return the TLS context that answers a client as this host, the same each time."""
         context = self._contexts.get(host)
         if context is None:
             if len(self._contexts) >= _MAX_CERTIFICATES:

@@ -1,10 +1,9 @@
-"""One connection to one destination that a rule allows, from its beginning to its end: what is said decides how.
+"""One connection to one allowed destination, from its beginning to its end; its protocol decides how it is carried.
 
-The destination may speak first, and is passed on, unless only `public` allows it; of the client nothing is before it is
-known what it speaks. TLS has
-to name the destination, and is then carried as it is, or ended here if a key is to be put in; of a hello that hides
-another in it, the outer name counts. HTTP is passed on request
-by request. Anything else is carried as it is, where neither of them is expected.
+The destination may send first, and its bytes are passed on, unless only `public` allows it. The client's bytes are not
+passed on before its protocol is known. TLS has to name the destination; it is then carried unchanged, or ended here to
+put a key in. If a hello hides another in it, the outer name counts. HTTP is passed on request by request. Any other
+protocol is carried unchanged, at ports where neither TLS nor HTTP is expected.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
-_UNRECOGNIZED_NAME: Final = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal alert, which clients tell people of (RFC 6066)
+_UNRECOGNIZED_NAME: Final = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal alert, which clients show to people (RFC 6066)
 _ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class ProxiedConnection:
     """A connection of `client`, which it ends, to `destination`.
 
-    `is_tunnel` says that the client asked for it by CONNECT, and waits for the answer.
+    With `is_tunnel`, the client asked for it by CONNECT, and waits for the answer.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class ProxiedConnection:
         self._opening_seen: ClientProtocol | None = None
 
     async def run(self, received: bytes = b"") -> None:
-        """Carry it to its end, and record it; `received` is what came of the client already."""
+        """Carry it to its end, and record it; `received` are bytes of the client that were read already."""
         try:
             rule = self._egress_context.rule_for(self._destination)
             self._is_public = rule.is_public
@@ -89,7 +88,7 @@ class ProxiedConnection:
         return self._destination.text
 
     def judge(self, head: RequestHead) -> ForwardTarget:
-        """Return what a request asks for, if it asks for it at the destination."""
+        """Return the target of a request, if it is for the destination."""
         if head.method == b"CONNECT":
             raise BadRequestError("a request for a tunnel to something that is no proxy")
         asked = split_target(head.target)
@@ -106,11 +105,11 @@ class ProxiedConnection:
         return await self._egress_context.open(destination, self._record, encrypted=self._is_encrypted)
 
     def deny(self, refused: EgressRefusedError) -> Denial:
-        """Tell of a refusal, and record it."""
+        """Report a refusal, and record it."""
         self._record.end("refused", refused.reason)
         return self._egress_context.deny(refused)
 
-    # -- what is said ----------------------------------------------------------------------------
+    # -- the client's protocol ------------------------------------------------------------------------
 
     async def _carry(self, received: bytes) -> None:
         if self._keys:
@@ -151,7 +150,7 @@ class ProxiedConnection:
             self._is_tunnel = False
 
     async def _opening(self, received: bytes) -> tuple[ClientProtocol | None, bytes]:
-        """Return what the client speaks, and what it has said; None if it says nothing."""
+        """Return the client's protocol, and the bytes that it sent; None if it sends nothing."""
         data = received or await self._client.receive()
         async with self._in_time("what it speaks"):
             while (opening := client_protocol_of(data)) is None and data:
@@ -172,10 +171,10 @@ class ProxiedConnection:
             raise self._refused(f"only {expected.name} is spoken at port {self._destination.port}")
 
     async def _checked_hello(self, data: bytes) -> bytes:
-        """Return all that was received, once it names the destination."""
+        """Return all received bytes, once they name the destination."""
         host = self._destination.host
         if not isinstance(host, str):
-            return data  # an address was granted, whatever names there are for it
+            return data  # an address was granted, under any name
         try:
             async with self._in_time("its TLS"):
                 while (hello := read_client_hello(data)) is None:
@@ -241,13 +240,13 @@ class ProxiedConnection:
         return EgressRefusedError(self._destination.text, reason, status=status)
 
     def _names_another(self, other: Destination) -> EgressRefusedError:
-        """Return the refusal of a connection that says it is for another host than it goes to."""
+        """Return the refusal of a connection that names another host than its destination."""
         reason = f"the connection is one to {self._destination.text}"
         is_granted = self._egress_context.rules.rule_for(other) is not None
         return EgressRefusedError(other.text, reason, lacks=[] if is_granted else [other.text])
 
     async def _close_refused(self, refused: EgressRefusedError, denial: Denial) -> None:
-        """Answer the client in the protocol that it speaks, if it has no answer yet."""
+        """Answer the client in its own protocol, if it has no answer yet."""
         if self._is_tunnel:
             await self._client.close_gracefully(
                 plain_answer(refused.status or 403, f"{denial.describe()}\n{denial.hint}\n")

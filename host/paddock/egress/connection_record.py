@@ -1,4 +1,4 @@
-"""What is kept of one connection: where it was to go, what came of it, how much it carried; nothing of what it said.
+"""The record of one connection: its destination, its result, its number of bytes; nothing of its content.
 
 Bytes are those between the host and the destination, as they were on the wire. A record is written once.
 """
@@ -22,10 +22,10 @@ EVENT: Final = "egress.connection"
 
 
 class Recorder(Protocol):
-    """Where records go."""
+    """The receiver of records."""
 
     def record(self, event: str, /, **facts: object) -> None:
-        """Keep what happened; never raises."""
+        """Keep an event; never raises."""
         ...
 
 
@@ -48,7 +48,7 @@ class ConnectionRecord(TrafficCounts):
         self._has_ended = False
 
     def goes_to(self, destination: Destination, rule: NetRule) -> None:
-        """Note where the connection goes, and by which rule."""
+        """Note the destination, and the rule that allows it."""
         self.destination, self.rule = destination.text, rule.written
 
     def reaches(self, address: str) -> None:
@@ -56,7 +56,7 @@ class ConnectionRecord(TrafficCounts):
         self.address = address
 
     def speaks(self, protocol: Spoken) -> None:
-        """Note what is spoken on the connection."""
+        """Note the protocol."""
         self.protocol = protocol
 
     def count_request(self) -> None:
@@ -64,23 +64,23 @@ class ConnectionRecord(TrafficCounts):
         self.requests += 1
 
     def count_keys(self, injected: Iterable[str] = (), *, echoes: int = 0) -> None:
-        """Note which keys were put into a request, and how often one was found in its answer."""
+        """Note the keys that were put into a request, and how often one was found in its answer."""
         self._injected |= set(injected)
         self._echoes += echoes
 
     def next(self) -> ConnectionRecord:
-        """Return the record of another connection, which begins now: it goes where this one does, for the same."""
+        """Return the record of another connection, which begins now, with the same destination and client."""
         record = ConnectionRecord(self._recorder, self._module, self._way)
         record.destination, record.rule, record.protocol = self.destination, self.rule, self.protocol
         return record
 
     def refuse(self, refused: EgressRefusedError) -> None:
-        """Write the record of what was refused before it went anywhere."""
+        """Write the record of a connection that was refused before it went anywhere."""
         self.destination = refused.target
         self.end("refused", refused.reason)
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
-        """Write the record, with what there is to say about its end; the first end counts."""
+        """Write the record, with a remark on its end; the first end counts."""
         if self._has_ended:
             return
         self._has_ended = True

@@ -1,6 +1,6 @@
-"""What all connections of one module share: its rules, its keys, the way to destinations, and the report of refusals.
+"""The shared parts of one module's connections: its rules, its keys, the dialer, and the report of refusals.
 
-Opens upstream connections, and leaves what is said on them to its callers.
+It opens upstream connections; its callers speak on them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class EgressContext:
-    """The way out of one module."""
+    """The network access of one module."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class EgressContext:
         return ConnectionRecord(self._recorder, self._module, way)
 
     def keys_for(self, destination: Destination) -> InjectedKeys:
-        """Return what is to be put into requests for a destination."""
+        """Return the keys to put into requests for a destination."""
         return keys_for(destination, self._injections)
 
     def rule_for(self, destination: Destination) -> NetRule:
@@ -101,11 +101,11 @@ class EgressContext:
     async def open(
         self, destination: Destination, record: ConnectionRecord, *, encrypted: bool = False
     ) -> UpstreamConnection:
-        """Return a connection to a destination that some rule allows, in TLS if it is to be `encrypted` by the host.
+        """Return a connection to an allowed destination, in TLS if the host itself is to encrypt it.
 
         Raises:
-            RefusedError: The name leads to where names may not lead.
-            DialError: It cannot be reached, or is not who it should be.
+            RefusedError: The name leads to a forbidden address.
+            DialError: It cannot be reached, or fails to prove its identity.
         """
         rates = self._public if self.rule_for(destination).is_public else None
         if rates is not None:
@@ -146,7 +146,7 @@ class EgressContext:
 def _authority_for(injections: Sequence[KeyInjection]) -> CertificateAuthority | None:
     if not injections:
         return None
-    # What it takes to sign is loaded for modules that have a key put in, and for no others.
+    # The code for signing is loaded only for modules with an injected key.
     from paddock.egress.certificate_authority import CertificateAuthority
 
     return CertificateAuthority(each.rule for each in injections)

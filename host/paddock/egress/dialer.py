@@ -1,9 +1,9 @@
-"""Connect to a granted destination: look its name up once, and connect to an address that was found to be right.
+"""Connect to a granted destination: look its name up once, and connect to an address that was checked.
 
-A name leads to public addresses only, unless an address is granted by itself; one that only `public` allows leads
-neither to this machine nor to its neighbours. What was checked is what is connected to,
-so that a second answer of a name server changes nothing. All of it, every address that is tried included, has one
-deadline. Knows nothing of what is said on the connection.
+A name leads to public addresses only, unless an address is granted by itself. A name that only `public` allows leads
+neither to this machine nor to its neighbours. The connection goes to the very address that was checked, so that a
+second answer of a name server changes nothing. All of it, including every address that is tried, has one deadline. The
+dialer does not know what is sent on the connection.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class NameResolver(Protocol):
 
 
 class _Turns:
-    """Who may ask the system now, a few at a time: as many have a thread."""
+    """Limits how many callers ask the system at once: each of them takes a thread."""
 
     def __init__(self) -> None:
         self.free = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
@@ -59,7 +59,7 @@ class _Turns:
 
 
 class _Question:
-    """What the addresses of one name are; `task` has the answer."""
+    """The lookup of one name; `task` has the answer."""
 
     def __init__(self, name: str, turns: _Turns) -> None:
         self.name = name
@@ -90,11 +90,11 @@ class _Question:
 
 
 class SystemResolver:
-    """Asks the system, a few names at a time, and for each of them once however many want to know it.
+    """Asks the system, a few names at a time, and each name once for all callers that want to know it.
 
-    Questions are tasks of the resolver's. One that a thread has begun to ask outlives callers who stop waiting for its
-    answer, since the thread does: they are counted. Any other ends with the last who waits for it, so that there are
-    never more than those who wait, and a few. `aclose` ends them all.
+    Questions are tasks of the resolver's. A question in a thread outlives callers that stop waiting for it, since the
+    thread does; such questions are counted. Any other question ends with its last caller, so that there are never more
+    questions than callers, and a few. `aclose` ends them all.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class SystemResolver:
                 self._forget(question)  # at once: the next caller must not wait for what is cancelled
 
     async def aclose(self) -> None:
-        """Wait for no answer any more."""
+        """Stop waiting for answers."""
         ending = [question.task for question in self._asked.values()]
         for task in ending:
             task.cancel()
@@ -143,10 +143,10 @@ class Dialer:
         self._seconds = seconds
 
     async def dial(self, destination: Destination) -> tuple[socket.socket, Address]:
-        """Return a non-blocking socket that is connected to a granted destination, and the address it is connected to.
+        """Return a non-blocking socket that is connected to a granted destination, and its address.
 
         Raises:
-            RefusedError: A name leads to where names may not lead.
+            RefusedError: A name leads to a forbidden address.
             DialError: It cannot be reached.
         """
         deadline = asyncio.get_running_loop().time() + self._seconds

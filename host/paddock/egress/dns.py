@@ -1,10 +1,10 @@
-"""Answer the name lookups of one module: granted names have an address of the host's making, others do not exist.
+"""Answer the name lookups of one module: granted names have an address made by the host, others do not exist.
 
-One query datagram in, one reply out, nothing else kept or asked. Nothing is forwarded, so lookups carry nothing away.
-Answers have IPv4 addresses only: any other question about a granted name has an empty answer, upon which clients go on
-to ask for those (RFC 1035, RFC 6891 for EDNS, RFC 6761 for `localhost`).
+For each query datagram it sends one reply, and keeps and asks nothing else. Nothing is forwarded, so lookups carry
+nothing away. Answers have IPv4 addresses only: any other question about a granted name has an empty answer, upon which
+clients go on to ask for those (RFC 1035, RFC 6891 for EDNS, RFC 6761 for `localhost`).
 
-`LookupSocket` does so where the lookups of one life of a module arrive, no faster than a budget.
+A `LookupSocket` answers the lookups of one life of a module, no faster than a budget.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _REVERSE: Final = (".in-addr.arpa", ".ip6.arpa")
 
 
 class _Code(IntEnum):
-    """What came of a query; those above 15 need EDNS."""
+    """The result of a query; those above 15 need EDNS."""
 
     NO_ERROR = 0
     MALFORMED = 1
@@ -58,12 +58,12 @@ class _Code(IntEnum):
 
 
 class _MalformedError(Exception):
-    """The datagram is no query that can be read."""
+    """The datagram is no readable query."""
 
 
 @dataclass(frozen=True, slots=True)
 class DnsAnswer:
-    """A `reply` to send; `name` is what was asked for, if that can be the name of a host, `known` whether it exists."""
+    """A `reply` to send; `name` is the name in question, if a host can have it, `known` whether it exists."""
 
     reply: bytes
     name: str | None = None
@@ -80,9 +80,9 @@ class _Query:
 
 
 def answer(datagram: bytes, lookup: Lookup) -> DnsAnswer | None:
-    """Return the answer to a datagram; None if it deserves none: what is no query is met with silence.
+    """Return the answer to a datagram; None if it is no query and gets no answer.
 
-    `lookup` tells the address of a name, as `parse_host` spells it, or None for one that is not to exist.
+    `lookup` returns the address of a name, as `parse_host` spells it, or None for one that is not to exist.
     """
     if len(datagram) < _HEADER.size:
         return None
@@ -176,7 +176,7 @@ def _name(datagram: bytes, at: int) -> tuple[tuple[bytes, ...], int]:
 
 
 def _edns(record: bytes) -> tuple[int, bytes]:
-    """Return the version of EDNS that the one additional record tells of, and what follows that record."""
+    """Return the version of EDNS in the one additional record, and the data after that record."""
     if len(record) < 1 + _FIXED.size or record[0] != 0:
         raise _MalformedError
     kind, _, extended, size = _FIXED.unpack_from(record, 1)
@@ -204,7 +204,7 @@ class LookupSocket:
         self._read()
 
     def close(self) -> None:
-        """Answer nothing more."""
+        """Stop answering."""
         if self._pause is not None:
             self._pause.cancel()
         else:

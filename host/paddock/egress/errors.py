@@ -1,7 +1,7 @@
-"""How a connection, lookup or request of a module ends other than in order: refused, unreached, unanswered, idle.
+"""The ways in which a module's connection, lookup or request fails: refused, unreached, unanswered, idle.
 
-Each is raised where that is found out. Who serves the connection records it, reports a refusal once, and answers the
-client in the protocol that it speaks.
+Each is raised where it is found out. The code that serves the connection records it, reports a refusal once, and
+answers the client in the client's protocol.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from paddock.plan.host_name import Destination
 
 
 class EgressRefusedError(Exception):
-    """Raised for a connection, lookup or request that is not to be; `lacks` are the grants that allow it, if any can.
+    """Raised for a refused connection, lookup or request; `lacks` are grants that would allow it, if any can.
 
-    `status` is what HTTP calls it, None where nothing can be said, `denial` is its report, once there is one.
+    `status` is the HTTP status, None where no answer is possible; `denial` is its report, once there is one.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class EgressRefusedError(Exception):
         self.denial: Denial | None = None
 
     def reported_as(self, denial: Denial) -> None:
-        """Keep its report, so that there is one."""
+        """Keep its report."""
         self.denial = denial
 
 
 class DialError(Exception):
-    """Raised when a destination is allowed and cannot be reached; `timed_out` says that it took too long."""
+    """Raised when an allowed destination cannot be reached; `timed_out` means that it took too long."""
 
     def __init__(self, reason: str, *, timed_out: bool = False) -> None:
         super().__init__(reason)
@@ -50,7 +50,7 @@ class DialError(Exception):
 
 
 class BadRequestError(Exception):
-    """Raised for a request that is not passed on, whatever is granted; `status` answers it, None if nothing can."""
+    """Raised for a request that no grant would allow; `status` answers it, None if no answer is possible."""
 
     def __init__(self, reason: str, status: int | None = 400) -> None:
         super().__init__(reason)
@@ -59,7 +59,7 @@ class BadRequestError(Exception):
 
 
 class AnswerError(Exception):
-    """Raised when there is no answer to pass on; `status` is what to answer instead, None if an answer has begun."""
+    """Raised when there is no answer to pass on; `status` is to be answered instead, None if an answer has begun."""
 
     def __init__(self, reason: str, status: int | None) -> None:
         super().__init__(reason)
@@ -77,6 +77,6 @@ def not_granted(destination: Destination, reason: str) -> EgressRefusedError:
 
 
 def line_of(targets: Sequence[str]) -> str:
-    """Return what the entry of a module that is granted nothing else would say to allow connections there."""
+    """Return the line by which the entry of a module without other grants would allow connections there."""
     listed = ", ".join(f'"{target}"' for target in targets)
     return f"permissions: {{net: [{listed}]}}"

@@ -1,15 +1,15 @@
-"""What a client says first: what it speaks, and of TLS which server it wants to talk to.
+"""The first bytes of a client: its protocol, and in TLS the server that it wants.
 
-Both look at a connection's first bytes and nothing else, and keep no state.
+Both functions look at a connection's first bytes and nothing else, and keep no state.
 
-Telling what is spoken leans towards HTTP: what a lenient server might take for a request must come to be read as one,
+Detection of the protocol leans towards HTTP: bytes that a lenient server might take for a request must be read as one,
 since a request names a host of its own. An unusual method, blank lines before it, spaces too many and a line without an
 end all count; the strict parser behind this refuses them then. TLS is recognised by its first two bytes, also where the
 first record is no hello: some servers read on past a warning, to a hello that may name another host.
 
 Reading the hello is strict where leniency would let two readers see two names: each extension once, one name, every
-length exact (RFC 8446 section 4.1.2 and 4.2, RFC 6066 section 3). Whatever the bytes are, the outcome is a hello, the
-wish for more of them, or `ClientHelloError`.
+length exact (RFC 8446 section 4.1.2 and 4.2, RFC 6066 section 3). For any bytes, the result is a hello, a request for
+more bytes, or `ClientHelloError`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VERSION: Final = re.compile(rb"HTTP/", re.IGNORECASE)
 
 
 class ClientProtocol(Enum):
-    """What a connection begins with."""
+    """The protocol that a connection begins with."""
 
     TLS = "tls"
     HTTP = "http"
@@ -45,10 +45,10 @@ class ClientProtocol(Enum):
 
 
 def client_protocol_of(data: bytes | bytearray) -> ClientProtocol | None:
-    """Return what a client's bytes, from the first on, begin; None: that takes more of them.
+    """Return the protocol of a client's bytes, from the first on; None: more bytes are needed.
 
-    Decides by `MAX_LINE_BYTES` at the latest. A caller that gives up waiting before it is decided has the beginning
-    of a request, or nothing.
+    It decides by `MAX_LINE_BYTES` at the latest. A caller that gives up waiting before it decides has the beginning of
+    a request, or nothing.
     """
     if not data or (len(data) == 1 and data[0] in _TLS_RECORDS):
         return None
@@ -67,7 +67,7 @@ def client_protocol_of(data: bytes | bytearray) -> ClientProtocol | None:
     text = _TEXT.match(first)
     length = 0 if text is None else text.end()
     if _VERSION.search(first, 0, length):
-        return ClientProtocol.HTTP  # whatever is in the place of the method, and whatever bytes follow
+        return ClientProtocol.HTTP  # with any bytes in the place of the method, and after it
     return ClientProtocol.OTHER if newline or length < len(first) else undecided
 
 
@@ -88,14 +88,14 @@ _MAX_NAME_BYTES: Final = 255
 
 
 class ClientHelloError(ValueError):
-    """Raised for bytes that do not begin a TLS connection, or begin it in a way that names no one server."""
+    """Raised for bytes that do not begin a TLS connection, or do not name exactly one server."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientHello:
     """A whole hello: the server it names, as `parse_host` spells it, and whether it has a second, encrypted hello.
 
-    The extension for that is also sent by clients that encrypt nothing, so that servers get used to it (GREASE).
+    Clients that encrypt nothing also send the extension for that, so that servers get used to it (GREASE).
     """
 
     server_name: Host | None
@@ -208,7 +208,7 @@ def _server_name(data: bytes) -> Host:
 
 
 class _Reader:
-    """Takes fields off a message; what is cut short is malformed, since the message is whole."""
+    """Takes fields off a message; a field that is cut short is malformed, since the message is whole."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

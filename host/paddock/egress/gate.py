@@ -1,8 +1,8 @@
-"""The way out of one module, over all of its lives: who connects is asked where to, and is carried there or refused.
+"""The network access of one module, over all of its lives: each connection is carried to its destination or refused.
 
-Takes over the sockets of a worker's network, on which everything arrives that the worker sends, or listens by itself
-where a worker has no network of its own. Closes all of it in the end, also when it is cancelled meanwhile. Sends
-nothing anywhere that no rule names.
+The gate takes over the sockets of a worker's network, where everything arrives that the worker sends, or listens by
+itself where a worker has no network of its own. At its end it closes all of it, also when it is cancelled meanwhile. It
+sends nothing to a destination that no rule names.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class EgressGate:
     """The gate of `module`, which may go where `rules` lead.
 
     Args:
-        injections: keys that are put into requests on the way.
+        injections: keys that are put into requests.
         audit: keeps a record of each connection.
         on_denial: is called with each refusal.
         resolve: knows the addresses of names; by default the system.
         neighbours: knows where this machine is; by default the system.
         upstream_tls: how servers are verified where the host speaks TLS with them; by default by the system's list.
-        bounds: how much there may be of anything.
-        destination_of: returns where an accepted socket was to go; by default its own name.
-        line: returns the line that the module's entry has to have for it to be granted some destinations as well.
+        bounds: the limits.
+        destination_of: returns the destination of an accepted socket; by default its own name.
+        line: returns the line by which the module's entry would grant some destinations as well.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class EgressGate:
 
     @property
     def proxy_url(self) -> str:
-        """What the worker is to have as HTTP_PROXY; it carries the token once the gate listens by itself."""
+        """The worker's HTTP_PROXY; it carries the token once the gate listens by itself."""
         if self._own_port is None:
             return f"http://{GATEWAY}:{PROXY_PORT}"
         return f"http://{USER}:{self._token}@127.0.0.1:{self._own_port}"
 
     @property
     def ca_pem(self) -> str:
-        """The certificate that the worker is to trust besides others, in PEM; empty where no key is injected."""
+        """The certificate for the worker to trust besides others, in PEM; empty where no key is injected."""
         authority = self._egress_context.authority
         return "" if authority is None else authority.pem
 
@@ -133,7 +133,7 @@ class EgressGate:
         self._lookups = LookupSocket(dns, self._bounds, self._look_up, self._unknown_name)
 
     def listen(self) -> int:
-        """Have a proxy on 127.0.0.1, for those who know the module's token, and return its port; the same each time.
+        """Open a proxy on 127.0.0.1, for clients with the module's token; return its port, the same each time.
 
         Raises:
             OSError: There can be no listener.
@@ -146,7 +146,7 @@ class EgressGate:
         return self._own_port
 
     async def detach(self) -> None:
-        """End what there is of the current life: its sockets, and every connection."""
+        """End the current life's part: its sockets, and every connection."""
         listener, self._listener = self._listener, None
         if self._lookups is not None:
             self._lookups.close()
@@ -171,7 +171,7 @@ class EgressGate:
                 if self._system is not None:
                     await self._system.aclose()
 
-    # -- who arrives -----------------------------------------------------------------------------
+    # -- arriving clients ------------------------------------------------------------------------
 
     async def _serve_worker(self, accepted: socket.socket) -> None:
         client = SocketStream(accepted)
@@ -196,7 +196,7 @@ class EgressGate:
             client.reset()
 
     def _destination(self, host: str, port: int) -> Destination:
-        """Return what a worker that connected to an address wants to reach.
+        """Return the destination for an address that a worker connected to.
 
         Raises:
             RefusedError: It stands for no name.

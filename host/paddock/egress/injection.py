@@ -1,8 +1,8 @@
-"""Put a key into the requests for one host, on the host's side, and keep it from coming back.
+"""Put a key into the requests for one host, in the host process, and keep it from coming back.
 
-A module has a placeholder, which is worth nothing. It is replaced by the value in what a request says about itself: in
-the values of headers, also inside `Authorization: Basic`, and in the query; never in a path or a body, which a server
-may keep for others to read. No value is in what an object or an error of this file shows of itself.
+A module has a placeholder, which is worth nothing. The host process replaces it by the value in the values of headers,
+also inside `Authorization: Basic`, and in the query. It never does so in a path or a body, which a server may keep for
+others to read. No object and no error of this file shows the value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BASIC: Final = re.compile(rb"(basic[ ]+)([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
 
 
 class InjectionError(ValueError):
-    """Raised for a value that cannot be injected; says why, not what it is."""
+    """Raised for a value that cannot be injected; gives the reason, not the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class InjectedKeys:
         return path + mark + query, headers, filled
 
     def redactor(self) -> StreamRedactor:
-        """Return what hides the values, however they are spelled, in one text that comes in pieces."""
+        """Return a filter that hides the values, in every encoding, in one text that comes in pieces."""
         return StreamRedactor(self._spellings)
 
 

@@ -1,4 +1,4 @@
-"""How much of the network one module may use at a time, and how long anything about it may take."""
+"""Limits on one module's use of the network: amounts at a time, and durations."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from paddock.token_bucket import TokenBucket
 
 @dataclass(frozen=True, slots=True)
 class EgressLimits:
-    """Numbers far above what any known client needs, and far below what would hold up the host."""
+    """Numbers far above what any known client needs, and far below what would delay the host."""
 
     connections: int = 64
     waiting_seconds: float = 10.0  # for one of those to end, before a connection beyond them is refused
-    head_bytes: int = 16 * 1024  # of a request, or of what tells what a client speaks
+    head_bytes: int = 16 * 1024  # of a request, or of the bytes that show a client's protocol
     head_seconds: float = 5.0  # from the first byte of that to the last
     connect_seconds: float = 10.0  # lookup, every address that is tried, and TLS if it is begun here
     idle_seconds: float = 600.0  # without a byte either way; models think for minutes

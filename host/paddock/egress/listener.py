@@ -1,10 +1,10 @@
 """Accept a module's connections: no faster than a budget, and no more at once than there is room for.
 
-What is not accepted yet waits in the kernel's queue, which is bounded, and costs nothing here meanwhile. If nothing
-ends for a time while there is no room, those that wait are sent away, so that they know.
+A connection that is not accepted yet waits in the kernel's queue, which is bounded, and costs nothing here meanwhile.
+If no connection ends for a time while there is no room, the waiting ones are refused with an answer.
 
-Each connection is a task of the door's, which holds its socket as well: when the task has ended, whether it ever began
-or not, the socket is closed. Only `end_connections` waits for these tasks, for a bounded time.
+Each connection is a task of the listener's, which holds its socket as well: when the task has ended, whether it ever
+began or not, the socket is closed. Only `end_connections` waits for these tasks, for a bounded time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Listener:
         self._read()
 
     async def end_connections(self) -> None:
-        """End what was accepted, and return when nothing of it is left; report and cut off what takes too long."""
+        """End the accepted connections and wait for that; report and cut off those that take too long."""
         ending = tuple(self._connections)
         for task in ending:
             task.cancel()
@@ -64,7 +64,7 @@ class Listener:
             self._loop.call_exception_handler({"message": "a connection does not end", "task": task})
 
     async def close(self) -> None:
-        """Accept nothing more, and end what was accepted."""
+        """Accept nothing more, and end the accepted connections."""
         self._is_closed = True
         self._stop_reading()
         for timer in (self._pause, self._patience):
@@ -137,7 +137,7 @@ class Listener:
             self._loop.call_exception_handler({"message": "a connection ended in an error", "exception": error})
 
     def _reject_waiting(self) -> None:
-        """Nothing has ended for so long that those who wait are to know; others may come, and wait anew."""
+        """Refuse the waiting connections, as none has ended for so long; new ones may come and wait."""
         self._patience = None
         for listener in self._listeners:
             for _ in range(_SENT_AWAY_AT_ONCE):

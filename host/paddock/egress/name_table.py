@@ -1,9 +1,9 @@
-"""The addresses that a module is given for the names it asks for, one each, and which name an address stands for.
+"""The addresses that a module gets for the names it asks for, one each, and the name of each address.
 
-They are out of 198.18.0.0/15 and lead nowhere but to the host, which takes the name back and resolves it itself. The
-address of a name that is kept is its own for as long as the table lives, through every life of the module: clients
-remember addresses. One that is not kept may lose its address to another, when there are too many: the one that was not
-used for the longest time. A client that still goes by it is refused, since its connection names the host again.
+They are from 198.18.0.0/15 and lead only to the host, which takes the name back and resolves it itself. A kept name has
+its address for as long as the table lives, through every life of the module: clients remember addresses. A name that is
+not kept may lose its address to another when there are too many, the longest unused first. A client that still uses
+that address is refused, since its connection also names the host.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NameTable:
         self._names: dict[IPv4Address, str] = {}
 
     def address_of(self, name: str, *, keep: bool = True) -> IPv4Address | None:
-        """Return the address of a name as `parse_host` spells it, if it is to keep it the same each time.
+        """Return the address of a name as `parse_host` spells it; with `keep`, the same each time.
 
         None once the table has no room for more names that are kept.
         """
@@ -46,7 +46,7 @@ class NameTable:
         return address
 
     def name_of(self, address: IPv4Address) -> str | None:
-        """Return the name that an address stands for, if it stands for one."""
+        """Return the name of an address, if it has one."""
         name = self._names.get(address)
         if name in self._passing:
             self._passing[name] = self._passing.pop(name)

@@ -1,8 +1,8 @@
-"""Which addresses are this machine's own, or on a network that it has an interface in, by what the kernel says now.
+"""The addresses of this machine and of networks that it has an interface in, as the kernel reports them now.
 
 Addresses come and go with interfaces, so nothing is remembered: the kernel is asked each time, by netlink, which takes
-no privilege. Two questions, since either may know what the other does not: which addresses with which prefixes the
-interfaces have, and how a packet to the address would travel. One that no gateway takes on is for a neighbour.
+no privilege. There are two questions, since either may find what the other does not: the addresses and prefixes of the
+interfaces, and the route of a packet to the address. An address without a gateway on its route is a neighbour's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _IFA_LOCAL: Final = 2
 _NEW_ROUTE: Final = 24
 _GET_ROUTE: Final = 26
 _ROUTE: Final = struct.Struct("=BBBBBBBBI")  # family, bits of target and source, tos, table, origin, scope, type, flags
-_MATCHED_ENTRY: Final = 0x2000  # RTM_F_FIB_MATCH: tell the entry of the table, with its prefix, not what follows of it
+_MATCHED_ENTRY: Final = 0x2000  # RTM_F_FIB_MATCH: return the entry of the table, with its prefix, not the derived route
 _RTA_DESTINATION: Final = 1
 _RTA_GATEWAY: Final = 5
 _RTA_MULTIPATH: Final = 9
@@ -56,7 +56,7 @@ class LocalNetworks(Protocol):
     """Knows where this machine is."""
 
     def why_near(self, address: Address) -> str | None:
-        """Return what an address is, in words that follow `is`, where it is ours or a neighbour's; else None.
+        """Return the kind of an address of this machine or a neighbour, in words that follow `is`; else None.
 
         Raises:
             OSError: It cannot be found out.
@@ -68,7 +68,7 @@ class SystemLocalNetworks:
     """Asks the kernel about the network that this process is in."""
 
     def why_near(self, address: Address) -> str | None:
-        """Return what an address is, in words that follow `is`, where it is ours or a neighbour's; else None."""
+        """Return the kind of an address of this machine or a neighbour, in words that follow `is`; else None."""
         with socket.socket(_AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_ROUTE) as netlink:
             netlink.settimeout(_WAIT_SECONDS)
             return _by_interfaces(netlink, address) or _by_route(netlink, address)
@@ -118,7 +118,7 @@ def _family(address: Address) -> int:
 
 
 def _asked(netlink: socket.socket, kind: int, flags: int, body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the kind and the body of each message that the kernel answers."""
+    """Yield the kind and the body of each message in the kernel's answer."""
     netlink.send(_HEADER.pack(_HEADER.size + len(body), kind, _REQUEST | flags, 0, 0) + body)
     for _ in range(_MOST_ANSWERS):
         answer = netlink.recv(_ANSWER_BYTES)

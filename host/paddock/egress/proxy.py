@@ -1,7 +1,7 @@
-"""The proxy of one module: for clients that go by HTTP_PROXY, which may ask it for several destinations in turn.
+"""The proxy of one module: for clients that use HTTP_PROXY, which may ask it for several destinations in turn.
 
-Each request is judged by itself, so that following a redirect is asking anew. Where others on the machine can reach the
-proxy too, every request has to carry the module's token.
+Each request is checked by itself, so that following a redirect is a new request. Where other processes on the machine
+can reach the proxy too, every request has to carry the module's token.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ USER: Final = "paddock"
 
 
 class ProxyClient:
-    """One client's connection to the proxy; `token` is what it has to know, if it has to know anything."""
+    """One client's connection to the proxy; `token` is the secret that it has to send, if any."""
 
     def __init__(self, egress_context: EgressContext, client: SocketStream, token: str | None) -> None:
         self._egress_context = egress_context
@@ -42,7 +42,7 @@ class ProxyClient:
         self._credentials = None if token is None else f"{USER}:{token}".encode()
 
     async def run(self) -> None:
-        """Serve it to its end, and record what it was for."""
+        """Serve it to its end, and record its requests."""
         try:
             tunnel = await HttpRelay(self._client, self._client, self, self._egress_context).run(
                 await self._beginning()
@@ -110,15 +110,15 @@ class ProxyClient:
             raise
 
     def deny(self, refused: EgressRefusedError) -> Denial:
-        """Tell of a refusal, and record it."""
+        """Report a refusal, and record it."""
         if refused.denial is None:
             self._egress_context.record("proxy").refuse(refused)
         return self._egress_context.deny(refused)
 
-    # -- what is asked ---------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------
 
     def _asked(self, head: RequestHead) -> tuple[Destination, bytes | None]:
-        """Return where a request wants to go, and what it asks for there; None if that is a tunnel."""
+        """Return the destination of a request, and the target there; None if it asks for a tunnel."""
         if head.method == b"CONNECT":
             return parsed_authority(head.target), None
         asked = split_target(head.target)

@@ -29,7 +29,7 @@ _buffer: Final = memoryview(bytearray(_LONG_TURN_BYTES))
 
 
 class Relay:
-    """Two connected, non-blocking sockets, which stay their owner's. What is carried is counted in `record`."""
+    """Two connected, non-blocking sockets, which stay their owner's. The bytes carried are counted in `record`."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class Relay:
         self._down = _Direction(upstream, client, down, record.count_down, self._direction_ended)
 
     def start_down(self) -> None:
-        """Begin to pass on what the destination says, while what the client says is still read elsewhere."""
+        """Begin to pass on the destination's bytes, while the client's are still read elsewhere."""
         self._down.start()
 
     async def run(self, first: bytes = b"") -> None:
-        """Carry both ways, `first` of all what was read of the client elsewhere, until both have ended.
+        """Carry both ways, first of all the client's bytes that were read elsewhere (`first`), until both have ended.
 
         Raises:
             OSError: The connection with either of them broke.
@@ -82,7 +82,7 @@ class Relay:
 
 
 class _Direction:
-    """What `source` sends, to `sink`."""
+    """The bytes from `source` to `sink`."""
 
     __slots__ = (
         "_budget",
@@ -196,7 +196,7 @@ class _Direction:
         if error is None:
             try:
                 self._sink.shutdown(socket.SHUT_WR)
-            except OSError as caught:  # it is gone; whatever it had to say has been read, or is lost
+            except OSError as caught:  # it is gone; its last bytes have been read, or are lost
                 error = caught
         self._on_end(error)
 
@@ -225,7 +225,7 @@ _last_turn: Final = _LastTurn()
 
 
 def _hang_up(sock: socket.socket) -> None:
-    """Let a reader of the socket find its end."""
+    """Let a reader of the socket see its end."""
     try:
         sock.shutdown(socket.SHUT_RD)
     except OSError:

@@ -1,4 +1,4 @@
-"""What one module was granted of the network, asked one destination at a time."""
+"""The network grants of one module, asked one destination at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.plan.net_rule import NetRule
 
 @dataclass(frozen=True, slots=True)
 class RefusedNetwork:
-    """A network that no connection leads to, granted or not; `by` names the rule that says so, for people."""
+    """A network that no connection leads to, granted or not; `by` names the rule for that, for people."""
 
     network: IPv4Network | IPv6Network
     by: str
@@ -21,8 +21,8 @@ class RefusedNetwork:
 class NetRules:
     """The rules of a module, in the order they were written; none at all allows nothing.
 
-    Where `names_lead_inside` they were named by the person who runs the host: a company's own servers are at private
-    addresses. `refused` is what the operator refuses all the same.
+    With `names_lead_inside`, the person who runs the host named them: a company's own servers are at private addresses.
+    `refused` are networks that the operator refuses all the same.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class NetRules:
         return next((rule for rule in self._rules if rule.matches(destination)), None)
 
     def knows(self, host: Host) -> bool:
-        """Tell whether some rule is about this host, whatever the port: then its name may be looked up."""
+        """Return whether some rule is about this host, at any port: then its name may be looked up."""
         return any(rule.names(host) for rule in self._rules)
 
     def names(self, host: Host) -> bool:
-        """Tell whether some rule is about this host in particular."""
+        """Return whether some rule names this host in particular."""
         return any(rule.names(host) for rule in self._rules if not rule.is_public)
 
     def refusal_of(self, address: IPv4Address | IPv6Address) -> RefusedNetwork | None:

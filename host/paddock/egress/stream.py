@@ -1,8 +1,8 @@
-"""Bytes to and from one peer, awaited: what the parts that read what is said work on, whether it is encrypted or not.
+"""Awaitable streams of bytes to and from one peer, plain or encrypted, for the code that reads a protocol.
 
 A socket stream uses the loop's own socket calls, no transport, so that a socket can be handed from one part to another
-in the middle of a connection, with nothing left in a buffer. A TLS stream tells what it holds, and flushes the alert of
-a failure; anyio's does neither (adr/0003).
+in the middle of a connection, with nothing left in a buffer. A TLS stream reports whether it holds data, and flushes
+the alert of a failure; anyio's does neither (adr/0003).
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ class Stream(Protocol):
         ...
 
     async def send(self, data: bytes | bytearray | memoryview) -> None:
-        """Return when all of it is on its way."""
+        """Send all of it, and return when it is on its way."""
         ...
 
     @property
     def sock(self) -> socket.socket:
-        """The socket that it all goes through in the end."""
+        """The socket below all streams."""
         ...
 
     @property
     def holds_data(self) -> bool:
-        """Whether something was taken from the socket that `receive` has not returned yet."""
+        """Whether bytes were taken from the socket that `receive` has not returned yet."""
         ...
 
     async def finish(self) -> None:
-        """End what is sent, so that the peer knows that it has everything."""
+        """End the sent data, so that the peer knows that it has everything."""
         ...
 
 
@@ -73,7 +73,7 @@ class TrafficCounts:
 
 
 class SocketStream:
-    """A connected socket, which it owns; what goes through it is counted in `traffic`, no faster than `rates`."""
+    """A connected socket, which it owns; its bytes are counted in `traffic`, and limited by `rates`."""
 
     def __init__(
         self, sock: socket.socket, traffic: TrafficCounts | None = None, rates: PublicRates | None = None
@@ -113,7 +113,7 @@ class SocketStream:
             self._sock.shutdown(socket.SHUT_WR)
 
     async def close_gracefully(self, last_words: bytes = b"") -> None:
-        """Say these last words, and close when the peer has read them: to close at once may drop what was sent.
+        """Send these last bytes, and close when the peer has read them: to close at once may drop sent bytes.
 
         The peer has a second for that, and need not use it.
         """
@@ -137,12 +137,12 @@ class SocketStream:
         return state in _ENDED_BY_PEER
 
     def hang_up(self) -> None:
-        """Let a reader of it find the end."""
+        """Let a reader of it see the end."""
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RD)
 
     def reset(self) -> None:
-        """Close at once, in a way that the peer cannot take for an orderly end; what is closed already stays so."""
+        """Close at once, in a way that the peer cannot take for an orderly end; a closed stream stays so."""
         reset(self._sock)
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class TlsStream:
         try:
             return await self._do(lambda: self._tls.read(RECEIVE_BYTES))
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            # Many servers end without saying so; how long a message is says HTTP.
+            # Many servers end without an alert; HTTP gives the length of a message.
             return b""
 
     async def send(self, data: bytes | bytearray | memoryview) -> None:
@@ -216,7 +216,7 @@ class TlsStream:
         await self._below.finish()
 
     async def _do(self, act: Callable[[], _T]) -> _T:
-        """Return what an act returns that OpenSSL may have to receive something for first."""
+        """Return the result of an OpenSSL operation, which may have to receive something first."""
         while True:
             try:
                 done = act()
@@ -229,7 +229,7 @@ class TlsStream:
                     self._incoming.write_eof()
             except ssl.SSLError:
                 with suppress(OSError):
-                    await self._flush()  # the alert that says what is wrong
+                    await self._flush()  # the alert that names the error
                 raise
             else:
                 await self._flush()
@@ -244,7 +244,7 @@ class TlsStream:
 
 
 def reset(sock: socket.socket) -> None:
-    """Close a socket in a way that its peer cannot take for an orderly end; what is closed already stays so."""
+    """Close a socket in a way that its peer cannot take for an orderly end; a closed one stays so."""
     if sock.fileno() < 0:
         return
     with suppress(OSError):
@@ -253,21 +253,21 @@ def reset(sock: socket.socket) -> None:
 
 
 def why(error: OSError) -> str:
-    """Return what went wrong in the system's words: those of asyncio and OpenSSL are other ones."""
+    """Return the reason of an error in the system's words, which those of asyncio and OpenSSL are not."""
     return os.strerror(error.errno) if error.errno and not isinstance(error, ssl.SSLError) else type(error).__name__
 
 
 async def receive_more(stream: Stream) -> bytes:
-    """Return more of what makes sense only once it is whole, and is looked at from the beginning each time.
+    """Return more bytes of a message that is parsed from its beginning each time until it is whole.
 
-    Waits a little first, so that what is sent byte by byte is looked at a bounded number of times.
+    It waits a little first, so that a message sent byte by byte is parsed a bounded number of times.
     """
     await asyncio.sleep(_PIECES_SECONDS)
     return await stream.receive()
 
 
 async def wait_for_any(*streams: Stream) -> set[Stream]:
-    """Return those streams that have something to be received, as soon as there is one; takes nothing of it."""
+    """Return those streams that can receive something, as soon as there is one; receives nothing."""
     ready = {stream for stream in streams if stream.holds_data}
     if ready:
         return ready
@@ -292,10 +292,10 @@ async def wait_for_any(*streams: Stream) -> set[Stream]:
 
 @asynccontextmanager
 async def idle_timeout(traffic: TrafficCounts, seconds: float) -> AsyncIterator[None]:
-    """Cancel what is done inside, once nothing was carried for so many seconds, by looking at the counts now and then.
+    """Cancel the block once nothing was carried for this many seconds, by looking at the counts at intervals.
 
     Raises:
-        IdleError: Nothing was.
+        IdleError: No byte was carried.
     """
     loop = asyncio.get_running_loop()
     seen = traffic.up + traffic.down

@@ -7,7 +7,7 @@ how long they are nor on what bytes they have: otherwise a module could have a s
 beginning of a key by when, or in what pieces, the echo arrives. What was passed on because of its age is still
 remembered, so that the rest of a text is hidden that comes later than that.
 
-The number of bytes stays what it was, and so does the length that a message says it has. Reads no clock.
+The number of bytes stays the same, and with it the length that a message declares. It reads no clock.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StreamRedactor:
         return self._arrivals[0][0] + HOLD_SECONDS if self._arrivals else None
 
     def feed(self, data: bytes | bytearray, now: float) -> bytes:
-        """Return what can be passed on of what was held back and of this, which arrived `now`."""
+        """Return the bytes that can be passed on, of those held back and of these, which arrived `now`."""
         if not data:
             return b""
         self._data += data
@@ -53,7 +53,7 @@ class StreamRedactor:
         return self._pass_on(max(line_end, len(self._data) - WINDOW_BYTES))
 
     def aged(self, now: float) -> bytes:
-        """Return what has been held back for long enough."""
+        """Return the bytes that have been held back for long enough."""
         end = 0
         for arrived, ends in self._arrivals:
             if arrived + HOLD_SECONDS > now:
@@ -62,11 +62,11 @@ class StreamRedactor:
         return self._pass_on(end, is_settled=False)
 
     def end(self) -> bytes:
-        """Return what was held back: nothing comes after it."""
+        """Return all bytes that were held back: no more follow."""
         return self._pass_on(len(self._data))
 
     def hide(self, text: bytes) -> bytes:
-        """Return a text that is whole, and no part of the stream, with the texts hidden in it."""
+        """Return a whole text, which is no part of the stream, with the texts hidden in it."""
         hidden = bytearray(text)
         self._hide(hidden, len(hidden))
         return bytes(hidden)

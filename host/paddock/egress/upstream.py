@@ -1,4 +1,4 @@
-"""A connection to a destination, as those who speak HTTP on it see it."""
+"""A connection to a destination, as HTTP code sees it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paddock.plan.host_name import Destination
 
 
 class UpstreamConnection:
-    """An open connection to `destination`; what is said on `stream` goes through `below`.
+    """An open connection to `destination`; the bytes of `stream` go through `below`.
 
     It ends once, and its record with it.
     """
@@ -29,15 +29,15 @@ class UpstreamConnection:
         self.below = below
 
     def hang_up(self) -> None:
-        """Let a reader of it find the end."""
+        """Let a reader of it see the end."""
         self.below.hang_up()
 
     def drop(self) -> None:
-        """Close it in no orderly way; its record is its owner's to end."""
+        """Close it abruptly; its owner ends its record."""
         self.below.reset()
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
-        """Close it; an end that is not orderly is one that the destination cannot take for one."""
+        """Close it; unless it `ended`, the destination cannot take that for an orderly end."""
         if outcome == "ended":
             self.below.close()
         else:

@@ -1,1 +1,1 @@
-"""An authorised module's sandbox: its profile, environment and network. Decides, and starts nothing of a module's."""
+"""An authorised module's sandbox: its profile, environment and network. It decides, and starts no module."""

@@ -1,7 +1,7 @@
-"""What one worker is shut into: the profile that its process applies to itself, compiled from what it is granted.
+"""Compile the sandbox of one worker: the profile that its process applies to itself, from its grants.
 
-Decides and starts nothing. Every path is followed here, once; none in a profile is a link. All that is wrong with an
-entry's grants is one error, which names each place in the plan and what to write instead.
+It decides nothing and starts nothing. Every path is followed here, once; none in a profile is a link. All problems with
+an entry's grants are one error, which names each place in the plan and a replacement.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _MAX_RLIMIT: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """A profile, and what went into it: `grants`, the guarded paths in them, and which of these are `protected`.
+    """A profile, and its sources: `grants`, the guarded paths in them, and which of these are `protected`.
 
-    `held` are links by way of which other programs come to a guarded path, and which stay in their places. `folder`
-    is where the module starts: the working directory if it may see any of it, else its private folder.
+    `held` are links through which other programs reach a guarded path; they stay in their places. `folder` is the
+    module's start folder: the working directory if it may see any of it, else its private folder.
     """
 
     profile: SandboxProfile
@@ -59,18 +59,18 @@ class Confinement:
     home: Path = Path("/")
 
     def lines(self) -> tuple[str, ...]:
-        """Return what is granted, and what is left out of it, as a person is shown it."""
+        """Return the grants, and the parts left out of them, as a person sees them."""
         kept = (f"not write {path}" for path in self.protected)
         return (*self.grants.lines(), *kept, *(f"not replace {link}" for link in self.held), *self._notes())
 
     def remarks(self) -> tuple[str, ...]:
-        """Return of these lines the ones that whoever wrote the grants may not expect: links, and what stays open."""
+        """Return those lines that the author of the grants may not expect: links, and paths that stay open."""
         return (*self.grants.linked(), *self._notes())
 
     def home_links(self) -> dict[str, str]:
-        """Return where, by names relative to it, the module's own home leads to what it is granted of the user's.
+        """Return the links in the module's own home to its grants in the user's home, by relative names.
 
-        Modules know these places as `~/…`, and a grant of them as that.
+        Modules know these places as `~/…`, and their grants name them so.
         """
         located = (path for program in self.grants.by_path for path in program.located)
         within = (path for path in (*self.grants.paths, *located) if self.home in path.spelled.parents)
@@ -78,7 +78,7 @@ class Confinement:
         return dict(sorted(links.items())[:_MAX_HOME_LINKS])
 
     def watchlist(self) -> Watchlist:
-        """Return the present state of what is guarded and can change all the same, to be compared afterwards."""
+        """Return the present state of guarded paths that can still change, to be compared afterwards."""
         return Watchlist.take(self.guarded, self.home, (*self.protected, *self.held), self._granted())
 
     def _granted(self) -> set[Path]:
@@ -86,7 +86,7 @@ class Confinement:
 
     @property
     def left_open(self) -> tuple[Path, ...]:
-        """What is guarded and not protected: at a level without mounts, and beyond as many as there can be."""
+        """Guarded paths without protection: at a level without mounts, and beyond the possible number of mounts."""
         granted = self._granted()
         closed = dict.fromkeys(path for one in self.guarded for path in one.closed(granted))
         links = dict.fromkeys(link for one in self.guarded for link in one.links_to_hold(granted))
@@ -104,7 +104,7 @@ class Confinement:
 
     @property
     def shortage(self) -> str:
-        """What to tell people where there is more to protect than can be; else nothing."""
+        """A message for people if there are more paths than can be protected; else empty."""
         if max(len(self.protected), len(self.held)) < _MAX_PROTECTED or not (exposed := self.left_open):
             return ""
         return f"only {_MAX_PROTECTED} places that other programs run are kept as they are, {len(exposed)} are not"
@@ -146,14 +146,14 @@ def confine(
     lets_see: Callable[[Program], bool] = lambda program: True,
     found: Grants | None = None,
 ) -> Confinement:
-    """Return what a plan entry's module is shut into at `level`.
+    """Return the sandbox of a plan entry's module at `level`.
 
     `working_dir` is absolute and without links; `scratch` is the private folder as the worker will know it, `home` one
     that is kept for it when it ends. Without a `network` no socket can be made. No module of a session may change the
-    code of one of its `modules`, nor the files and folders that are to be `kept`. What was found guarded `earlier`,
-    before modules could add to it, comes first. `holds_links` says whether a link can be made a mount. `lets_see` says
-    whether it may be shown a program that its entry does not name, which it finds where it may run all that it sees.
-    `found` are the entry's grants where they were followed before, and are not to lead elsewhere by now.
+    code of one of its `modules`, nor the files and folders to be `kept`. Paths that were found guarded `earlier`,
+    before modules could add any, come first. `holds_links` is whether a link can be made a mount. `lets_see` decides
+    whether the module may be shown a program that its entry does not name, which it finds where it may run all that it
+    sees. `found` are the entry's grants where they were followed before; they must not lead elsewhere by now.
 
     Raises:
         PlanError: Something cannot be granted as it is written.
@@ -203,9 +203,9 @@ def compile_profile(
     fixed: Iterable[Path] = (),
     held: Iterable[Path] = (),
 ) -> SandboxProfile:
-    """Return the profile of a worker, of a module or of commands, that is granted this.
+    """Return the profile of a worker, for a module or for commands, with these grants.
 
-    It may read `code`, and change nothing that is `fixed` inside what it may write to; links that are `held` stay.
+    It may read `code`, and change nothing that is `fixed` inside its writable folders; links that are `held` stay.
     """
     if level == "none":
         return SandboxProfile(level=level, scratch=str(scratch))
@@ -240,7 +240,7 @@ def compile_profile(
 
 
 def tree_limits_of(profile: SandboxProfile, limits: ResourceLimits, cpu_quota: float | None) -> TreeLimits:
-    """Return what the processes of a worker with this profile may use together."""
+    """Return the limits of all processes of a worker with this profile together."""
     has_namespaces = profile.level in LEVELS_WITH_NAMESPACES
     return TreeLimits(
         limits.memory_max,
@@ -266,10 +266,10 @@ def _show_runtime(table: MountTable, runtime: RuntimePaths, grants: Grants, *, b
 
 
 def _show_spellings(table: MountTable, grants: Grants) -> None:
-    """Have granted paths be seen under the names they were granted by, where no link that is seen leads there.
+    """Show granted paths under the names they were granted by, where no visible link leads there.
 
-    Once everything else is in the table, for what is kept there is kept under each name; and outer names first, since
-    nothing can be mounted by way of a link.
+    This comes after everything else in the table, so that kept places are kept under each name. Outer names come first,
+    since nothing can be mounted by way of a link.
     """
     for path in sorted(grants.paths, key=lambda granted: granted.spelled.parts):
         if not table.is_seen(path.spelled):
@@ -288,7 +288,7 @@ def _kept_first(
     earlier: Iterable[GuardedPaths],
     wanted: Callable[[GuardedPaths, Collection[Path]], tuple[Path, ...]],
 ) -> tuple[Path, ...]:
-    """Return what is to be kept as it is; of too many what was found earlier, and then the oldest.
+    """Return the paths to be kept; of too many, those that were found earlier, and then the oldest.
 
     A module can make more, also for the next session, but none that is older than what was there before it.
     """
@@ -301,7 +301,7 @@ def _kept_first(
 
 
 def _by_source(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
-    """Return each place once, under the name it has for everybody; what may be done with it adds up."""
+    """Return each place once, under its name outside the sandbox, with the sum of its rights."""
     places: dict[str, Mount] = {}
     for mount in mounts:
         other = places.get(mount.source, mount)
@@ -334,10 +334,10 @@ def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[ResourceLim
 
 
 def show_system(table: MountTable, programs: Iterable[Program] | None) -> None:
-    """Have a worker see the system's folders of programs and what these need; executed are `programs`, None: all.
+    """Show a worker the system's folders of programs and what these need; it may execute `programs`, None: all.
 
-    Only libraries and what may be executed can be mapped into memory as code, so that a loader cannot be told to start
-    something else.
+    Only libraries and executable programs can be mapped into memory as code, so that a loader cannot be made to start
+    another file.
     """
     for link in SYSTEM_FOLDERS:
         folder = Path(os.path.realpath(link))
@@ -354,7 +354,7 @@ def show_system(table: MountTable, programs: Iterable[Program] | None) -> None:
 
 
 def show_located(table: MountTable, programs: Iterable[Program]) -> None:
-    """Have a worker see programs that were granted by their paths, with what they bring."""
+    """Show a worker programs that were granted by their paths, with what they bring."""
     for program in programs:
         for path in program.located:
             table.grant(path.path, mappable=True)

@@ -1,7 +1,7 @@
-"""What enforces each limit at an isolation level on this machine, and what to do where nothing does.
+"""The mechanism that enforces each limit at an isolation level on this machine, and a fix where none does.
 
-One table, for whoever asks: a plan whose limits must hold, and a person who wants to know what does. Defaults use the
-best mechanism there is, which may be none; a limit that a person wrote is enforced, or the module does not start.
+One table serves plans, whose limits must hold, and people who want to know the mechanism. Defaults use the best
+mechanism there is, which may be none; a limit that a person wrote is enforced, or the module does not start.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def enforcement(level: IsolationLevel, cgroups: Collection[str]) -> dict[str, En
 def unenforced(
     entry: ModuleEntry, limits: ResourceLimits, level: IsolationLevel, cgroups: Collection[str]
 ) -> tuple[PlanProblem, ...]:
-    """Return a problem for each limit that a person wrote and that nothing enforces, in the plan's words."""
+    """Return a problem for each limit that a person wrote and that no mechanism enforces, in the plan's words."""
     return tuple(
         PlanProblem(
             path_text(entry.path, "limits", one.limit),
@@ -71,10 +71,10 @@ def unenforced(
 def require_enforced(
     entry: ModuleEntry, limits: ResourceLimits, level: IsolationLevel, cgroups: Collection[str]
 ) -> None:
-    """Refuse limits that were written, in the plan or in a policy, and would not hold.
+    """Refuse limits from the plan or a policy that would not hold.
 
     Raises:
-        PolicyRefusedError: A policy bounds what nothing bounds here.
+        PolicyRefusedError: A policy sets a limit that no mechanism enforces here.
         PlanError: with the place of each, why, and what to do.
     """
     problems = unenforced(entry, limits, level, cgroups)

@@ -9,9 +9,9 @@ from paddock.plan.permissions import Permissions, grants_of
 from paddock.policy.programs import SEARCH_PATH
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 
-# A repository may only be read unless it is granted by itself: git is to look at it without tidying up on the way.
+# A repository may only be read unless it is granted by itself: git is to look at it without writing to it.
 _GIT_THAT_READS: Final = {"GIT_OPTIONAL_LOCKS": "0"}
-_PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone tell nothing that is not seen in any answer
+_PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone reveal nothing that answers do not
 
 
 def environment_of(

@@ -1,6 +1,6 @@
-"""What no module may change, whatever it is granted: modules' code, what Paddock runs from, what its session needs.
+"""The paths that no module may change, whatever it is granted: modules' code, Paddock's own files, the session's files.
 
-A grant to write to one of these is refused. A grant around one leaves it out, by a mount over it; a level that has no
+A grant to write to one of these is refused. A grant around one leaves it out, by a mount over it; a level without
 mounts cannot leave anything out, and refuses the grant as well.
 """
 
@@ -21,7 +21,7 @@ _OF_SESSION = "which the session depends on"
 
 @dataclass(frozen=True, slots=True)
 class ModuleCode:
-    """Where a module's code is: all of it below `root`, of which `package` is what it is and `imported` on its path.
+    """Where a module's code is: all of it below `root`; `package` is the package itself and `imported` is on its path.
 
     A package that is itself the root is imported from the folder around it, which is not the module's.
     """
@@ -46,7 +46,7 @@ class ModuleCode:
 
 @dataclass(frozen=True, slots=True)
 class FixedPaths:
-    """The code of every module of a session, the module's in question first, and all else by what depends on it."""
+    """The code of every module of a session, that of the module in question first, and all else by its dependant."""
 
     codes: tuple[ModuleCode, ...]
     others: tuple[tuple[Path, str], ...]
@@ -55,7 +55,7 @@ class FixedPaths:
     def of(
         cls, own: Resolution, modules: Iterable[Resolution], installation: Iterable[Path], kept: Iterable[Path]
     ) -> Self:
-        """Return what stays as it is: Paddock's `installation`, the code of `modules`, and what is to be `kept`."""
+        """Return the fixed paths: Paddock's `installation`, the code of `modules`, and the `kept` paths."""
         codes = dict.fromkeys(map(ModuleCode.of, (own, *modules)))
         others = {**dict.fromkeys(kept, _OF_SESSION), **dict.fromkeys(installation, _OF_PADDOCK)}
         return cls(tuple(codes), tuple(others.items()))
@@ -64,7 +64,7 @@ class FixedPaths:
         """Refuse a grant to write to any of it; and one around it, unless `by_mounts` it can be left out.
 
         Raises:
-            NotAcceptedError: with what is there, and what to grant instead.
+            NotAcceptedError: with the fixed path, and a grant to use instead.
         """
         path = granted.path
         for code in self.codes:
@@ -87,7 +87,7 @@ class FixedPaths:
             )
 
     def inside(self, folders: Iterable[Path]) -> list[Path]:
-        """Return what lies in one of these folders and is to be left out of them."""
+        """Return the paths in one of these folders that are to be left out of it."""
         around = tuple(folders)
         fixed = (*(code.root for code in self.codes), *(path for path, _ in self.others))
         return [path for path in fixed if any(path.is_relative_to(folder) for folder in around)]

@@ -1,8 +1,8 @@
-"""How strongly a module is shut in: the level chosen for it, and what the weaker ones leave open.
+"""The isolation level of a module, and what the weaker levels leave open.
 
-The strongest level that can be had, and none below the floor unless somebody answered for it; a floor that a policy set
-is not lowered for anybody. A level that a plan names is had exactly, or the module does not start. No isolation at all
-is never chosen for anybody.
+A module gets the strongest available level, and none below the floor unless a person accepted it; a policy's floor is
+never lowered. If a plan names a level, the module gets exactly that level, or does not start. No isolation at all is
+never chosen without being named.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def choose_level(
 ) -> IsolationLevel:
     """Return the level to run a plan entry's module at.
 
-    `trusted` says that the operator accepted the plan, and `named` is a level that the operator accepted by its name,
-    for all entries that name none; only then may it be below the floor, and never below one that is fixed.
+    `trusted` means that the operator accepted the plan, and `named` is a level that the operator accepted by its name,
+    for all entries that name none. Only then may the level be below the floor, and never below one that is fixed.
 
     Raises:
-        IsolationUnavailableError: No level that would do can be had, with the steps that failed.
-        KindError: The plan asks for less than the floor and nobody accepted that.
-        PolicyRefusedError: A policy sets a minimum above what is asked for.
+        IsolationUnavailableError: No acceptable level works, with the steps that failed.
+        KindError: The plan asks for less than the floor and no one accepted that.
+        PolicyRefusedError: A policy sets a minimum above the requested level.
     """
     wanted = entry.isolation or named
     accepted = floor.levels if floor.is_fixed else (*floor.levels, *((named,) if named else ()))
@@ -85,7 +85,7 @@ def _acceptable(
 
 
 def _refused(level: IsolationLevel, place: str, floor: Floor) -> KindError:
-    """Return the error for a level below the floor that a plan asks for and nobody accepted."""
+    """Return the error for a level below the floor that a plan asks for and no one accepted."""
     weaker = f"isolation level `{level}` is weaker than {' and '.join(f'`{one}`' for one in floor.levels)}"
     return KindError(
         "IsolationRefusedError",
@@ -97,7 +97,7 @@ def _refused(level: IsolationLevel, place: str, floor: Floor) -> KindError:
 
 
 def guarantees_missing(level: IsolationLevel) -> tuple[str, ...]:
-    """Return what a level does not give that `ns` does, as sentences for people."""
+    """Return the guarantees of `ns` that a level lacks, as sentences for people."""
     return _MISSING[level]
 
 

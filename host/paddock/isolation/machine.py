@@ -1,7 +1,7 @@
-"""What can be told of this machine by looking: who runs here, what stands around us, which settings the kernel has.
+"""Facts about this machine found by looking: the user, the container around the host, the kernel's settings.
 
-Nothing is tried; whether an isolation level can be had is found out elsewhere, by doing it. These facts say why it
-cannot, and what would help. Looked up once; what cannot be read is left out, and no error.
+Nothing is tried; other code finds out whether an isolation level works, by using it. These facts explain why one does
+not, and what would help. They are looked up once; a fact that cannot be read is left out, without an error.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ _GROUPS: Final[tuple[tuple[str, Engine], ...]] = (
 class Machine:
     """The kernel, the user, and the signs of a container; `settings` are those of the kernel that can matter.
 
-    `seccomp_mode` is 2 where somebody else filters our system calls, `label` what a security module calls us.
+    `seccomp_mode` is 2 where another program filters the host's system calls; `label` is the security module's label
+    for the host.
     """
 
     kernel: str = ""
@@ -69,7 +70,7 @@ class Machine:
 
     @classmethod
     def look(cls, environ: Mapping[str, str], root: Path = Path("/")) -> Self:
-        """Look around; `root` is where the files of the machine are."""
+        """Look up the facts; `root` is where the files of the machine are."""
         found = tuple(_signs_of_a_container(root, environ))
         return cls(
             kernel=platform.release(),
@@ -86,23 +87,23 @@ class Machine:
 
     @property
     def may_mount(self) -> bool:
-        """Whether the kernel lets us do what takes an administrator, namespaces of our own aside."""
+        """Whether the kernel lets the host do administrators' acts, apart from its own namespaces."""
         return CAP_SYS_ADMIN in self.capabilities
 
     @property
     def is_filtered(self) -> bool:
-        """Whether somebody else decides which system calls we can make."""
+        """Whether another program decides which system calls the host can make."""
         return self.seccomp_mode == 2
 
     @property
     def apparmor_profile(self) -> str:
-        """The name of the AppArmor profile that confines us, if one does."""
+        """The name of the AppArmor profile that confines the host, if one does."""
         name, space, mode = self.label.rpartition(" ")
         return name if space and mode == "(enforce)" else ""
 
     @property
     def restricts_namespaces(self) -> bool:
-        """Whether AppArmor takes the rights away that an ordinary user has in a namespace of his own."""
+        """Whether AppArmor removes the rights that an ordinary user has in a namespace of his own."""
         return not self.may_mount and self.settings.get("kernel.apparmor_restrict_unprivileged_userns") == "1"
 
 
@@ -112,9 +113,9 @@ def _signs_of_a_container(root: Path, environ: Mapping[str, str]) -> Iterator[tu
     for name, engine in _FILES:
         if (root / name).exists():
             yield engine, f"/{name}"
-    told = _text_of(root / "run/systemd/container")
-    if told:
-        yield _engine_called(told), f"/run/systemd/container says {told}"
+    container = _text_of(root / "run/systemd/container")
+    if container:
+        yield _engine_called(container), f"/run/systemd/container says {container}"
     for line in _text_of(root / "proc/self/cgroup").splitlines():
         path = line.rpartition(":")[2]
         engine = next((engine for part, engine in _GROUPS if part in path), "")

@@ -1,11 +1,10 @@
-"""What a worker sees, put together from many wishes: each place once, outer places first, and nothing superfluous.
+"""The places that a worker sees, combined from many wishes: each once, outer places first, and nothing superfluous.
 
-Wishes are of two sorts. What is granted adds up: of two grants of one place, and of a grant inside another, the greater
-counts. What is fixed - code, and what is to stay as it is - is as it says, whatever is granted around it.
+There are two sorts of wishes. Grants add up: of two grants of one place, and of a grant inside another, the greater
+counts. A fixed place (code, and paths to be kept) stays as it is, whatever is granted around it.
 
-A fixed place inside a folder that may be written to needs more than a read-only mount over it: the folder it is in
-could be renamed, with the mount, and another put in its place. A mount cannot be renamed, so each folder on the way
-becomes one.
+A fixed place inside a writable folder needs more than a read-only mount over it: its folder could be renamed, with the
+mount, and another put in its place. A mount cannot be renamed, so each folder on the way becomes one.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ class MountTable:
     def grant(
         self, source: Path, target: Path | None = None, *, writable: bool = False, mappable: bool = False
     ) -> None:
-        """Let a place be seen; also given to it is whatever is granted around it."""
+        """Show a place; it also gets all rights that are granted around it."""
         self._add(_Wish(source, target or source, writable, mappable, fixed=False))
 
     def fix(self, source: Path, target: Path | None = None, *, mappable: bool = False) -> None:
-        """Have a place be seen, and never written to."""
+        """Show a place, and never let it be written to."""
         self._add(_Wish(source, target or source, False, mappable, fixed=True))
 
     def hold(self, link: Path) -> None:
-        """Have a symbolic link stay what it is; what it leads to is another place."""
+        """Keep a symbolic link as it is; its target is another place."""
         self._add(_Wish(link, link, False, False, fixed=True, is_link=True))
 
     def alias(self, place: Path, name: Path) -> None:
-        """Have a place, with all that is in it by now, be seen under another name as well."""
+        """Show a place, with all that is in it by now, under another name as well."""
         for target, wish in list(self._wishes.items()):
             if target.is_relative_to(place):
                 self._add(replace(wish, target=name / target.relative_to(place)))
@@ -66,7 +65,7 @@ class MountTable:
         return any(place in self._wishes for place in (path, *path.parents))
 
     def mounts(self) -> tuple[Mount, ...]:
-        """Return the mounts in the order in which they are made, but for the links that are held."""
+        """Return the mounts in the order in which they are made, without the links that are held."""
         return tuple(wish.mount for wish in self._in_order() if not wish.is_link)
 
     def links(self) -> tuple[Mount, ...]:

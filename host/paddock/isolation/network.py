@@ -1,7 +1,7 @@
-"""The networks of one session's modules: a gate for each that was granted hosts, and what its worker finds inside.
+"""The networks of one session's modules: a gate for each with granted hosts, and the files of its worker's network.
 
-A gate is opened when it is decided how a module is shut in, before anything of it runs, and serves all of its lives.
-Closing ends every connection. The files that clients go by are written once for a worker, into a folder that only the
+A gate is opened when the module's sandbox is decided, before any of its code runs, and serves all of its lives. Closing
+it ends every connection. The files that configure clients are written once for a worker, into a folder that only the
 host may write to.
 """
 
@@ -45,7 +45,7 @@ _BUNDLES: Final = (
 )
 _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")  # inside; what curl and git are built to read
 _RESOLVER_FILES: Final[Mapping[str, str]] = {
-    # No search list, and no second try: whatever is not granted is answered at once.
+    # No search list, and no second try: a name that is not granted is answered at once.
     "resolv.conf": f"nameserver {GATEWAY}\noptions ndots:1 timeout:5 attempts:1\n",
     "hosts": "127.0.0.1 localhost\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
@@ -141,7 +141,7 @@ class Networks:
         No connection leads to a network that is `closed`.
 
         Raises:
-            PlanError: what it is granted cannot be had.
+            PlanError: a grant of it is not possible.
             OSError: no port can be had for it.
         """
         granted = grants_of(entry.permissions)
@@ -168,7 +168,7 @@ class Networks:
         return self._gates.get(entry.path)
 
     def tell_denials(self, entry: ModuleEntry, on_denial: Callable[[Denial], None]) -> None:
-        """Call `on_denial` with what the gate of an entry's module refuses from now on."""
+        """Call `on_denial` with each later refusal of the gate of an entry's module."""
         self._on_denial[entry.path] = on_denial
 
     def _deny(self, path: str, denial: Denial) -> None:
@@ -187,13 +187,13 @@ class Networks:
 
 
 def _line(granted: Permissions, destinations: Sequence[str]) -> str:
-    """Return the line that grants a module some destinations besides what it has."""
+    """Return the line that grants a module some destinations besides those it has."""
     known = (NetRule.parse(written).text for written in granted.net)
     return redacted_permissions_line(granted.model_copy(update={"net": tuple(dict.fromkeys((*known, *destinations)))}))
 
 
 def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[KeyInjection]:
-    """Yield what is put into requests on their way.
+    """Yield the keys that are put into requests.
 
     Raises:
         PlanError: a secret's value cannot be.
@@ -231,4 +231,4 @@ class NetworkedLauncher:
         return process
 
     async def aclose(self) -> None:
-        """Leave everything to who made the launcher and the gate; both outlive this."""
+        """Close nothing: the owner of the launcher and the gate closes them."""

@@ -1,8 +1,8 @@
-"""The folders that decide what Paddock does the next time, and that no module writes to.
+"""The folders that decide what Paddock does the next time; no module writes to them.
 
-What its operator told it, what it tells its operator, the code that was fetched for modules, and the packages that the
-user's interpreters load by themselves. They are made before anything starts: what is not there yet could otherwise be
-put there by a module that may write around it, and would be believed the next time.
+They hold the operator's settings, Paddock's reports to the operator, the code that was fetched for modules, and the
+packages that the user's interpreters load by themselves. They are made before anything starts: otherwise a module with
+write access around a missing folder could make it, and the next run would trust it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _folders_of_settings(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the folders that the user's settings take modules from, whatever a plan says, as far as they are there."""
+    """Yield the existing folders that the user's settings take modules from, independent of the plan."""
     try:
         settings = load_source_settings(environ)
     except PolicyFileError:
-        return  # told by whoever needs them
+        return  # reported by the code that needs them
     folders = [uri.folder for uri in settings.modules.values() if isinstance(uri, FolderUri)]
     for folder in (*folders, *([settings.workspace] if settings.workspace is not None else ())):
         if folder.is_dir():
@@ -58,14 +58,14 @@ def _config_folder(environ: Mapping[str, str]) -> Path:
 
 
 def _cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder of what was fetched, which is run again without being looked at."""
+    """Return the folder of fetched code, which is run again without being looked at."""
     with SourceCache.of_user(environ) as cache:
         cache.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return cache.folder
 
 
 def _user_packages() -> Path:
-    """Return the folder whose contents this interpreter runs whenever it is started, if it does."""
+    """Return the folder whose contents this interpreter runs whenever it starts, if it does."""
     if not site.ENABLE_USER_SITE:
         raise FileNotFoundError("this interpreter has none")
     folder = Path(site.getusersitepackages())

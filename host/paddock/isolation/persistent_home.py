@@ -1,9 +1,8 @@
-"""The private folder of a module that says `state: keep`: one for each module, source and project, kept by the host.
+"""The private folder of a module with `state: keep`: one for each module, source and project, kept by the host.
 
-A module finds there what it left in earlier sessions, under the same path, and no other module's: neither another
-module of the same source, nor another source, nor another project, nor another instance shares it. A new version of the
-same source finds what the old one left. Among the host's own folders, which no module may write to whatever it is
-granted.
+A module finds there its own files of earlier sessions, under the same path. No other module, source, project or
+instance shares the folder. A new version of the same source finds the files of the old one. It lies among the host's
+own folders, which no module may write to, whatever it is granted.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from paddock.plan.model import ModuleEntry
 from paddock_sources import SourceUri, SourceUriError
 from paddock_sources.uri import GitUri, PackageUri
 
-_DIGITS: Final = 32  # of the digest: half of it tells folders apart, and a path is for people too
+_DIGITS: Final = 32  # of the digest: half of it distinguishes folders, and a path is for people too
 
 
 @dataclass(frozen=True, slots=True)
 class PersistentHome:
-    """Whose folder it is: a module's, from a source without its version, in a working directory.
+    """The owner of a kept folder: a module, from a source without its version, in a working directory.
 
-    `instance` tells several entries of the module apart.
+    `instance` distinguishes several entries of the module.
     """
 
     module: str
@@ -37,11 +36,11 @@ class PersistentHome:
 
     @classmethod
     def of(cls, entry: ModuleEntry, source: str, project: Path) -> PersistentHome:
-        """Return whose folder the module of an entry gets, with its code from `source`."""
+        """Return the kept folder of the module of an entry, with its code from `source`."""
         return cls(entry.module, _without_version(source), project, entry.instance_id or "")
 
     def make(self, environ: Mapping[str, str]) -> Path:
-        """Return the folder, made if need be for this user alone; beside it stands whose it is.
+        """Return the folder, made if need be for this user alone; a file beside it names its owner.
 
         Raises:
             OSError: it cannot be made.

@@ -1,7 +1,7 @@
-"""How each module of a session is shut in: decided for all of them before any is started.
+"""Plan the sandbox of each module of a session: for all of them before any is started.
 
-Finds out once what this machine can do, by doing it, and asks the policy what follows for each entry. Everything that
-is wrong with any of them is found before the first process of a module exists, and told at once.
+The planner finds out once what this machine can do, by trying it, and asks the policy about each entry. All problems
+are found before the first process of a module exists, and reported together.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 
 OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
-"""Told how each module will be shut in, when all is decided and none is started."""
+"""Called with the sandbox of each module, when all is decided and no module is started."""
 
 _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxedModule:
-    """What one module runs in, and under which limits."""
+    """The sandbox of one module, and its limits."""
 
     confinement: Confinement
     limits: ResourceLimits
@@ -63,13 +63,13 @@ class SandboxedModule:
 
     @property
     def tree_limits(self) -> TreeLimits:
-        """What the module's processes together may use."""
+        """The limits of all of the module's processes together."""
         return tree_limits_of(self.confinement.profile, self.limits, self.limits.cpu_quota)
 
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """What was decided of one module: `codes` are those of all, which it may not change."""
+    """The decision about one module: `codes` are the code of all modules, which it may not change."""
 
     module: AuthorizedModule
     level: IsolationLevel
@@ -90,15 +90,14 @@ class SessionPaths:
 
 
 class SandboxPlanner:
-    """The shelters of the modules of a session and of those it starts.
+    """The sandboxes of the modules of a session and of its sub-sessions.
 
     Args:
         place: where the session is.
-        host: what sandboxes are made with.
+        host: the means of making sandboxes.
         networks: opens the network of a module that was granted hosts.
-        isolation: the level of entries that name none, accepted by the operator; the strongest that can be had by
-            default.
-        on_confined: told what was decided.
+        isolation: the level of entries that name none, accepted by the operator; the strongest available by default.
+        on_confined: called with the decision.
     """
 
     def __init__(
@@ -125,11 +124,11 @@ class SandboxPlanner:
         self._guarded: dict[Path, GuardedPaths] = {}  # what each folder had guarded when it was first looked at
 
     async def decide(self, authorization: Authorization) -> None:
-        """Decide on a shelter for each module that was cleared.
+        """Decide on a sandbox for each authorised module.
 
         Raises:
-            PaddockError: A level cannot be had, or is too low.
-            PolicyRefusedError: a policy's rule stands against what would come of it.
+            PaddockError: A level does not work, or is too low.
+            PolicyRefusedError: a policy's rule forbids the result.
             PlanError: grants or limits cannot be given; all are named.
         """
         await self._probe_sandbox_support([module.entry for module in authorization.modules])
@@ -165,15 +164,15 @@ class SandboxPlanner:
             self._on_confined(confined)
 
     def keep(self, files: Iterable[Path]) -> None:
-        """Let no module change these files either; before it is decided about any."""
+        """Let no module change these files either; to be called before any decision."""
         self._place = replace(self._place, kept=(*self._place.kept, *files))
 
     def of(self, entry: ModuleEntry) -> SandboxedModule:
-        """Return what was decided for an entry."""
+        """Return the decision about an entry."""
         return self._shelters[entry.path]
 
     def another(self, entry: ModuleEntry, networks: Networks, folder: Path) -> SandboxedModule:
-        """Return a shelter for one more worker of an entry, with what it shares with none in `networks` and `folder`.
+        """Return a sandbox for one more worker of an entry; its own parts are in `networks` and `folder`.
 
         Raises:
             PlanError: something cannot be granted any more.
@@ -185,14 +184,14 @@ class SandboxPlanner:
         return self._shelter(decided, networks, folder, self._shelters[entry.path].confinement.grants)
 
     def explainer_of(self, entry: ModuleEntry) -> Explainer:
-        """Return what explains which attempts of an entry's module were refused; it is the same for all its workers."""
+        """Return the explainer of an entry's module, which all of its workers share."""
         known = self._explainers.get(entry.path)
         if known is None:
             known = self._explainers[entry.path] = AttemptJudge(self._subjects[entry.path])
         return known
 
     def changes(self) -> tuple[str, ...]:
-        """Return, for people, what became of files in granted folders that other programs run by themselves."""
+        """Return, for people, the changes in granted folders to files that other programs run by themselves."""
         reports = [watchlist.report() for watchlist in self._watchlists]
         lines = [
             *self._shortages,
@@ -207,11 +206,11 @@ class SandboxPlanner:
         return tuple(dict.fromkeys(lines))
 
     def _note(self, decided: _Decided) -> None:
-        """Make the shelter of a module, and note it.
+        """Make the sandbox of a module, and note it.
 
         Raises:
             PlanError: something cannot be granted as it is written.
-            PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
+            PolicyRefusedError: a path leads elsewhere by now, to a place that no rule allows.
         """
         module, entry = decided.module, decided.module.entry
         sandboxed = self._shelter(decided, self._networks, self.host.workers.folder)
@@ -230,11 +229,11 @@ class SandboxPlanner:
     def _shelter(
         self, decided: _Decided, networks: Networks, folder: Path, found: Grants | None = None
     ) -> SandboxedModule:
-        """Return a shelter for a module, whose grants were `found` before or are to be.
+        """Return a sandbox for a module, with the grants that were `found` before or by following them now.
 
         Raises:
             PlanError: something cannot be granted as it is written.
-            PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
+            PolicyRefusedError: a path leads elsewhere by now, to a place that no rule allows.
         """
         module, level = decided.module, decided.level
         entry, limits = module.entry, module.decision.limits
@@ -275,7 +274,7 @@ class SandboxPlanner:
         return isinstance(found, Available) and NO_LINKS not in found.missing
 
     def _home(self, module: AuthorizedModule) -> Path | None:
-        """Return the folder that is kept for a module, if its entry says so.
+        """Return the folder that is kept for a module, if its entry has `state: keep`.
 
         Raises:
             PlanError: it cannot be made.
@@ -290,9 +289,9 @@ class SandboxPlanner:
             raise PlanError([PlanProblem(path_text(module.entry.path, "state"), problem)]) from error
 
     async def weaker_level(self, entries: Iterable[ModuleEntry]) -> IsolationLevel | None:
-        """Return the level that these entries' modules would run at once somebody accepts one below the floor.
+        """Return the level that these entries' modules would run at if a person accepted one below the floor.
 
-        None where that is not needed, or none can be had.
+        None where that is not needed, or none works.
         """
         unnamed = [entry for entry in entries if entry.isolation is None and self._isolation is None]
         await self._probe_sandbox_support(unnamed)
@@ -302,7 +301,7 @@ class SandboxPlanner:
         return next((level for level in _TRIED_IN_TURN if level in reachable), None)
 
     async def _probe_sandbox_support(self, entries: Iterable[ModuleEntry]) -> None:
-        """Try the levels that matter: those that are named, and for the others the strongest that can be had."""
+        """Try the levels that matter: the named ones, and for the other entries the strongest that works."""
         named = {entry.isolation or self._isolation for entry in entries}
         await self.host.try_levels(level for level in _TRIED_IN_TURN if level in named)
         for level in _TRIED_IN_TURN:
@@ -322,7 +321,7 @@ class SandboxPlanner:
 
 
 def _raise_all(refused: Sequence[PlanError | PolicyRefusedError]) -> None:
-    """Raise what several modules are refused as one error."""
+    """Raise the refusals of several modules as one error."""
     if len(refused) == 1:
         raise refused[0]
     problems: list[PlanProblem] = [problem for error in refused for problem in error.problems]

@@ -1,7 +1,7 @@
-"""What is kept of a session for whoever asks later: its modules, what each was given, and the rules that said so.
+"""The record of a session for later questions: its modules, their grants, and the rules that decided them.
 
-A file for each session, the user's alone, written in one step and read strictly: what is damaged is no record. There
-are secrets in it by name only. Keeping one never raises: a session is worth more than its record.
+There is a file for each session, for the user alone, written in one step and read strictly: a damaged file is no
+record. It contains secrets by name only. Keeping a record never raises: a session is worth more than its record.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 def _plain(text: str) -> str:
-    """Return text that any file can hold: what is no UTF-8 as escapes, of what is long a part."""
+    """Return text that any file can hold: invalid UTF-8 as escapes, and of a long text a part."""
     text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…"
 
@@ -62,7 +62,7 @@ _Paths = Annotated[tuple[_Text, ...], Field(max_length=_MAX_PLACES)]
 
 
 class RuleRecord(StrictModel):
-    """A rule that was consulted: where it stands, what it says, what came of it."""
+    """A rule that was consulted: its place, its text, and its result."""
 
     file: _Text
     line: int | None
@@ -91,9 +91,9 @@ class CodeRecord(StrictModel):
 
 
 class ModuleRecord(StrictModel):
-    """What one module was given: `permissions` are those in effect, `written` its plan's, without values of variables.
+    """The grants of one module: `permissions` are those in effect, `written` its plan's, without values of variables.
 
-    `place` is where its entry stands in the plan, `line` the line of its permissions, or of what they would stand in.
+    `place` is the place of its entry in the plan, `line` the line of its permissions, or of what they would stand in.
     """
 
     name: _Text
@@ -125,7 +125,7 @@ class ModuleRecord(StrictModel):
         written: Permissions | None = None,
         positions: Positions | None = None,
     ) -> Self:
-        """Return the record of a module that is shut in like this; `entry` has the permissions in effect.
+        """Return the record of a sandboxed module; `entry` has the permissions in effect.
 
         `written` are the permissions of its plan, where the operator gave it more, and `positions` those of its plan.
         """
@@ -159,7 +159,7 @@ class ModuleRecord(StrictModel):
 
     @property
     def profile(self) -> SandboxProfile:
-        """What the module was shut into, as far as it decides what it may reach."""
+        """The module's profile, as far as it decides what the module may reach."""
         mounts = tuple(Mount(*mount) for mount in self.mounts)
         return SandboxProfile(self.level, mounts, self.programs, scratch=self.scratch)
 
@@ -211,7 +211,7 @@ class SessionRecord(StrictModel):
         return next(by_name, None) or next((one for one in self.modules if one.module == name), None)
 
     def subject(self, module: ModuleRecord, installation: Iterable[Path]) -> ExplainedModule:
-        """Return one of the session's modules as something to explain; `installation` is what Paddock runs from."""
+        """Return one of the session's modules for an explanation; `installation` is Paddock's own files."""
         entry = module.entry
         codes = [module, *(one for one in self.modules if one is not module)]
         files = [Path(self.plan), Path(self.plan).parent / LOCK_FILE] if self.plan is not None else []
@@ -230,7 +230,7 @@ class SessionRecord(StrictModel):
 
 
 class DamagedRecordError(PaddockError):
-    """Raised for a file in the place of a record that is none."""
+    """Raised for an invalid file in the place of a record."""
 
     exit_code = 1
 
@@ -242,7 +242,7 @@ class DamagedRecordError(PaddockError):
 
 
 class SessionRecords:
-    """The records of a user's sessions, in `folder`; by default `sessions` in the state folder of who has `environ`."""
+    """The records of a user's sessions, in `folder`; by default `sessions` in the state folder named by `environ`."""
 
     def __init__(self, folder: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._folder = folder
@@ -250,7 +250,7 @@ class SessionRecords:
         self._has_failed = False
 
     def keep(self, record: SessionRecord) -> None:
-        """Write a record, in the place of an earlier one of the session, and remove those that are too many."""
+        """Write a record, in place of the session's earlier one, and remove the oldest beyond the bound."""
         try:
             folder = self._made()
             path = folder / _file_name(record.id)
@@ -265,13 +265,13 @@ class SessionRecords:
         """Return the record of a session, if there is one.
 
         Raises:
-            DamagedRecordError: what is there is none.
+            DamagedRecordError: the file is invalid.
         """
         folder = self._existing()
         return None if folder is None else _read(folder / _file_name(_plain(session_id)))
 
     def all(self) -> tuple[SessionRecord, ...]:
-        """Return every record there is, the newest session first; what is damaged is left out."""
+        """Return every record there is, the newest session first; a damaged one is left out."""
         folder = self._existing()
         if folder is None:
             return ()

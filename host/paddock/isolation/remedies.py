@@ -1,8 +1,8 @@
-"""What to do about a step that failed on the way to an isolation level, about control groups, about a masked /proc.
+"""Remedies for a failed step on the way to an isolation level, for control groups, and for a masked /proc.
 
-Pure: from what failed and the facts about the machine to one text for a person, with the exact command where there is
-one. Errors of the kernel name neither a security module nor a container's filter, so the facts decide between the
-causes of one error. Nothing is said where nothing is known.
+The functions are pure: from the failure and the facts about the machine to one text for a person, with the exact
+command where there is one. Errors of the kernel name neither a security module nor a container's filter, so the facts
+decide between the causes of one error. Where nothing is known, the text is empty.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _AS_A_USER: Final = "run Paddock as an ordinary user"
 
 
 def remedy(level: IsolationLevel, failure: LevelFailure, machine: Machine) -> str:
-    """Return what would make the level reachable, as far as that can be told; nothing where it cannot."""
+    """Return what would make the level work, as far as that is known; else nothing."""
     if failure.step == "self-check":
         return "this is a defect, of Paddock or of the kernel; please report it with what `paddock doctor --json` says"
     if failure.step == "Landlock":
@@ -86,7 +86,7 @@ def cgroup_remedy(problem: CgroupProblem, machine: Machine) -> str:
 
 
 def proc_remedy(machine: Machine) -> str:
-    """Return what would let workers have a /proc of their own, where parts of ours are covered."""
+    """Return what would let workers have a /proc of their own, where parts of the host's are covered."""
     match machine.engine:
         case "docker":
             return "uncover it: `docker run --security-opt systempaths=unconfined …`"
@@ -179,12 +179,12 @@ def _too_many(failure: LevelFailure, machine: Machine) -> str:
     if failure.errno == EUSERS:
         return "user namespaces are nested too deeply: start Paddock in fewer containers inside one another"
     allowed = machine.settings.get("user.max_user_namespaces", "")
-    told = f", instead of {allowed}" if allowed else ""
-    return f"allow more namespaces{told}: `sudo sysctl -w user.max_user_namespaces=15000` {_TO_KEEP_IT}"
+    instead = f", instead of {allowed}" if allowed else ""
+    return f"allow more namespaces{instead}: `sudo sysctl -w user.max_user_namespaces=15000` {_TO_KEEP_IT}"
 
 
 def _filter(machine: Machine) -> str:
-    """Return how to have a filter of system calls let namespaces be made, by whoever set it up."""
+    """Return how the owner of a filter of system calls can make it allow namespaces."""
     user = f", and {_AS_A_USER}{_how_in(machine)}" if machine.uid == 0 and not machine.may_mount else ""
     match machine.engine:
         case "docker":

@@ -1,9 +1,9 @@
-"""What every worker sees, whatever it was granted: an interpreter, the libraries it needs, the packages of the runtime.
+"""The paths that every worker sees, whatever it was granted: interpreter, libraries, and the runtime's packages.
 
-Never a folder of installed packages as a whole: what else is installed there is nobody's business, the host's own code
-least of all. Where the interpreter keeps such a folder inside its standard library, an empty one is laid over it, with
-no more in it than places for the packages of the runtime; without mounts to do that with, the library's entries are
-named one by one instead. Looked up once for a host.
+A folder of installed packages is never shown as a whole: modules must not see what else is installed there, least of
+all the host's own code. Where the interpreter keeps such a folder inside its standard library, an empty one is laid
+over it, which contains only places for the packages of the runtime. At a level without mounts, the library's entries
+are named one by one instead. The paths are looked up once for a host.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SYSTEM_PREFIXES: Final = tuple(map(Path, ("/", "/usr", "/usr/local")))
 
 @dataclass(frozen=True, slots=True)
 class RuntimePaths:
-    """Where on this machine the runtime of workers is; links are in no path but those of `links`.
+    """Where on this machine the runtime of workers is; no path but those of `links` contains a link.
 
     `code` may be mapped into memory, `data` only read, and `links` are further names that programs know them by.
-    `standard_library` are the interpreter's folders, `entries` what is in those that hold `hidden` folders of installed
-    packages, each with the `cover` to lay over it. `installation` is what no module may change: the interpreter and
-    Paddock.
+    `standard_library` are the interpreter's folders, `entries` the contents of those with `hidden` folders of installed
+    packages, each with the `cover` to lay over it. `installation` are the paths that no module may change: the
+    interpreter and Paddock.
     """
 
     interpreter: Path
@@ -82,10 +82,10 @@ class RuntimePaths:
         )
 
     def show(self, table: MountTable, *, by_mounts: bool, seen: Iterable[Path] = ()) -> None:
-        """Have a worker see it all.
+        """Show it all to a worker.
 
-        By mounts, which can lie over one another, other installed packages are hidden, unless they are in one of the
-        folders that are `seen` anyway. Otherwise they are not named.
+        With mounts, which can lie over one another, other installed packages are hidden, unless they are in one of the
+        folders that are `seen` anyway. Without, they are not named.
         """
         for path in self.code:
             table.fix(path, mappable=True)
@@ -133,7 +133,7 @@ def _make_cover(cover: Path, hidden: Path, parts: Iterable[Path]) -> None:
 
 
 def _system_libraries() -> list[Path]:
-    """Return the system's folders of libraries, as few as there have to be, under each name they go by."""
+    """Return the system's folders of libraries, as few as possible, under each of their names."""
     several = sysconfig.get_config_var("MULTIARCH") or f"{platform.machine()}-linux-gnu"
     candidates = (*_LIBRARY_FOLDERS, f"/lib/{several}", f"/usr/lib/{several}")
     found = [path for path in map(Path, candidates) if path.is_dir()]
@@ -167,7 +167,7 @@ def _normalised(name: str) -> str:
 
 
 def _installation(standard_library: Iterable[Path]) -> Iterator[Path]:
-    """Yield what the host itself runs from: its environment, its interpreter, its packages and reference modules."""
+    """Yield the files that the host itself runs from: its environment, interpreter, packages and reference modules."""
     # By their parts: an environment may have been made in a folder that holds somebody's work as well.
     for prefix in (sys.prefix, sys.base_prefix, sys.base_exec_prefix):
         if Path(prefix).resolve() not in _SYSTEM_PREFIXES:

@@ -1,6 +1,6 @@
-"""What the sandboxes of one host are made with: what workers see of the runtime, and the levels that can be had.
+"""The means of making sandboxes on one host: the runtime's paths for workers, and the levels that work.
 
-For modules and for commands alike. Each level is tried once, by launching a worker at it that is granted nothing.
+Modules and commands share it. Each level is tried once, by launching a worker at it without any grants.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _AS_PYTHON_SAYS: Final = re.compile(r"^\w+Error: (?:\[Errno \d+\] )?")
 
 
 class SandboxHost:
-    """Knows the runtime that `workers` are started with, and what this machine can do.
+    """Knows the runtime of `workers`, and what this machine can do.
 
-    `sandbox_support` is what was found out so far.
+    `sandbox_support` are the results so far.
     """
 
     def __init__(self, workers: WorkerHost, *, for_commands: bool = False) -> None:
-        """`for_commands`, nothing is imported ahead that only modules need; a module would start slowly."""
+        """With `for_commands`, packages that only modules need are not imported ahead; a module would start slowly."""
         covers = workers.folder / "empty"
         covers.mkdir()
         located = WorkerRuntime.locate(for_commands=for_commands)
@@ -51,12 +51,12 @@ class SandboxHost:
     @classmethod
     @asynccontextmanager
     async def started(cls, *, for_commands: bool = False) -> AsyncIterator[Self]:
-        """Have it made with workers of its own, which are given up at the end."""
+        """Make it with workers of its own, which are released at the end."""
         async with WorkerHost.started() as workers:
             yield cls(workers, for_commands=for_commands)
 
     async def try_levels(self, levels: Iterable[IsolationLevel]) -> SandboxSupport:
-        """Find out which of these levels can be had, one after the other, as far as that is not known."""
+        """Find out which of these levels work, one after the other, unless that is known."""
         for level in levels:
             if level not in self.sandbox_support.findings:
                 found = await probe_sandbox_support([level], self.workers.launcher_at, self._trial)
@@ -80,7 +80,7 @@ class SandboxHost:
 
 
 def failure_of(found: Unavailable, machine: Machine) -> LevelFailure:
-    """Return why a level cannot be had, with what would help."""
-    # Told by the worker as Python shows an error; its class and number say nothing more to a person.
+    """Return why a level does not work, with what would help."""
+    # The worker sends the error as Python shows it; its class and number are no help to a person.
     failure = LevelFailure(found.step, found.errno, _AS_PYTHON_SAYS.sub("", found.reason))
     return replace(failure, fix=remedy(found.level, failure, machine))

@@ -1,7 +1,7 @@
-"""What became of guarded paths during a run: those that appeared, and those that changed where nothing kept them.
+"""Changes of guarded paths during a run: new ones, and changed ones that no mechanism protected.
 
-A new file cannot be kept from being made in a folder that may be written to; a person can be told of it. So can one of
-a change where the isolation level has no means against it, and of a link that leads elsewhere by now.
+The host cannot prevent a new file in a writable folder, but it can report it. It also reports a change where the
+isolation level has no means against it, and a link that leads elsewhere by now.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_WATCHED: Final = 1000  # entries of one folder of hooks
 
 
 class _Seen(NamedTuple):
-    """What tells one state of a file from another; nobody can set the time of its last change back."""
+    """The fields that distinguish one state of a file from another; the time of its last change cannot be set back."""
 
     kind: int
     inode: int
@@ -29,7 +29,7 @@ class _Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GuardedChange:
-    """Something guarded that was not there before, or was otherwise."""
+    """A guarded path that is new, or has changed."""
 
     path: Path
     what: Literal["appeared", "changed"]
@@ -37,7 +37,7 @@ class GuardedChange:
 
 @dataclass(frozen=True, slots=True)
 class WatchReport:
-    """What changed, by path; `is_complete` is false where there is more by now than is looked at."""
+    """The changes, by path; `is_complete` is false where there is more by now than is looked at."""
 
     changes: tuple[GuardedChange, ...]
     is_complete: bool
@@ -45,7 +45,7 @@ class WatchReport:
 
 @dataclass(frozen=True, slots=True)
 class Watchlist:
-    """The state that everything guarded in some folders was in, to be compared with what it is later."""
+    """The state of everything guarded in some folders, to be compared with a later one."""
 
     guarded: tuple[GuardedPaths, ...]
     home: Path
@@ -57,12 +57,12 @@ class Watchlist:
     def take(
         cls, guarded: Iterable[GuardedPaths], home: Path, kept: Collection[Path] = (), granted: Collection[Path] = ()
     ) -> Self:
-        """Note the present state of what was found, but for what is `kept` with all in it, or `granted` by itself."""
+        """Note the state of the found paths, except those `kept` with all in them, or `granted` by themselves."""
         found = tuple(guarded)
         return cls(found, home, frozenset(kept), frozenset(granted), dict(_states(found)))
 
     def report(self) -> WatchReport:
-        """Return what is otherwise now; what is gone is no danger."""
+        """Return the differences by now; a removed path is no danger."""
         now = [GuardedPaths.find(one.folder, self.home).with_earlier([one]) for one in self.guarded]
         changes = {
             path: GuardedChange(path, "changed" if path in self.seen else "appeared")

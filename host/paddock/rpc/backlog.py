@@ -41,7 +41,7 @@ class SendBacklog:
         self.frame_bytes += sum(map(len, frame))
 
     def keep(self, key: tuple[Hashable, ...], make: Make, *, is_new: bool) -> None:
-        """Send what `make` returns at its turn, in place of the entry kept before; `is_new` if the key was never sent."""
+        """Send what `make` returns at its turn, in place of the earlier entry; `is_new` if the key was never sent."""
         before = self._items.get(key)
         self._items[key] = _Kept(make, before.is_new if isinstance(before, _Kept) else is_new)
 

@@ -288,7 +288,7 @@ class Channel(asyncio.BufferedProtocol):
         return self._backlog.drop_new(key)
 
     def release(self, id: int, times: int) -> None:
-        """Tell the worker that the host released its object `id`; with 0 times, confirm that the worker released one."""
+        """Send the release of the worker's object `id`; with 0 times, confirm a release by the worker."""
         if self.is_open:
             self.write(self.connection.send_release(id, times))
 

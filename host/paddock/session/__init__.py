@@ -1,1 +1,1 @@
-"""One session as the host runs it: which module is what, who may do what, and what outlives whom."""
+"""One session as the host runs it: its modules, their rights, their failures and its end."""

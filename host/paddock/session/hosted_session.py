@@ -1,6 +1,7 @@
-"""The kernel's session over modules in workers: the first of an application, or one that was started from it.
+"""The kernel's session over modules in workers: an application's first session, or a sub-session.
 
-Processes are made ready side by side when initialising begins; what is mounted, and in which order, is the contract's.
+Processes are prepared side by side when initialising begins; the contract decides which modules are mounted, and in
+which order.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
 
 @dataclass(frozen=True, slots=True)
 class ModuleStatus:
-    """What one module of a session is and how it has fared; `live_from` is a folder that it runs from as it is.
+    """The status of one module of a session; `live_from` is a folder that it runs from without a copy.
 
-    `denials_left_out` counts what was refused, or perhaps was, beyond the `denials` that are kept. `place` is where the
-    entry stands in the plan, and `granted` what is in effect for it, as a plan would state it.
+    `denials_left_out` counts acts that were refused, or perhaps were, beyond the kept `denials`. `place` is the place
+    of the entry in the plan, and `granted` are the permissions in effect, as a plan would state them.
     """
 
     module: str
@@ -108,17 +109,17 @@ class HostedSession(AmplifierSession):
 
     @property
     def runtime(self) -> SessionRuntime:
-        """What its modules run on."""
+        """The runtime of its modules."""
         assert self._runtime is not None, "modules run once they were admitted"
         return self._runtime
 
     @property
     def is_admitted(self) -> bool:
-        """Whether it was decided what its modules may do, and so that they are started at all."""
+        """Whether the modules' rights were decided, so that they are started at all."""
         return self._runtime is not None
 
     def admit(self, authorized: Mapping[str, AuthorizedModule], runtime: SessionRuntime) -> None:
-        """Take what was decided of each module, by the place of its entry, and what they run on."""
+        """Take the decision about each module, by the place of its entry, and the resources to run them on."""
         self._authorized = authorized
         self._runtime = runtime
         self.hosted.tell_state_changes()
@@ -169,7 +170,7 @@ class HostedSession(AmplifierSession):
             raise
 
     def _check_instance(self, module: HostedModule) -> None:
-        """Refuse to have a provider called by a name that is another's, as the session does next."""
+        """Refuse to give a provider a name that belongs to another, as the session does next."""
         try:
             check_instance(module.authority, self.hosted, self.runtime.marshaller)
         except ValueError as exc:
@@ -178,7 +179,7 @@ class HostedSession(AmplifierSession):
             raise ModuleLoadError(module.name, "mount", str(exc)) from exc
 
     def _check_start(self) -> None:
-        """Refuse to go on where two entries of the plan want one name, and without what may guard a gate."""
+        """Refuse to go on where two entries of the plan want one name, or a module that may guard a gate is missing."""
         self._check_conflicts()
         for entry in self.plan.entries():
             is_missing = entry.path in self._problems or entry.path not in self._mounted
@@ -205,12 +206,12 @@ class HostedSession(AmplifierSession):
         raise error
 
     def _fail_execution(self, error: Exception | asyncio.CancelledError) -> NoReturn:
-        if isinstance(error, asyncio.CancelledError):  # a module's word, which must not pass for the application's
+        if isinstance(error, asyncio.CancelledError):  # a module's text, which must not pass for the application's
             super()._fail_execution(error)
         raise error
 
     async def execute(self, prompt: str) -> Any:
-        """Run one turn; what modules wished of an earlier one is over.
+        """Run one turn; modules' requests of an earlier turn end.
 
         Raises:
             Exception: the session is not initialised, or the orchestrator failed.
@@ -230,7 +231,7 @@ class HostedSession(AmplifierSession):
         return response
 
     def statuses(self) -> tuple[ModuleStatus, ...]:
-        """Return how each module has fared, in the order they are mounted."""
+        """Return the status of each module, in mount order."""
         return tuple(self._status_of(entry) for entry in self.plan.entries())
 
     def _status_of(self, entry: ModuleEntry) -> ModuleStatus:

@@ -1,12 +1,13 @@
-"""What the context was told, kept by the host, so that its death loses and doubles nothing.
+"""The host's record of the context's messages, so that the context's death loses and doubles nothing.
 
-Calls that change the context are noted when they have ended well, as the bytes they were made
-of. A fresh context is compared with them: an empty one gets everything, one that kept a
-beginning gets the rest, and one that holds something else of its own is left as it is, as one
-that also has the conversation of earlier sessions, with the journal's at its end. What is
-kept is bounded by the memory that it takes, so that the context has room for it, and the host.
-What is being told counts from when it is admitted. The last quarter is kept for what the session
-needs to go on, so that no tool's results and no hook's injections close the conversation.
+Calls that change the context are noted when they have ended well, as the bytes they were made of. A fresh context is
+compared with them. An empty one gets everything, and one that kept a beginning gets the rest. One that holds something
+else of its own is left as it is, and so is one that holds the conversation of earlier sessions with the journal's at
+its end.
+
+The journal is bounded by the memory that it takes, so that it fits into the context and the host. A message counts from
+when it is admitted. The last quarter is reserved for what the session needs to go on, so that no tool's results and no
+hook's injections close the conversation.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError, weight_of
 
 _MUTATORS: Final = frozenset({"add_message", "set_messages", "clear", "set_system_prompt_factory"})
-_MAX_WEIGHT: Final = 32 * 1024 * 1024  # bytes of memory, of a context that nothing is known of
+_MAX_WEIGHT: Final = 32 * 1024 * 1024  # bytes of memory, of a context without a known limit
 _OPENING: Final = 8 * 1024 * 1024  # bytes of memory that one `set_messages` takes: half a message at most
 _BESIDE: Final = 512  # bytes that a noted call takes besides
 _RESULT_SHARE: Final = 16  # of the room that is left, one goes to a single result
-_KEPT_SHARE: Final = 4  # of the conversation, one is kept for what the session needs to go on
+_KEPT_SHARE: Final = 4  # of the conversation, one is reserved for what the session needs to go on
 _CLOSING: Final = 4 * 1024  # bytes of memory that the answer to a tool call may take of what is kept
 _ANSWER: Final = "Error: the turn was interrupted before this tool call was answered"
 _SAID_BY_THE_SESSION: Final = ("user", "assistant", "system", "developer")
@@ -52,7 +53,7 @@ class ContextJournal:
         self._came_back_empty = False
 
     def bound(self, max_weight: int) -> None:
-        """Keep to what the conversation may take in the context that is told it."""
+        """Limit the journal to the conversation that its context can hold."""
         self.max_weight = max_weight
 
     def note(self, method: str, message: Encoded) -> None:
@@ -86,13 +87,13 @@ class ContextJournal:
         return self.weight + self._admitted_weight
 
     def result_max(self) -> int:
-        """How many bytes of memory a result may take now, so that it leaves room for what others have to say."""
+        """How many bytes of memory a result may take now, so that it leaves room for others."""
         return self.room // _RESULT_SHARE
 
     def admit(self, method: str, message: Encoded, is_the_sessions: bool = True) -> None:
-        """Set aside what a call that tells the context something takes, until it is noted or released.
+        """Set aside room for a call that adds messages to the context, until it is noted or released.
 
-        `is_the_sessions` says that the orchestrator or the application makes it.
+        `is_the_sessions` means that the orchestrator or the application makes it.
 
         Raises:
             OverLimitError: there is no room for it.
@@ -102,8 +103,10 @@ class ContextJournal:
         try:
             size = weight_of(message.body) + _BESIDE
         except RemoteProtocolError:
-            return  # it is over a cap, as whoever takes it says, and is not noted
-        more = size if method == "add_message" else max(0, size - self.weight)  # what is set replaces what was said
+            return  # it is over a cap, as its receiver reports, and is not noted
+        more = (
+            size if method == "add_message" else max(0, size - self.weight)
+        )  # the new messages replace the earlier ones
         most = self._open_weight
         if more and self._taken + more > most:
             if method == "set_messages":
@@ -116,13 +119,13 @@ class ContextJournal:
         self._admitted_weight += more
 
     def release(self, message: Encoded) -> int:
-        """Count what was set aside for a call no more; return how much that was, 0 if nothing was."""
+        """Release the room that was set aside for a call; return how much that was, 0 if none was."""
         weight = self._admitted.pop(id(message), 0)
         self._admitted_weight -= weight
         return weight
 
     def _is_needed(self, message: Encoded, size: int, is_the_sessions: bool) -> bool:
-        """Whether the session cannot go on without a message: what it says itself, and short answers to tool calls."""
+        """Whether the session cannot go on without a message: its own messages, and short answers to tool calls."""
         told = self._told(message)
         facts: dict[str, Any] = told if isinstance(told, dict) else getattr(told, "__dict__", {})
         metadata = facts.get("metadata")
@@ -141,7 +144,7 @@ class ContextJournal:
         )
 
     def messages(self) -> list[dict[str, Any]]:
-        """Return the messages the context was told."""
+        """Return the messages that were added to the context."""
         messages: list[dict[str, Any]] = []
         for _, call in self._calls:
             told = self._told(call)
@@ -172,7 +175,7 @@ class ContextJournal:
 
         None if the context cannot say: it holds more than one message does.
         """
-        if self._came_back_empty:  # it holds what it was told since then, and was not told this
+        if self._came_back_empty:  # it holds later messages, and did not get this one
             return False
         present = await self._present(handle, ask)
         if present is None:
@@ -211,7 +214,7 @@ def _ends_with(messages: Sequence[object], last: Sequence[object]) -> bool:
 
 
 def opening(messages: Sequence[object], marshaller: Marshaller) -> int:
-    """Return how many messages a context can be told at once, from the first one: the others are added one by one."""
+    """Return how many messages, from the first, a context can get at once; it gets the others one by one."""
     weight = 0
     for count, message in enumerate(messages):
         weight += weight_of(marshaller.encode(message).body)
@@ -221,15 +224,15 @@ def opening(messages: Sequence[object], marshaller: Marshaller) -> int:
 
 
 def tables(value: object) -> list[dict[str, Any]]:
-    """Return what is a table of what should be a list of them."""
+    """Return those of the items that are tables; the value should be a list of tables."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, (list, tuple)) else []
 
 
 def closing_messages(messages: object) -> list[dict[str, Any]]:
-    """Return the messages that answer the tool calls left open in a conversation, to be put behind it.
+    """Return the messages that answer the open tool calls of a conversation, to be put at its end.
 
-    A turn that ended first leaves them, and providers refuse a conversation with such calls. What a context says it
-    holds may be anything: what is no table, nor a list of them, is passed over and never asked for anything.
+    A turn that ended first leaves them, and providers refuse a conversation with such calls. The contents of a context
+    are untrusted: anything that is no table, or no list of tables, is skipped and none of its methods are called.
     """
     return [
         {"role": "tool", "tool_call_id": call_id, "name": name, "content": _ANSWER}
@@ -252,6 +255,6 @@ def _open_calls(messages: object) -> dict[str, str]:
 
 
 def _text(table: dict[str, Any], key: str) -> str:
-    """Return the text that a table has under a key, empty if it has something else there or nothing."""
+    """Return the text that a table has under a key, or an empty text."""
     value = table.get(key)
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""What people are told of a module that could not be imported or mounted, with what would help."""
+"""The error of a module that could not be imported or mounted, with hints for the user."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """One module of a session, over all its lives: from its plan entry to its last exit report.
 
-A module is started when the session mounts it, and again when somebody needs it after a death.
-What it mounted and registered keeps its place over that: the same handles and the same
-registrations then stand for the objects of the new life. Starting either ends with the module
-mounted or leaves no process behind.
+A module is started when the session mounts it, and again on demand after a death. Its mounts and registrations keep
+their places: the same handles and registrations then stand for the objects of the new life. A start ends with the
+module mounted, or leaves no process behind.
 """
 
 from __future__ import annotations
@@ -68,10 +67,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class InSession:
-    """What a module's session has to do with it.
+    """What a session provides to its modules.
 
-    `on_start` is called with each new life. `restore` brings a context that was started again to where it was.
-    `call_policies` are those of what is mounted, by mount point.
+    `on_start` is called with each new life. `restore` brings a context that was started again to its former state.
+    `call_policies` are those of mounted objects, by mount point.
     """
 
     on_start: Callable[[HostedModule, Peer], None]
@@ -132,14 +131,14 @@ class HostedModule:
         self._registrations = Registrations(router.marshaller.codec)
         self._was_mounted = False
         self._ahead: asyncio.Future[Exception | None] | None = None
-        self._made_ready: ModuleProcess | None = None  # whose end of the connection nobody has taken over yet
+        self._made_ready: ModuleProcess | None = None  # whose end of the connection has no owner yet
         self._level = ""
         self._lock = asyncio.Lock()
         supervisor.on_exit(self._on_exit)
 
     @property
     def name(self) -> str:
-        """What people call it: the module's id, and its instance where there are several."""
+        """The module's name for people: its id, and its instance where there are several."""
         return self.entry.instance_id or self.entry.module
 
     @property
@@ -167,13 +166,13 @@ class HostedModule:
 
     @property
     def level(self) -> str:
-        """How the module's process is shut in."""
+        """The isolation level of the module's process."""
         return self._level
 
     # -- lives -----------------------------------------------------------------------------
 
     def launch_ahead(self, turn: anyio.CapacityLimiter) -> None:
-        """Have the first process made ready in its `turn`; nothing of the module runs before it is started."""
+        """Prepare the first process in its `turn`; no code of the module runs before it is started."""
         self._ahead = asyncio.get_running_loop().create_future()
         self._router.tasks.spawn(self._launch(self._ahead, turn))
 
@@ -182,7 +181,7 @@ class HostedModule:
         try:
             async with turn:
                 self._made_ready = await self.supervisor.start()
-        except Exception as exc:  # told to whoever starts the module
+        except Exception as exc:  # reported to the starter of the module
             problem = exc
         finally:
             ahead.set_result(problem)
@@ -208,7 +207,7 @@ class HostedModule:
         return process
 
     async def start(self) -> None:
-        """Have the module running and mounted.
+        """Start and mount the module, unless it runs.
 
         Raises:
             LaunchError: no process could be made.
@@ -260,7 +259,7 @@ class HostedModule:
             self.audit.record("module.started", module=self.name, level=self._level, again=is_restart)
 
     async def _bring_up(self, process: ModuleProcess, peer: Peer, is_restart: bool, time: anyio.CancelScope) -> None:
-        # The context answers nobody before it knows what its predecessor knew.
+        # The context answers no call before it holds its predecessor's messages.
         must_restore = is_restart and self.kind == "context"
         peer.mark_restoring(must_restore)
         await peer.channel.open(process.rpc)
@@ -273,7 +272,7 @@ class HostedModule:
         if must_restore:
             try:
                 await self._in_session.restore(self)
-            except Exception as exc:  # whatever the module raised over it
+            except Exception as exc:  # also after any exception of the module
                 said = f"what it knew could not be told to it again: {exc}"
                 raise ModuleLoadError(self.name, "mount", said) from exc
         if is_restart and self.wants_session_ready:
@@ -281,9 +280,9 @@ class HostedModule:
         peer.mark_restoring(False)
 
     def _abandon(self, peer: Peer, reason: ExitReason, *, limit: LimitHit | None = None, detail: str = "") -> None:
-        """End a life that did not get as far as being mounted.
+        """End a life that was not mounted.
 
-        What the first one has done so far is taken back; what an earlier life did waits for the next.
+        If it is the first, its acts are undone; the registrations of an earlier life wait for the next one.
         """
         self.supervisor.end(reason, limit, detail=detail)
         peer.channel.close()
@@ -326,7 +325,7 @@ class HostedModule:
             said = report.describe() if report is not None else str(exc)
             tail = "\n".join(report.stderr_tail) if report is not None else ""
             raise ModuleLoadError(self.name, "mount", said, traceback=tail, report=report) from exc
-        except Exception as exc:  # its runtime answers a mount with an outcome; this one is no runtime of ours
+        except Exception as exc:  # Paddock's runtime answers a mount with an outcome; this is another runtime
             raise ModuleLoadError(self.name, "mount", f"its runtime failed: {exc}") from exc
         match answer:
             case {"mounted": True, "on_session_ready": bool() as wants}:
@@ -337,7 +336,7 @@ class HostedModule:
                 raise ModuleLoadError(self.name, "mount", "its runtime gave an answer that is none")
 
     async def session_ready(self) -> None:
-        """Let the module know that everything is mounted.
+        """Notify the module that everything is mounted.
 
         Raises:
             TimeoutError: it has not taken note within the time it has to start.
@@ -363,7 +362,7 @@ class HostedModule:
 
     async def stop(self) -> None:
         """End the module for good."""
-        if self._life is None:  # nothing of it has run in what was made ready, and nobody there hears a goodbye
+        if self._life is None:  # no code of the module has run in a prepared process, and none would read a goodbye
             self.supervisor.end(ExitReason.KILLED_BY_HOST)
         try:
             await self.supervisor.stop(self._goodbye)
@@ -380,7 +379,7 @@ class HostedModule:
     # -- deaths ----------------------------------------------------------------------------
 
     def on_lost(self, peer: Peer) -> None:
-        """The connection is gone; see to it that the process is as well."""
+        """End the process, whose connection is gone."""
         self._mirrors.detach(peer)
         process = self.supervisor.process
         if process is not None and self._life is not None and self._life.peer is peer:
@@ -390,7 +389,7 @@ class HostedModule:
         await self.supervisor.report(process)
 
     def on_violation(self, error: RemoteProtocolError) -> None:
-        """The module broke the protocol; it is ended for that."""
+        """End the module, which broke the protocol."""
         _log.warning("module `%s` broke the protocol: %s", self.name, error)
         limit = None
         if isinstance(error, OverBudgetError):
@@ -398,22 +397,22 @@ class HostedModule:
         self.supervisor.end(ExitReason.PROTOCOL, limit, detail=str(error))
 
     def on_overdue(self, method: str) -> None:
-        """A call has run longer than it may; the module is ended for that."""
+        """End the module, because a call has run longer than it may."""
         self.supervisor.note_call(method)
         limit = LimitHit("runtime_max", f"{self.limits.runtime_max:g} s", "", "host timer")
         self.supervisor.end(ExitReason.TIMEOUT, limit)
 
     def on_over_quota(self, limit: LimitHit) -> None:
-        """The module's kept folder holds more than it may; it is ended for that."""
+        """End the module, because its kept folder holds more than it may."""
         self.supervisor.end(ExitReason.DISK, limit)
 
     def _on_output_spent(self, printed: int) -> None:
-        """The module has printed more during a call than it may; it is ended for that."""
+        """End the module, because it has printed more during a call than it may."""
         limit = LimitHit("output_max", size_text(self.limits.output_max or 0), size_text(printed), "host count")
         self.supervisor.end(ExitReason.OUTPUT, limit)
 
     async def death(self, peer: Peer, method: str) -> ModuleDiedError:
-        """Return the error that tells how the life behind `peer` ended, during `method`."""
+        """Return the error that describes how the life behind `peer` ended, during `method`."""
         report = await self._death() if self._life is not None and self._life.peer is peer else None
         if report is None:
             report = ExitReport(self.name, ExitReason.KILLED_BY_HOST, 0.0)
@@ -422,7 +421,7 @@ class HostedModule:
         return ModuleDiedError(self.name, report)
 
     def _during(self, method: str | None, report: ExitReport) -> ExitReport:
-        """Return a report that names the call in flight, in the place of one that names none."""
+        """Return a report that names the call in flight, if it names none."""
         if method is None or report.call_in_flight is not None:
             return report
         complete = replace(report, call_in_flight=method)
@@ -483,7 +482,7 @@ class HostedModule:
             obj.follow(policy)
 
     def _withdraw(self, coordinator: HostedCoordinator, handle: Handle, place: tuple[str, str | None]) -> None:
-        """Unmount an object from where it was mounted, or is now: a provider may have been given another name."""
+        """Unmount an object from where it was mounted, or is now: a provider may have a new name."""
         present = coordinator.get(*place)
         if present is not None and self._router.marshaller.handle_of(present) is handle:
             coordinator.unmount_from(self.peer, *place)
@@ -499,7 +498,7 @@ class HostedModule:
         return marshaller.object_of(handle)
 
     def unmount(self, point: str, name: str | None) -> bool:
-        """Unmount an object of this module; return whether there was one: what is another's stays."""
+        """Unmount an object of this module; return whether there was one. Another module's object stays."""
         act = self._registrations.of("mount", point, name)
         if act is not None:
             self._registrations.take_back(act)
@@ -511,7 +510,7 @@ class HostedModule:
         return str(key[1]) if key is not None else None
 
     def handle_at(self, point: str) -> Handle | None:
-        """Return the handle of what this module mounted at a point that holds one object."""
+        """Return the handle of this module's object at a point that holds one object."""
         act = self._registrations.of("mount", point, None)
         return act.own_handle if act is not None else None
 
@@ -566,20 +565,20 @@ class HostedModule:
 
     @property
     def denials(self) -> tuple[Denial, ...]:
-        """What the module was refused so far, each thing once."""
+        """What the module was refused so far, without duplicates."""
         return self._denials.all
 
     @property
     def denials_left_out(self) -> int:
-        """How many acts were refused, or perhaps were, beyond those that are noted."""
+        """How many acts were refused, or perhaps were, beyond the noted ones."""
         return self._denials.left_out
 
     def denials_since(self, when: float) -> tuple[Denial, ...]:
-        """Return what it was refused at or after `when`, in the loop's time."""
+        """Return what the module was refused at or after `when`, in the loop's time."""
         return self._denials.since(when)
 
     def note_conflict(self, error: NameTakenError) -> None:
-        """Note that a name is taken, which is the plan's to settle if another entry took it before this one started."""
+        """Note that a name is taken; it is a conflict of the plan if another entry took it before this one started."""
         if not self._was_mounted and self.conflict is None:
             self.conflict = error.conflict(self.authority)
 

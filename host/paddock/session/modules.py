@@ -1,9 +1,8 @@
-"""The modules of one session, and what becomes of calls into one that died.
+"""The modules of one session, and the handling of calls to a module that died.
 
-A tool's call ends as a failed result, a provider's as an error that may be tried again, an
-orchestrator's turn as an error. The context is started again and brought to where it was, and
-the call is made once more. Whoever is called later is started again first. This is the session's
-table of failures; it decides, and asks the module and the journal to act.
+A tool's call ends as a failed result, a provider's as an error that may be tried again, an orchestrator's turn as an
+error. The context is started again and restored, and the call is made once more. Any module that is called later is
+started again first. This is the session's table of failures; it decides, and asks the module and the journal to act.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _CONTEXT_TRIES: Final = 3  # lives of a context that one call may cost before th
 
 
 def failed_result(error: Exception, report: ExitReport | None = None) -> ToolResult:
-    """Return what a tool's caller gets in place of an answer: what went wrong and, of a death, the report."""
+    """Return a tool's failed result in place of an answer: the error and, after a death, the report."""
     report = getattr(error, "report", None) or report
     failure = {
         "type": code_of(error),
@@ -46,7 +45,7 @@ class HostedModules:
         self._by_path: dict[str, HostedModule] = {}
         self._marshaller = marshaller
         self._journal = journal
-        self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as somebody asks for one
+        self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as a caller asks for one
         self.in_session = InSession(
             self._on_start,
             self._restore_context,
@@ -81,7 +80,7 @@ class HostedModules:
         self.of(peer).on_violation(error)
 
     def on_lost(self, peer: Peer) -> None:
-        """A module's connection is gone."""
+        """Handle a module whose connection is gone."""
         self.of(peer).on_lost(peer)
 
     def on_overdue(self, call: RoutedCall, method: str) -> None:
@@ -89,7 +88,7 @@ class HostedModules:
         self.of(call.owner).on_overdue(method)
 
     async def revive(self, handle: Handle, method: str) -> Encoded | None:
-        """Start the owner of `handle` again; return what stands in for its answer when it stays dead.
+        """Start the owner of `handle` again; return a stand-in for its answer when it stays dead.
 
         Raises:
             ModuleError: it stays dead, and its kind has no stand-in.
@@ -105,7 +104,7 @@ class HostedModules:
         return None
 
     async def answer_for(self, call: RoutedCall, method: str, tries: int) -> Encoded | None:
-        """Return what stands in for a lost answer, None when the call is to be made again.
+        """Return a stand-in for a lost answer, None to make the call again.
 
         Raises:
             ModuleDiedError: nothing stands in for it.
@@ -127,14 +126,14 @@ class HostedModules:
         if method == "add_message":
             was_taken = await self._journal.ends_with(call.handle, call.message, module.ask_mounted)
             if was_taken is None:
-                raise died  # told again, it might be there twice
+                raise died  # sent again, it might be there twice
             if was_taken:
                 self._journal.note(method, call.message)
                 return self._marshaller.encode(None)
         return None
 
     def _instead(self, module: HostedModule, handle: Handle, method: str, error: ModuleError) -> Encoded:
-        """Return what stands in for an answer that will not come, by the module's kind.
+        """Return the stand-in for an answer that will not come, by the module's kind.
 
         Raises:
             ModuleError: `error` itself, where nothing does.

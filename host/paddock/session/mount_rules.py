@@ -1,7 +1,7 @@
-"""Where a module may mount its objects: at points of its kind, under names that no other has.
+"""Where a module may mount its objects: at points of its kind, under names that no other module has.
 
-A name is one for people and models, who must not take it for another. What an entry of the plan cannot mount because
-another one has the name is a conflict of the plan, which stops the start of the session.
+People and models read a name, and must not take it for another. If an entry of the plan cannot mount an object because
+another entry has the name, that is a conflict of the plan, which stops the start of the session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN_NAME: Final = 40  # characters of a name that is none
 
 
 class NameTakenError(ValueError):
-    """Raised where a module wants a name that is another's; `owner` is that module, None for the application."""
+    """Raised where a module wants a name of another; `owner` is that module, None for the application."""
 
     def __init__(self, message: str, name: str, owner: Authority | None) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class NameTakenError(ValueError):
         super().__init__(message)
 
     def conflict(self, module: Authority) -> PlanProblem | None:
-        """Return what is wrong with the plan, if the name is taken by another of its entries."""
+        """Return the plan's conflict, if the name is taken by another of its entries."""
         if self.owner is None or self.owner is module:
             return None
         mine, theirs = module.entry, self.owner.entry

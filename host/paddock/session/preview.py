@@ -1,7 +1,7 @@
-"""What a plan's modules would be given, found out without starting any of them.
+"""What a plan's modules would be granted, found out without starting any of them.
 
-The same decisions as for a session, in the same order, but for the isolation level: which one a machine gives is only
-found out by trying, so that of a module whose entry names none it is the strongest.
+It makes the same decisions as for a session, in the same order, except for the isolation level. Only a trial shows
+which level a machine supports, so a module whose entry names none gets the strongest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _AS_IF_ACCEPTED: Final = Trust(True, Rule(BUILT_IN, "nobody accepted the plan; t
 
 
 class _EverySecret(Mapping[str, str]):
-    """As if every secret were set: whether one is, is no question about what is granted."""
+    """Treats every secret as set: grants do not depend on whether one is."""
 
     def __getitem__(self, name: str) -> str:
         return ""
@@ -102,11 +102,11 @@ class Preview:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the plan's modules are called."""
+        """The names of the plan's modules."""
         return tuple(entry.instance_id or entry.module for entry in self.plan.entries())
 
     def record(self, name: str) -> SessionRecord:
-        """Return what would be recorded of the plan's session, with no modules but those that go by `name`.
+        """Return the record of the plan's session with only the modules that go by `name`.
 
         Raises:
             PolicyRefusedError: a policy does not let them have what they would be granted.
@@ -181,7 +181,7 @@ def kept_with(plan: Path) -> tuple[Path, ...]:
 def refusals_of(
     record: SessionRecord, module: ModuleRecord, permissions: Permissions, environ: Mapping[str, str]
 ) -> tuple[Refusal, ...]:
-    """Return what the policy of this machine has against a module being granted these permissions.
+    """Return the objections of this machine's policy to these permissions of a module.
 
     Raises:
         PolicyFileError: a policy cannot be relied on.
@@ -195,5 +195,5 @@ def refusals_of(
     except PolicyRefusedError as error:
         return error.refusals
     except PlanError:
-        pass  # something else of it has changed since; that is told when it is run
+        pass  # something else of it has changed since; that is reported when it is run
     return ()

@@ -1,9 +1,9 @@
-"""How much one module may have of the host: things that it leaves there, how often it acts, how much it prints.
+"""The bounds of one module's use of the host: things that it leaves there, how often it acts, how much it prints.
 
-What a module registers or shares is kept for the session and mirrored to every worker, now and when it starts again, so
-it is bounded for each module, by what it takes there rather than by its bytes on the wire. The numbers are far above
-what any known module leaves, and such that the smallest worker has room for what several modules leave at once. What
-would be more is refused and not counted; no module is ended for it.
+The things that a module registers or shares are kept for the session and sent to every worker, now and when it starts
+again. So they are bounded for each module, by their memory rather than by their bytes on the wire. The numbers are far
+above what any known module leaves, and small enough that the smallest worker has room for the things of several
+modules. A thing over the quota is refused and not counted; no module is ended for it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from paddock_sdk.contract.boundary_errors import OverLimitError
 _MAX_THINGS: Final = 4096
 _MAX_WEIGHT: Final = 16 * 1024 * 1024  # a sixteenth of the memory of the smallest worker; texts are kept there twice
 _LASTING: Final = frozenset({"state", "attribute", "capability", "data"})  # outlive who left them
-# They pass on what a model says word by word, and a word that is dropped is missing from an answer. So fast that `work`
+# They pass on a model's words one by one, and a dropped word is missing from an answer. So fast that `work`
 # puts off their requests before an event is dropped: a word that one other process handles is 36 values.
 _STREAMING: Final = ("provider", "orchestrator")
 
 
 class RegistrationQuota:
-    """What one module has left with the host so far, in this life and, where it stays, in earlier ones.
+    """The things that one module left with the host, in this life and, where they stay, in earlier ones.
 
     Keys are tuples that begin with the sort of thing.
     """
@@ -34,7 +34,7 @@ class RegistrationQuota:
         self._total = 0
 
     def begin_life(self) -> None:
-        """Count no more what went with the module's last life."""
+        """Stop counting the things that ended with the module's last life."""
         for key in [key for key in self._weights if key[0] not in _LASTING]:
             self.give_back(key)
 
@@ -64,7 +64,7 @@ class RegistrationQuota:
         self.count(key, weight)
 
     def count(self, key: tuple[Hashable, ...], weight: int) -> None:
-        """Count what is there already, and was checked before."""
+        """Count a thing that is there already, and was checked before."""
         self._total += weight - self._weights.get(key, 0)
         self._weights[key] = weight
 
@@ -84,15 +84,15 @@ class RegistrationQuota:
         return sum(key[0] == sort for key in self._weights)
 
     def give_back(self, key: tuple[Hashable, ...]) -> None:
-        """Count what was under `key` no more."""
+        """Stop counting the thing under `key`."""
         self._total -= self._weights.pop(key, 0)
 
 
 class SharedStateQuota:
-    """Who answers for how much of what is under the keys of a mapping that every module may write into.
+    """Charges the contents of a mapping that every module may write into to the modules that added them.
 
-    A module answers for what it added and is still there, whoever wrote the rest: what one has left is never charged
-    to another that changes a little of it, and what another takes away is given back.
+    A module is charged for what it added and is still there, whoever wrote the rest. A module that changes a little is
+    not charged for the contents of others. Contents that another module removes are given back.
     """
 
     def __init__(self, sort: str) -> None:
@@ -100,9 +100,9 @@ class SharedStateQuota:
         self._writers: dict[Hashable, dict[RegistrationQuota, None]] = {}
 
     def written(self, by: RegistrationQuota | None, key: Hashable, before: int, after: int) -> None:
-        """Take note that what is under `key` weighed `before` and weighs `after`, 0 if it is gone.
+        """Note that the value under `key` weighed `before` and weighs `after`, 0 if it is gone.
 
-        What is by none of them is the application's, and not charged.
+        A value by none of the modules is the application's, and not charged.
         """
         counted = (self._sort, key)
         if not after:
@@ -120,10 +120,10 @@ class SharedStateQuota:
 
 
 class ModuleRateLimits:
-    """How often a module of a kind may do what costs others: the host's time, a person's attention, lines in a record.
+    """How often a module of a kind may use the host's time, a person's attention, or lines in a record.
 
-    The numbers are far above what any known module does: a person answers a question every few seconds. They are a
-    module's for the whole session, so that ending does not help.
+    The numbers are far above what any known module does: a person answers a question every few seconds. They hold for
+    the whole session of a module, so that a restart does not reset them.
     """
 
     def __init__(self, kind: Kind) -> None:
@@ -135,7 +135,7 @@ class ModuleRateLimits:
         self.approvals = TokenBucket(per_second=0.5, at_once=30)
         self.attempts = TokenBucket(per_second=50, at_once=500)
         self.running = TokenBucket(per_second=200, at_once=1000)  # tools that it says it starts
-        # Bytes of memory, and so of work: what a module says anew of its objects is read by everyone who knows them.
+        # Bytes of memory, and so of work: every worker that knows an object reads its new descriptions.
         self.descriptions = TokenBucket(per_second=4 * 1024 * 1024, at_once=32 * 1024 * 1024)
         # Values of messages that the host itself reads or writes for it: a microsecond or two each. Beyond it, its
         # requests are put off.
@@ -145,12 +145,12 @@ class ModuleRateLimits:
 
 
 class OutputBudget:
-    """How much a module may print during one call; `calls` are those that run, the oldest first.
+    """How much a module may print during one call; `calls` are the running ones, the oldest first.
 
-    Several calls may run at once and output does not say whose it is: what is counted is what came since the oldest of
-    those that run began. Between calls nothing is counted.
+    Several calls may run at once, and output does not show its call. So the budget counts all output since the oldest
+    running call began. Between calls nothing is counted.
 
-    `on_spent` is called, once, with what was printed when that is more than `limit` bytes.
+    `on_spent` is called once, with the number of bytes, when that is more than `limit`.
     """
 
     def __init__(self, limit: int, calls: Mapping[int, object], on_spent: Callable[[int], None]) -> None:
@@ -162,7 +162,7 @@ class OutputBudget:
         self._is_spent = False
 
     def note(self, size: int) -> None:
-        """Take note that so many bytes were printed."""
+        """Count this many printed bytes."""
         oldest = next(iter(self._calls), None)
         if oldest is None or self._is_spent:
             return

@@ -1,6 +1,6 @@
-"""What is kept of one session for later: a record of what its modules were given, and lines in the audit log.
+"""The record of one session: the grants of its modules, and lines in the audit log.
 
-Begun once all is decided and nothing of a module has run; ended with the session. Keeping it never raises.
+It begins once all is decided and no code of a module has run, and ends with the session. Writing it never raises.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from paddock_sources.errors import without_credentials
 
 
 class StartRecord(Protocol):
-    """What is kept of the start of modules, and of their end, for later."""
+    """The record of the start of modules, and of their end."""
 
     def refusals(self, *kinds: type[PaddockError]) -> AbstractContextManager[None]:
-        """Note errors of these kinds, by which nothing is started."""
+        """Record errors of these kinds, which stop the start."""
         ...
 
     async def begin(self, authorization: Authorization, sandbox_planner: SandboxPlanner) -> None:
-        """Note what was decided."""
+        """Record the decisions."""
         ...
 
     async def end(self) -> None:
-        """Note that every module has ended."""
+        """Record that every module has ended."""
         ...
 
 
 class SessionRecorder:
-    """The account of one session, or of the one call that it is for."""
+    """The record of one session, or of one call."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SessionRecorder:
     def of_plan(
         cls, plan: MountPlan, session_id: str, audit: AuditLog, working_dir: Path, environ: Mapping[str, str]
     ) -> Self:
-        """Return the account of a session of a plan."""
+        """Return the record of a session of a plan."""
         origin = None if plan.origin is None else str(plan.origin)
         return cls(session_id, audit, working_dir, environ, "plan.refused", {"plan": origin, "digest": plan.digest})
 
@@ -75,13 +75,13 @@ class SessionRecorder:
     def of_call(
         cls, source: str, tool: str, session_id: str, audit: AuditLog, working_dir: Path, environ: Mapping[str, str]
     ) -> Self:
-        """Return the account of one call of a tool of the module at a source."""
+        """Return the record of one call of a tool of the module at a source."""
         subject = {"source": without_credentials(source), "tool": tool}
         return cls(session_id, audit, working_dir, environ, "call.refused", subject)
 
     @contextmanager
     def refusals(self, *kinds: type[PaddockError]) -> Iterator[None]:
-        """Note errors of these kinds, by which nothing is started."""
+        """Record errors of these kinds, which stop the start."""
         try:
             yield
         except kinds as error:
@@ -89,7 +89,7 @@ class SessionRecorder:
             raise
 
     async def begin(self, authorization: Authorization, sandbox_planner: SandboxPlanner) -> None:
-        """Note what was decided for each module."""
+        """Record the decision about each module."""
         plan = authorization.plan
         written = {} if plan is None else {entry.path: entry.permissions for entry in plan.entries()}
         modules = [
@@ -126,7 +126,7 @@ class SessionRecorder:
         )
 
     async def end(self) -> None:
-        """Note that it is over; of a session that did not begin there is nothing to note."""
+        """Record the end; for a session that did not begin, nothing is recorded."""
         if self._record is None:
             return
         self._audit.record("session.ended")
@@ -135,7 +135,7 @@ class SessionRecorder:
 
 
 class Unrecorded:
-    """Keeps nothing: a trial is over with its answer."""
+    """Records nothing: a trial leaves only its answer."""
 
     def refusals(self, *kinds: type[PaddockError]) -> AbstractContextManager[None]:
         return nullcontext()

@@ -1,11 +1,11 @@
-"""Everything a module has mounted, registered and offered, and how each of it is taken back.
+"""Everything that a module has mounted, registered and offered, and how to undo each of these acts.
 
-A restarted module does again what it did before. What it does again is renewed: the handles that
-others hold then stand for the new life's objects. What it does not do again, or does with an
-object of other members, is taken back; so is all of it when it could not be mounted.
+A restarted module repeats its acts. A repeated act is renewed: the handles that others hold then stand for the new
+life's objects. An act that is not repeated, or that has an object with other members, is undone; if the module could
+not be mounted, all of them are.
 
-Only what is a module's own is renewed: a handle of another's that it registered stands for the other's object, and
-would be turned into something else for everyone who holds it.
+Only a module's own objects are renewed. A handle of another module's object, if registered, keeps standing for that
+object; to change it would change it for all its holders.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paddock_sdk.protocol.body import Codec
 
 @dataclass(slots=True, eq=False)
 class Registration:
-    """One act of a module: what it was, the object it was about, and its undoing."""
+    """One act of a module: its key, its object, and how to undo it."""
 
     key: tuple[Hashable, ...]
     handle: AnyHandle
@@ -28,11 +28,11 @@ class Registration:
     is_renewed: bool = True
 
     def await_renewal(self) -> None:
-        """A new life has begun, which has yet to do it again."""
+        """Wait for the new life to repeat the act."""
         self.is_renewed = False
 
     def renew(self, handle: Handle) -> None:
-        """The new life has done it again, with an object of its own."""
+        """Note that the new life has repeated it, with an object of its own."""
         self.own_handle.rebind(handle)
         self.is_renewed = True
 
@@ -53,14 +53,14 @@ class Registrations:
         self._peer: Peer | None = None
 
     def begin_life(self, peer: Peer) -> None:
-        """A new life begins, as `peer`: until it has, every act of earlier ones waits to be renewed."""
+        """Begin a new life, as `peer`: every act of earlier lives waits to be renewed."""
         self._peer = peer
         self._is_renewing = bool(self._acts)
         for act in self._acts:
             act.await_renewal()
 
     def end_beginning(self) -> None:
-        """The new life is mounted: take back what it did not renew."""
+        """Undo the acts that the new life, which is mounted, did not renew."""
         self._is_renewing = False
         for act in [act for act in self._acts if not act.is_renewed]:
             self.take_back(act)

@@ -1,7 +1,7 @@
-"""Who asks the person something: stamped by the host, which knows the connection, and not by who asks.
+"""The module that asks the person something, as stamped by the host, which knows the connection.
 
-An approval system is called by the module contract's signature, which has no place for this; it can read it here for
-the length of the call.
+The module contract's signature of an approval system has no place for this; the system can read it here during the
+call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
-_KEPT: Final = 100  # questions that the person was not asked yet; most never are, as something else was decided
+_KEPT: Final = 100  # questions that were not put to the person yet; most never are, as another decision came first
 
 _current: ContextVar[Requester | None] = ContextVar("asker", default=None)
 _answering: ContextVar[list[tuple[Requester, int]] | None] = ContextVar("answering", default=None)
@@ -21,7 +21,7 @@ _answering: ContextVar[list[tuple[Requester, int]] | None] = ContextVar("answeri
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """The module that asks; `on_behalf_of` is whom it names as the one who wants to know, untrusted."""
+    """The module that asks; `on_behalf_of` is the module that it names as the origin, untrusted."""
 
     kind: str
     name: str
@@ -35,7 +35,7 @@ def current_requester() -> Requester | None:
 
 @contextmanager
 def requesting(requester: Requester) -> Iterator[None]:
-    """Let what is asked within be asked by this module."""
+    """Attribute requests made within to this module."""
     token = _current.set(requester)
     try:
         yield
@@ -45,9 +45,9 @@ def requesting(requester: Requester) -> Iterator[None]:
 
 @contextmanager
 def collecting_prompts() -> Iterator[list[tuple[Requester, int]]]:
-    """Collect who wants the person asked, and the hash of what, in answer to the event that is emitted within.
+    """Collect the modules that answer the event emitted within with a question, and the question's hash.
 
-    Not the question itself: any number of handlers may answer with one that is as long as a message.
+    The question itself is not kept: any number of handlers may answer with one that is as long as a message.
     """
     asked: list[tuple[Requester, int]] = []
     token = _answering.set(asked)
@@ -58,14 +58,14 @@ def collecting_prompts() -> Iterator[list[tuple[Requester, int]]]:
 
 
 def note_prompt(requester: Requester, prompt: object) -> None:
-    """Note that a module answers the event that is being emitted with a question, unless it is none to ask a person."""
+    """Note that a module answers the present event with a question, unless the answer asks no person."""
     asked = _answering.get()
     if asked is not None and (prompt is None or isinstance(prompt, str)):
         asked.append((requester, hash(prompt)))
 
 
 class PendingPrompts:
-    """What events were answered with, until their emitters have it asked: so it is known whose question that is.
+    """Questions in answers to events, until their emitters put them to the person; so their authors are known.
 
     Only a question that a module really answered with is asked in its name, once for each time.
     """
@@ -74,14 +74,14 @@ class PendingPrompts:
         self._open: deque[tuple[object, Requester, int]] = deque(maxlen=_KEPT)
 
     def note(self, emitter: object, prompt: str | None, asked: list[tuple[Requester, int]]) -> None:
-        """Note whose question an emitter is answered with."""
+        """Note the author of a question that an emitter gets as an answer."""
         question = hash(prompt)
         requester = next((requester for requester, known in asked if known == question), None)
         if requester is not None:
             self._open.append((emitter, requester, question))
 
     def take(self, emitter: object, prompt: str | None) -> Requester | None:
-        """Return whose question it is that an emitter has asked, None where it is not known to be anybody's."""
+        """Return the author of an emitter's question, None if it is not known."""
         question = hash(prompt)
         for one in self._open:
             if one[0] is emitter and one[2] == question:
@@ -90,6 +90,6 @@ class PendingPrompts:
         return None
 
     def forget(self, emitter: object) -> None:
-        """An emitter is gone, and will have nothing asked any more."""
+        """Drop the questions of an emitter that is gone."""
         for one in [one for one in self._open if one[0] is emitter]:
             self._open.remove(one)

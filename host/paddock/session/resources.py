@@ -1,7 +1,7 @@
-"""What the modules of a session and of those it starts run on: what starts processes, sandboxes, networks, secrets.
+"""The resources of a session and its sub-sessions: processes, sandboxes, networks and secrets.
 
-Made once and given up once. Leaving ends every process and task that came from here, whatever happened inside and also
-when the leaving itself is cancelled; each wait on the way is bounded. Knows nothing of what is said to modules.
+Made once and released once. Leaving ends every process and task that was started here, also after an error inside and
+when leaving is cancelled; each wait is bounded. It does not know the protocol with modules.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ OnOutput = Callable[[str, OutputLine], None]
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """Where, and for whom, modules are started.
+    """Where and how modules are started.
 
     Attributes:
         working_dir: the folder that modules work in.
         environ: the host's environment.
-        isolation: the level of entries that name none; the strongest that can be had by default.
-        audit: where is noted what becomes of the modules.
+        isolation: the level of entries that name none; the strongest available by default.
+        audit: the log of the modules' events.
         on_output: called with each line that a module prints.
-        on_confined: called with how each module will be shut in, before any is started.
+        on_confined: called with the sandbox of each module, before any module is started.
         kept: files that no module may change.
         locks: the folder whose lock file no module may change either.
     """
@@ -64,7 +64,7 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True)
 class SessionSandboxes:
-    """What the modules of one session run in: the sandbox `of` an entry, and the gates of their networks."""
+    """The sandboxes of one session's modules: the sandbox `of` an entry, and the gates of their networks."""
 
     of: Callable[[ModuleEntry], SandboxedModule]
     networks: Networks
@@ -93,7 +93,7 @@ class SessionResources:
     @classmethod
     @asynccontextmanager
     async def open(cls, options: StartOptions) -> AsyncIterator[Self]:
-        """Make all of it, and give it up at the end, the latest first and each although one before it failed."""
+        """Make all parts; at the end release them, the latest first, each even if an earlier release failed."""
         async with AsyncExitStack() as steps:
             workers = await steps.enter_async_context(WorkerHost.started())
             operators = await anyio.to_thread.run_sync(make_operator_folders, options.environ)
@@ -113,11 +113,11 @@ class SessionResources:
 
     @property
     def folder(self) -> Path:
-        """The host's own folder, which goes with this."""
+        """The host's own folder for these resources."""
         return self.workers.folder
 
     async def plan_sandboxes(self, authorization: Authorization) -> None:
-        """Decide how each authorised module is shut in; what they are started with is settled by that.
+        """Decide the sandbox of each authorised module; this also settles what they are started with.
 
         Raises:
             PaddockError: they cannot be.
@@ -135,7 +135,10 @@ class SessionResources:
         output_per_second: int | None = None,
         worker_entry: str = MODULE_ENTRY,
     ) -> Supervisor:
-        """Return what starts a module in its sandbox; `worker_entry` is another function than usual for it to enter."""
+        """Return a supervisor that starts a module in its sandbox.
+
+        The worker enters `worker_entry`, if given, instead of the usual function.
+        """
         entry, own_versions = module.entry, module.resolution.own_versions
         spec = LaunchSpec(
             name=entry.instance_id or entry.module,
@@ -158,7 +161,7 @@ class SessionResources:
         return Supervisor(launcher, spec, limit_enforcer=self.workers.limit_enforcer)
 
     def changes(self) -> tuple[str, ...]:
-        """Return, for people, what became of what is guarded in granted folders."""
+        """Return, for people, what happened to guarded files in granted folders."""
         return tuple(dict.fromkeys([*self._guarded.lines(), *self.sandbox_planner.changes()]))
 
 
@@ -166,12 +169,12 @@ class SessionResources:
 async def further_sandboxes(
     sandbox_planner: SandboxPlanner, folder: Path, audit: AuditLog
 ) -> AsyncIterator[SessionSandboxes]:
-    """Have sandboxes for further workers of the same entries, with folders of theirs in `folder`.
+    """Provide sandboxes for further workers of the same entries, with folders of theirs in `folder`.
 
-    Two workers of one entry share no gate and no traffic, and what they may do is the same. They share no folder but
-    the home of an entry with `state: keep`: that is one for the entry's module, source, project and instance, whoever
-    works there, so they find there what others write at the same time, and all of it together is held against each
-    one's `tmp_max`. Leaving ends every connection, and removes what was made; such a home stays.
+    Two workers of one entry share no gate and no traffic, and have the same rights. The only folder that they share is
+    the home of an entry with `state: keep`: there is one for the entry's module, source, project and instance. So each
+    worker finds what the others write at the same time, and all of it together counts against each one's `tmp_max`.
+    Leaving ends every connection, and removes what was made; such a home stays.
     """
     own = Path(tempfile.mkdtemp(prefix="session-", dir=folder))
     networks = Networks(own, audit)
@@ -190,7 +193,7 @@ async def further_sandboxes(
 
 
 class _GuardedFiles:
-    """What became of files that are guarded in granted folders; no module is to pay for what an editor does as well."""
+    """The changes of guarded files in granted folders; no module is ended for them, as editors do the same."""
 
     def __init__(self, audit: AuditLog) -> None:
         self._audit = audit
@@ -198,7 +201,7 @@ class _GuardedFiles:
         self._unguarded: list[str] = []
 
     def on_replaced(self, replacement: Replacement) -> None:
-        """Note that others replaced something."""
+        """Note that another program replaced something."""
         key = (replacement.module, replacement.path)
         self._replaced.pop(key, None)  # what is noted last stands last
         self._replaced[key] = replacement
@@ -217,6 +220,6 @@ class _GuardedFiles:
 
     def lines(self) -> tuple[str, ...]:
         """Return all of it, for people."""
-        # Of several modules that see it, whichever has it open counts.
+        # If several modules see it, one that has it open counts.
         replaced = {one.path: one.line for one in sorted(self._replaced.values(), key=lambda one: bool(one.problem))}
         return (*self._unguarded, *replaced.values())

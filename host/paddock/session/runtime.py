@@ -1,8 +1,7 @@
-"""The means of one session: its workers, the router between them, and what they share.
+"""The runtime of one session: its workers, the router between them, and the state that they share.
 
-Made once and given up once. Leaving ends every process and task that came from here, whatever
-happened inside and also when the leaving itself is cancelled; each wait on the way is bounded. Objects that have to
-know each other are tied together here, and nowhere else.
+Made once and released once. Leaving ends every process and task that was started here, also after an error inside and
+when leaving is cancelled; each wait is bounded. Objects that need each other are tied together here, and nowhere else.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ from paddock_sdk.kernel.session import AmplifierSession
 T = TypeVar("T")
 
 _LAUNCHES_AT_ONCE: Final = 16  # each has six descriptors on their way, of which a user may have only so many
-_WEIGHING_SECONDS: Final = 2.0  # for what was refused last to be found out; it takes milliseconds
+_WEIGHING_SECONDS: Final = 2.0  # to find out the latest denials; it takes milliseconds
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
 
 class SessionCore:
-    """What a session has before it has workers: its coordinator, and what its values are written and read by.
+    """The part of a session before its workers: its coordinator, and the marshaller of its values.
 
-    An application may prepare the coordinator before there is anything to run modules on.
+    An application may prepare the coordinator before there are resources to run modules on.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class SessionCore:
 
 
 class SessionRuntime:
-    """Everything that one session's modules run on; `open` makes it and gives it up."""
+    """Everything that one session's modules run on; `open` makes and releases it."""
 
     def __init__(
         self,
@@ -118,10 +117,10 @@ class SessionRuntime:
     async def open(
         cls, core: SessionCore, resources: SessionResources, *, audit: AuditLog | None = None, name: str | None = None
     ) -> AsyncIterator[SessionRuntime]:
-        """Have what a session's modules run on; leaving ends them.
+        """Provide the runtime of a session's modules; leaving ends them.
 
-        `name` is what a further session is called beside what its modules print; the first has none, and its
-        sandboxes are those that were decided on.
+        `name` marks the output of modules in a sub-session; the first session has none, and uses the sandboxes that
+        were planned.
         """
         audit = audit or resources.options.audit
         async with AsyncExitStack() as steps:
@@ -139,7 +138,7 @@ class SessionRuntime:
 
     async def _stop_modules(self) -> None:
         with anyio.move_on_after(_STOP_SECONDS):
-            try:  # the orchestrator first: what it still has to put in order, it does with the others' help
+            try:  # the orchestrator first: its cleanup may need the others
                 for module in self.modules.all:
                     if module.kind == "orchestrator":
                         await module.stop()
@@ -149,7 +148,7 @@ class SessionRuntime:
                         stopping.start_soon(module.stop)
             with anyio.move_on_after(_WEIGHING_SECONDS):
                 for module in self.modules.all:
-                    await module.attempts.settled()  # what they last reached for is in their logs once they ended
+                    await module.attempts.settled()  # their last attempts are in their logs once they ended
 
     async def kill(self) -> None:
         """End every process at once, and start none again; calls that wait for one fail."""
@@ -160,13 +159,13 @@ class SessionRuntime:
                 stopping.start_soon(module.supervisor.stop)
 
     def launch_ahead(self, modules: Iterable[tuple[AuthorizedModule, dict[str, Any]]]) -> None:
-        """Have the processes of modules, with overrides of their configurations, made ready side by side."""
+        """Prepare the processes of modules side by side, with overrides of their configurations."""
         turn = anyio.CapacityLimiter(_LAUNCHES_AT_ONCE)
         for authorized, overrides in modules:
             self._take_on(authorized, overrides).launch_ahead(turn)
 
     async def start(self, authorized: AuthorizedModule) -> HostedModule:
-        """Start a module in its sandbox and have it mounted.
+        """Start a module in its sandbox and mount it.
 
         Raises:
             ModuleError: it cannot be; its process, if there was one, is ended.

@@ -57,9 +57,9 @@ class Session:
     Args:
         plan: a plan file (YAML, JSON or TOML) or the plan itself.
         working_dir: the folder modules work in; the current one by default.
-        approval: who is asked when a hook wants approval; without one, nothing is approved.
+        approval: the approval system for hooks' requests; without one, nothing is approved.
         display: where hooks' messages are shown; without one, they are logged.
-        policy: what bounds all that is granted, beside the policies of the machine and the user: all of them hold.
+        policy: the bounds of all grants, beside the policies of the machine and the user: all of them hold.
         environ: the environment that secrets and grants refer to; the process's own by default.
         session_id: the id of the session; made up by default.
         parent_id: the id of the session that this one was forked from.
@@ -68,10 +68,10 @@ class Session:
         isolation: the isolation level of modules whose entries name none, thereby accepted however weak it is; the
             strongest that can be had by default.
         trust_plan: accept all that the plan asks for, for this session.
-        grants: what modules are given beyond the plan: the name of a preset, by module.
+        grants: grants beyond the plan: the name of a preset, by module.
         consent: who is asked about a plan that was not accepted yet, and about a lock file that somebody else than
             Paddock changed since; without one, such a plan is taken as it is, and such a lock file refused.
-        on_confined: called with how each module will be shut in, before the first of them is started.
+        on_confined: called with each module's sandbox, before the first module is started.
         sources: how the code of modules may be come by; by default what the lock file beside the plan pins is used, and
             what it lacks is fetched and put into it.
 
@@ -150,7 +150,7 @@ class Session:
         return self._request.secrets.mask(text)
 
     def masked_stream(self) -> SecretStream:
-        """Return what masks one text that comes in pieces, and shows no part of a secret before it is whole."""
+        """Return a masker for one text that comes in pieces, which shows no part of a secret before it is whole."""
         return self._request.secrets.stream()
 
     @property
@@ -164,14 +164,14 @@ class Session:
 
     @property
     def modules(self) -> tuple[ModuleStatus, ...]:
-        """What each module of the plan is doing, in the order they are mounted; none before the session was opened."""
+        """The status of each module of the plan, in mount order; none before the session was opened."""
         if not self._kernel.is_admitted:
             return ()
         return self._kernel.statuses()
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What became, since the session was opened, of files that other programs run by themselves, for people."""
+        """Changes, since the session was opened, to files that other programs run by themselves, for people."""
         return self._resources.changes() if self._resources is not None else ()
 
     @property
@@ -259,18 +259,18 @@ class Session:
     async def close_open_calls(self) -> None:
         """Answer the tool calls that an abandoned turn left open, before the next one begins.
 
-        For a turn whose task was cancelled: its orchestrator may have closed them itself by now, or not.
+        This is for a turn whose task was cancelled: its orchestrator may have closed them itself by now, or not.
         """
         if self._opened.initialized:
             await self._close_dangling_calls()
 
     async def _close_dangling_calls(self) -> None:
-        """Answer the tool calls that the turn left open, so that the next request to a provider is a valid one."""
+        """Answer the tool calls that the turn left open, so that the next request to a provider is valid."""
         context = self.coordinator.get("context")
         try:
             try:
                 messages = await context.get_messages()
-            except Exception:  # it may be more than it can say at once; the journal knows the messages as well
+            except Exception:  # it may be more than it can send at once; the journal knows the messages as well
                 messages = self._kernel.runtime.journal.messages()
             for message in closing_messages(messages):
                 await context.add_message(message)
@@ -279,7 +279,7 @@ class Session:
 
 
 class _PlanRequest:
-    """A plan's modules: found as its lock file pins them, authorised as its operator accepted the plan."""
+    """A plan's modules: found as its lock file pins them, authorised as the user accepted the plan."""
 
     def __init__(
         self,

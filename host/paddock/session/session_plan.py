@@ -1,7 +1,7 @@
-"""What one session mounts: its entries, section by section, and the configuration that its modules get to see.
+"""The modules that one session mounts, section by section, and the configuration that its modules see.
 
-The first session has what its plan lists; one that is started from it has what was made of that for an agent. All that
-they mount was authorised with the plan.
+The first session mounts what its plan lists; a sub-session mounts what was made of that for its agent. All of these
+entries were authorised with the plan.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from paddock.plan.model import ModuleEntry, MountPlan
 class SessionPlan:
     """`raw` is the configuration; its lists match those of entries index by index.
 
-    `overrides` go over what the entry at a place is configured with; no references are followed in them.
-    `passed_on` is about how many bytes of it and of `raw` modules have put there, those of the sessions above included.
+    `overrides` replace values in the configuration of the entry at a place; no references are followed in them.
+    `passed_on` is about how many bytes of it and of `raw` come from modules, those of the sessions above included.
     """
 
     raw: dict[str, Any]
@@ -32,7 +32,7 @@ class SessionPlan:
 
     @classmethod
     def of(cls, plan: MountPlan) -> Self:
-        """Return what the session of a plan mounts."""
+        """Return the session plan of a plan."""
         return cls(plan.raw, plan.orchestrator, plan.context, plan.providers, plan.tools, plan.hooks)
 
     def entries(self) -> Iterator[ModuleEntry]:

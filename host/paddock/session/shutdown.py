@@ -1,10 +1,10 @@
 """The end of a session: how long each module may take over it.
 
-Handlers of `session:end` and cleanup functions run one after the other, in the contract's order. What is bounded is
-each module's own time: who overstays is cut short and left out from then on, which is said, and all others have as much
-time as if it were not there. What hooks hear of modules that emit over their ends takes these modules' time, so there
-is little for it. The application's own handlers and functions are bounded as well; while a module takes its time,
-theirs stands still.
+Handlers of `session:end` and cleanup functions run one after the other, in the contract's order. Each module's own time
+is bounded. A module that exceeds it is cut short and left out from then on, which is reported; the others keep their
+full time. If a module emits events during its end, the hooks' handling takes that module's time, so little is left for
+it. The application's own handlers and functions are bounded as well; their time stands still while a module takes its
+time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class ShutdownDeadlines:
-    """The end of one session, which may yet be to come."""
+    """The end of one session, under way or still to come."""
 
     def __init__(self) -> None:
         self._application: anyio.CancelScope | None = None  # there is one while the end is under way
@@ -41,7 +41,7 @@ class ShutdownDeadlines:
         return self._application is not None
 
     async def run(self, end: Callable[[], Awaitable[None]], *, is_hurried: bool = False) -> None:
-        """Have everything done that is to be done at the end, also when the task that waits for it is cancelled."""
+        """Run all steps of the end, also when the waiting task is cancelled."""
         self._is_hurried = is_hurried
         with anyio.CancelScope(shield=True), anyio.move_on_after(_OF_THE_APPLICATION) as own:
             self._application = own
@@ -53,7 +53,7 @@ class ShutdownDeadlines:
             _log.warning("the application did not finish within %g s; its session ends without it", _OF_THE_APPLICATION)
 
     async def run_within(self, name: str, part: ShutdownPhase, act: Callable[[], Awaitable[T]], late: T) -> T:
-        """Do something that a module has to do for its part in the end, in its own time; return `late` if that is over.
+        """Run a module's part of the end within its own time; return `late` if that is over.
 
         Before the end there is no such bound.
         """

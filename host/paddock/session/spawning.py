@@ -1,11 +1,11 @@
-"""The sessions that one session starts for its modules, each with workers of its own.
+"""The sub-sessions that a session starts for its modules, each with workers of its own.
 
-`spawn` and `resume` are what modules call. A sub-session lives for one turn and is gone when it returns: also when it
-fails, when the call that asked for it is cancelled or its module dies, and when the session that it belongs to ends.
-What it said is kept, so that it can be resumed. Nothing that a module passes widens what the accepted plan allows.
+`spawn` and `resume` are what modules call. A sub-session lives for one turn and is gone when it returns. It is also
+gone when it fails, when the call that asked for it is cancelled or its module dies, and when its parent session ends.
+Its conversation is kept, so that it can be resumed. No argument of a module widens what the accepted plan allows.
 
-Ending one ahead of time ends all below it at the same time, each with its own announcement and its modules' cleanup
-functions, and in one span of time for all of them, however deep they are nested: what is left then is killed.
+If a sub-session is ended early, all below it end at the same time, each with its own announcement and its modules'
+cleanup functions. One time limit holds for all of them, however deep they are nested; then the rest is killed.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ SPAWN: Final = "session.spawn"
 RESUME: Final = "session.resume"
 _DEPTH: Final = "self_delegation_depth"
 
-_ENDING_SECONDS: Final = 5.0  # for what is ended ahead of time, with all that is below it, before it is killed
+_ENDING_SECONDS: Final = 5.0  # for a session that is ended early, with all below it, before it is killed
 _MAX_STATUS: Final = 100  # characters
-_LAST_WORDS_SECONDS: Final = 5.0  # for the context to say what it holds
+_LAST_WORDS_SECONDS: Final = 5.0  # for the context to return its messages
 
 _log = logging.getLogger(__name__)
 
@@ -69,9 +69,9 @@ class SubSessions:
         self._is_over = False
 
     def offer(self) -> None:
-        """Let the session's modules start sub-sessions, those of them that are granted to.
+        """Let those of the session's modules with the grant start sub-sessions.
 
-        An application that has a way of its own to start them keeps it.
+        If the application offers a way of its own to start them, that one stays.
         """
         coordinator = self._parent.coordinator
         for name, start in ((SPAWN, self.spawn), (RESUME, self.resume)):
@@ -95,14 +95,15 @@ class SubSessions:
         use_subprocess: bool = False,
         **ignored: Any,
     ) -> dict[str, Any]:
-        """Run one turn of a new session of an agent, and return what came of it.
+        """Run one turn of a new session of an agent, and return its result.
 
-        The agent is the plan's, whatever `agent_configs` says of it, and every session's modules are in processes.
+        The agent is the plan's, even if `agent_configs` describes it otherwise, and every session's modules are in
+        processes.
 
         Raises:
-            TypeError, ValueError: the request is none, or names what there is not.
+            TypeError, ValueError: the request is invalid, or names something that does not exist.
             RuntimeError: no more sub-sessions may be started.
-            Exception: what the turn failed with.
+            Exception: the turn's own.
         """
         payload = await anyio.to_thread.run_sync(  # which may be much, and must not hold up the loop
             partial(
@@ -139,24 +140,24 @@ class SubSessions:
         return await self._run(conversation, request.instruction)
 
     async def resume(self, sub_session_id: str, instruction: str, **ignored: Any) -> dict[str, Any]:
-        """Run one more turn of a session that this one started, and return what came of it.
+        """Run one more turn of a session that this one started, and return its result.
 
         Raises:
             TypeError, ValueError: there is no such session.
             RuntimeError: it is running, or no more sub-sessions may be started.
-            Exception: what the turn failed with.
+            Exception: the turn's own.
         """
         conversation = self._session_tree.kept(self._parent.session_id, text("sub_session_id", sub_session_id))
         return await self._run(conversation, text("instruction", instruction))
 
     async def aclose(self) -> None:
-        """End every sub-session that runs, and all below them, in one span of time; no other is started."""
+        """End every running sub-session, and all below them, within one time limit; start no other."""
         self._is_over = True
         with anyio.CancelScope(shield=True):
             await self._end(self._running.copy(), self._living)
 
     async def _end(self, tasks: Collection[asyncio.Task[Any]], ids: Collection[str]) -> None:
-        """Cancel turns, and wait for them to put everything in order; what takes too long is killed.
+        """Cancel turns, and wait for their cleanup; those that take too long are killed.
 
         `ids` are those of their sessions.
         """
@@ -179,17 +180,17 @@ class SubSessions:
                     killing.start_soon(below._kill, tuple(below._living))
 
     def _check_parent(self, session: Any) -> None:
-        """Refuse to start a session in the name of another than the one that asks.
+        """Refuse to start a session in the name of another session than the requesting one.
 
         Raises:
-            ValueError: that is what is asked for.
+            ValueError: the request names another.
         """
         named = getattr(session, "session_id", None)
         if session is not None and named != self._parent.session_id:
             raise ValueError("parent_session is the session that asks, `coordinator.session`, and no other")
 
     async def _run(self, conversation: SubSessionState, instruction: str) -> dict[str, Any]:
-        """Run a turn in a task of its own, which is cancelled once and then left to put everything in order."""
+        """Run a turn in a task of its own, which is cancelled at most once and then left to clean up."""
         if self._is_over:
             raise RuntimeError("the session is over")
         with self._session_tree.alive(conversation.id):
@@ -296,9 +297,9 @@ class SubSessions:
 
 
 class _TurnReport:
-    """What an orchestrator says of a turn when it is over, heard as any hook would hear it, until the session ends.
+    """An orchestrator's report at the end of a turn, received as any hook would receive it, until the session ends.
 
-    It is a module's word: what is not of the form that the contract has is left at what every turn is.
+    It is untrusted: anything that does not fit the contract's form is replaced by the default.
     """
 
     def __init__(self, hooks: HookRegistry) -> None:
@@ -320,7 +321,7 @@ class _TurnReport:
 
 
 async def _remind(session: HostedSession, session_runtime: SessionRuntime, conversation: SubSessionState) -> None:
-    """Have a session's context hold what was said so far, or what is to be known from the start."""
+    """Set a session's context to its earlier conversation, or to the history that it starts with."""
     context = session.coordinator.get("context")
     if conversation.transcript is not None:
         await _tell(context, session_runtime, session_runtime.marshaller.codec.decode(conversation.transcript))
@@ -339,7 +340,7 @@ async def _tell(context: Any, session_runtime: SessionRuntime, messages: list[An
 
 
 async def _messages(session: HostedSession, session_runtime: SessionRuntime) -> object:
-    """Return what a session's context holds; if it does not say, what the journal has."""
+    """Return the messages of a session's context; if the context does not answer, those of the journal."""
     try:
         with anyio.fail_after(_LAST_WORDS_SECONDS):
             messages = await session.coordinator.get("context").get_messages()
@@ -350,7 +351,7 @@ async def _messages(session: HostedSession, session_runtime: SessionRuntime) -> 
 
 
 async def _end(session: HostedSession, deadlines: ShutdownDeadlines, below: SubSessions) -> None:
-    """End a session and those below it; a turn that is cancelled when it is over already takes nothing from that."""
+    """End a session and those below it; a turn that ended already is not affected by a cancellation."""
     task = asyncio.current_task()
     is_hurried = task is not None and task.cancelling() > 0
     await run_undisturbed(_end_side_by_side(session, deadlines, below, is_hurried=is_hurried))
@@ -359,13 +360,13 @@ async def _end(session: HostedSession, deadlines: ShutdownDeadlines, below: SubS
 async def _end_side_by_side(
     session: HostedSession, deadlines: ShutdownDeadlines, below: SubSessions, *, is_hurried: bool
 ) -> None:
-    """Do so at the same time: neither has to wait for what the other's modules take."""
+    """End several sessions at the same time, so that none waits for another's modules."""
     async with anyio.create_task_group() as side_by_side:
         side_by_side.start_soon(below.aclose)
         await deadlines.run(session.cleanup, is_hurried=is_hurried)
 
 
 def _cancel(task: asyncio.Task[Any]) -> None:
-    """Cancel a task that was not yet: a second time would interrupt how it puts things in order."""
+    """Cancel a task that was not cancelled yet: a second time would interrupt its cleanup."""
     if not task.cancelling():
         task.cancel()

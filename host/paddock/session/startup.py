@@ -1,12 +1,12 @@
-"""The sequence by which modules come to run: resolve, authorise, confine, start, mount.
+"""The start-up sequence of modules: resolve, authorise, confine, start, mount.
 
-Sessions, single calls and trials go through it; a sub-session begins at the fourth step, with what its first session
-was authorised for and confined to. Each step is one call, and begins when the one before it has succeeded for every
-module. The first three are here. `SessionRuntime.start` is the other two for a module, `HostedSession.start` for those
-of a plan, in the contract's order; a trial's worker, which mounts nothing, is started by `SessionResources.supervisor`.
+Sessions, single calls and trials use it; a sub-session begins at the fourth step, with the authorisation and sandboxes
+of its first session. Each step is one call, and begins when the step before has succeeded for every module. The first
+three are here. `SessionRuntime.start` does the other two for a module, `HostedSession.start` for those of a plan, in
+the contract's order. A trial's worker, which mounts nothing, is started by `SessionResources.supervisor`.
 
-A step that refuses raises an error that names it and what would help. The refusal is recorded, and nothing stays of
-the steps before it: leaving ends every process, and removes every folder that was made, also when it is cancelled.
+A step that refuses raises an error that names it and a fix. The refusal is recorded, and nothing remains of the earlier
+steps: leaving ends every process, and removes every folder that was made, also when it is cancelled.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _OF_SOURCES: Final = (PolicyRefusedError, LockMovedError, ConsentRefusedError)  
 
 @dataclass(frozen=True, slots=True)
 class FoundCode:
-    """Where the code of each entry's module is, by the entry's place, and what its sources are pinned to.
+    """The folder of each entry's code, by the entry's place, and the pins of its sources.
 
-    `lock` puts what was pinned on the way into the lock file, where there is one.
+    `lock` writes new pins into the lock file, where there is one.
     """
 
     entries: tuple[ModuleEntry, ...]
@@ -52,22 +52,22 @@ class FoundCode:
 
 
 class StartRequest(Protocol):
-    """Modules that somebody wants to have running."""
+    """Modules that a caller wants to run."""
 
     def resolved(self, authorizer: Authorizer) -> AbstractAsyncContextManager[FoundCode]:
-        """Have the code of each module for as long as this is open."""
+        """Provide the code of each module for as long as this is open."""
         ...
 
     async def authorize(
         self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
     ) -> Authorization:
-        """Have it decided what the modules may do."""
+        """Decide what the modules may do."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ConfinedModules:
-    """Modules that can be started, and what they run on."""
+    """Modules that can be started, and the resources that they run on."""
 
     authorization: Authorization
     resources: SessionResources
@@ -82,7 +82,7 @@ class ConfinedModules:
 async def confined(
     request: StartRequest, authorizer: Authorizer, options: StartOptions, record: StartRecord
 ) -> AsyncIterator[ConfinedModules]:
-    """Have modules resolved, authorised and confined, so that they can be started until this is left.
+    """Resolve, authorise and confine modules, so that they can be started until this is left.
 
     Raises:
         PaddockError: one of the steps refused; nothing was started.
@@ -107,7 +107,7 @@ async def confined(
 
 @dataclass(frozen=True, slots=True)
 class ModuleAtHand:
-    """A request for one module whose code was found before, and whose entry is made of flags."""
+    """A request for one module whose code was found before, and whose entry is made from flags."""
 
     entry: ModuleEntry
     resolution: Resolution
@@ -125,7 +125,7 @@ class ModuleAtHand:
 
 @contextmanager
 def located(plan: MountPlan | None) -> Iterator[None]:
-    """Have errors about a plan name the lines of its file."""
+    """Add the lines of a plan's file to errors about it."""
     try:
         yield
     except (PlanError, PolicyRefusedError) as error:

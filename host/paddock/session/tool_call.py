@@ -1,7 +1,7 @@
 """Call one tool of one module, with no orchestrator, no context and no plan around it.
 
-The module is found, started, mounted and called as a session would do it; what it does wrong, a death included, is in
-the outcome and never raised. When `run` is left, by a cancellation too, nothing of the module is left running.
+The module is found, started, mounted and called as in a session. Its failures, a death included, are in the outcome and
+never raised. When `run` is left, also by a cancellation, nothing of the module is left running.
 """
 
 from __future__ import annotations
@@ -53,19 +53,20 @@ from paddock_sources.cache import SourceCache
 from paddock_sources.module_id import kind_of_id
 from paddock_sources.uri import BuiltinUri, PackageUri
 
-_WEIGHING_SECONDS: Final = 2.0  # for what a failed call was refused to be found out; it takes milliseconds
+_WEIGHING_SECONDS: Final = 2.0  # to find out the denials of a failed call; it takes milliseconds
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallOutcome:
-    """What came of a call: a result in any case, `error` when it is not the tool's own.
+    """The outcome of a call: a result in any case, and `error` when the result is not the tool's own.
 
-    `level` is how the module was shut in, empty if it never had a process; `exit_reports` tell its ends up to the
-    result, not the one that follows a finished call. `live_from` is a folder that it ran from as it is. `changes` tell
-    people what became, meanwhile, of files that other programs run by themselves. `denials` are what the module was
-    refused up to its end, also where the call succeeded, and `denials_left_out` counts what is kept nowhere.
+    `level` is the isolation level of the module, empty if it never had a process. `exit_reports` describe its ends up
+    to the result, not the one that follows a finished call. `live_from` is a folder that it ran from without a copy.
+    `changes` describe, for people, changes meanwhile to files that other programs run by themselves. `denials` are what
+    the module was refused up to its end, also where the call succeeded; `denials_left_out` counts those that were not
+    kept.
     """
 
     result: ToolResult
@@ -88,15 +89,15 @@ class ToolCallSession:
         config: the module's configuration.
         limits: the module's limits, as a plan writes them.
         permissions: what the module is granted, as a plan writes it.
-        isolation: the isolation level, thereby accepted however weak it is; the strongest that can be had by default.
+        isolation: the isolation level, accepted even if it is weak; the strongest available by default.
         working_dir: the folder the module works in; the current one by default.
-        policy: what bounds all that is granted, beside the policies of the machine and the user: all of them hold.
+        policy: the bounds of all grants, beside the policies of the machine and the user: all of them hold.
         environ: the environment that overrides of sources are looked up in; the process's own by default.
-        approval: who is asked when the module wants approval.
+        approval: the approval system for the module's requests.
         display: where the module's messages are shown; without one, they are logged.
         on_output: called with each line that the module prints.
-        on_confined: called with how the module will be shut in, before it is started.
-        sources: how its code may be come by; by default as a lock file in the working directory pins it, if one does.
+        on_confined: called with the module's sandbox, before it is started.
+        sources: where its code may come from; by default as a lock file in the working directory pins it, if one does.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class ToolCallSession:
 
     @property
     def activity(self) -> str:
-        """What is being waited for, in a few words."""
+        """The current step, in a few words."""
         return f"waiting for {self._tool}" if self._is_called else f"starting {self._source}"
 
     def mask(self, text: str) -> str:
@@ -146,7 +147,7 @@ class ToolCallSession:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What became, since the module was shut in, of files that other programs run by themselves, for people."""
+        """Changes, since the module was confined, to files that other programs run by themselves, for people."""
         return self._resources.changes() if self._resources is not None else ()
 
     async def run(self) -> ToolCallOutcome:
@@ -218,7 +219,7 @@ class ToolCallSession:
 
 
 async def _announce_readiness(module: HostedModule) -> None:
-    """Let the module know that everything is mounted; it works without this, as in a session."""
+    """Notify the module that everything is mounted; it works without this, as in a session."""
     if module.wants_session_ready:
         try:
             await module.session_ready()
@@ -227,9 +228,9 @@ async def _announce_readiness(module: HostedModule) -> None:
 
 
 async def _with_denials(outcome: ToolCallOutcome, session_runtime: SessionRuntime, began: float) -> ToolCallOutcome:
-    """End the module, and return the outcome with what it was refused up to its end; a failed result with what since.
+    """End the module, and return the outcome with its denials; a failed result also names those of the call.
 
-    What the result says of that by itself is the module's word, which may ask people to grant anything.
+    The result's own text about denials is untrusted, as it may ask people to grant anything.
     """
     module = next(iter(session_runtime.modules.all), None)
     if module is None:
@@ -268,12 +269,12 @@ def _failed(kind: str, message: str) -> ToolResult:
 
 
 def _tool_of(module_ids: Sequence[str]) -> str:
-    """Return which of the modules in one place is called for a tool."""
+    """Return the module in one place that provides a tool."""
     return next((one for one in module_ids if kind_of_id(one) == "tool"), module_ids[0])
 
 
 class _CallRequest:
-    """The module at a source: found as the lock file in the working directory pins it, authorised as flags say."""
+    """The module at a source: found as the lock file in the working directory pins it, authorised by flags."""
 
     def __init__(
         self, source: str, written: Mapping[str, object], options: StartOptions, sources: SourceOptions

@@ -125,7 +125,7 @@ class Supervisor:
             raise LaunchError(self.spec.name, "start", "its supervisor was stopped")
 
     def end(self, reason: ExitReason, limit: LimitHit | None = None, *, detail: str = "") -> None:
-        """Record the reason, then kill the process. The first of several reasons counts; without a process none does."""
+        """Record the reason, then kill the process, if there is one. The first of several reasons counts."""
         if self._process is not None:
             if self._recorded is None:
                 self._recorded = (reason, limit, detail)

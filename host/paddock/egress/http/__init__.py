@@ -1,1 +1,1 @@
-"""Requests and answers of HTTP that the host reads, judges and writes anew."""
+"""HTTP requests and answers that the host parses, checks and writes anew."""

@@ -1,10 +1,10 @@
-"""One HTTP request that was judged, on its way to the destination, and what is answered to it.
+"""One checked HTTP request on its way to the destination, and its answer.
 
-Both are written anew from what was understood of them, without what concerns one connection only (RFC 9110, section
-7.6.1). Nothing is gathered: what arrives is passed on before more is read, so that events of a stream arrive one by
-one, also where an answer is searched for a key. A request and its response travel at the same time, since a server may
-answer before it has heard everything. What an exchange does at the same time has ended when it has, also where it was
-cancelled: none of it reads from its client or its link after that, or writes there.
+Both are written anew from their parsed form, without the headers of a single connection (RFC 9110, section 7.6.1).
+Nothing is gathered: bytes are passed on before more are read, so that events of a stream arrive one by one, also where
+an answer is searched for a key. A request and its response travel at the same time, since a server may answer before it
+has received everything. When an exchange ends, also by cancellation, all its tasks have ended: none of them reads from
+its client or its link after that, or writes there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LINES: Final = frozenset(
 
 
 class RawHeaders(Protocol):
-    """Headers as h11 has them: by lower case when iterated, and as they were spelled."""
+    """Headers in h11's form: lower case when iterated, and in their original spelling."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
 
@@ -99,9 +99,9 @@ class HttpExchange:
         )
 
     async def run(self, received: bytes) -> bytes | None:
-        """Carry it out; `received` is what came of the client after the head.
+        """Carry it out; `received` are the client's bytes after the head.
 
-        Return what came after the request, None if the client's connection is for no other request.
+        Return the bytes after the request, None if the client's connection is for no other request.
 
         Raises:
             BadRequestError: The body of the request is malformed, and was not passed on to its end.
@@ -166,7 +166,7 @@ class HttpExchange:
         return self._answer_side.send(event)
 
     def _take_body(self, into: bytearray) -> _Taken:
-        """Put what has arrived of the body behind what is sent, as much as makes one turn."""
+        """Put the arrived part of the body behind the bytes to send, up to one turn."""
         body = bytearray()
         taken = _Taken.TURN
         try:
@@ -212,7 +212,7 @@ class HttpExchange:
     # -- the answer ----------------------------------------------------------------------------
 
     async def _answer(self) -> bool:
-        """Pass on the answer; return whether the connection is HTTP's no longer."""
+        """Pass on the answer; return whether the connection has left HTTP."""
         try:
             return await self._pass_on_answer()
         except h11.LocalProtocolError:
@@ -256,7 +256,7 @@ class HttpExchange:
             ) from None
 
     async def _received_or_released(self) -> bytes:
-        """Return what comes next of the answer; what is held back meanwhile is passed on when it comes of age."""
+        """Return the next part of the answer; bytes held back meanwhile are passed on when they are old enough."""
 
         async def release(held: bytes) -> None:
             self._pass_down(held)
@@ -343,7 +343,7 @@ class HttpExchange:
     # -- after HTTP ----------------------------------------------------------------------------
 
     async def _carry_both_ways(self) -> None:
-        """Carry what a websocket says, from what has already arrived of it, until both sides have ended."""
+        """Carry a websocket's data, from the part that arrived already, until both sides have ended."""
         up, down = self._request_side.trailing_data[0], self._answer_side.trailing_data[0]
         try:
             async with background_task(_carry(self._client, self._upstream.stream, up, None)) as other:
@@ -385,7 +385,7 @@ async def _received_or_released(
 
 
 def _end_to_end(headers: RawHeaders, named: set[bytes]) -> Headers:
-    """Return the headers that are not about one connection, as they were spelled."""
+    """Return the headers that are not about one connection, in their original spelling."""
     left_out = _HOP_BY_HOP | (named - _KEPT)
     return [
         (name, value)
@@ -408,10 +408,10 @@ def _asks_for_websocket(head: RequestHead) -> bool:
 
 @asynccontextmanager
 async def background_task(doing: Coroutine[Any, Any, _T]) -> AsyncIterator[asyncio.Task[_T]]:
-    """Run a coroutine as a task; when the block is left, it is cancelled, and has ended.
+    """Run a coroutine as a task; when the block is left, the task is cancelled, and has ended.
 
-    An error of it is raised where the block ends without one, unless the block awaits the task itself. A caller who is
-    cancelled is so: the wait for the task goes on, and the cancellation is raised after it.
+    Its error is raised where the block ends without one, unless the block awaits the task itself. If the caller is
+    cancelled, the wait for the task goes on, and the cancellation is raised after it.
     """
     task = asyncio.create_task(doing)
     try:

@@ -1,7 +1,7 @@
-"""Pass on the HTTP requests of one client, each judged by itself, and their answers.
+"""Pass on the HTTP requests of one client, each checked by itself, and their answers.
 
-The next request is not looked at before the last one is answered. Between two of them the end of either side is the end
-of the other, so that a client finds out as it would without this that a server has gone.
+The next request is not read before the last one is answered. Between two requests the end of either side ends the
+other, so that a client notices the end of a server as it would without the relay.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 2.0  # between looks at whether the client is still there while 
 
 @dataclass(frozen=True, slots=True)
 class Tunnel:
-    """A client's wish to speak to a destination in its own way; `received` is what it said already."""
+    """A client's request to speak to a destination in its own protocol; `received` are the bytes it sent before."""
 
     destination: Destination
     received: bytes
@@ -36,18 +36,18 @@ class Tunnel:
 
 @dataclass(frozen=True, slots=True)
 class ForwardTarget:
-    """Where one request goes, and what it asks for there."""
+    """The destination of one request, and its path there."""
 
     destination: Destination
     target: bytes
 
 
 class RequestJudge(Protocol):
-    """Who decides about requests, and opens the connections for them."""
+    """Decides about requests, and opens the connections for them."""
 
     @property
     def subject(self) -> str:
-        """What is refused with a request that cannot be understood."""
+        """What to report as refused for a request that cannot be understood."""
         ...
 
     def judge(self, head: RequestHead) -> ForwardTarget | Destination:
@@ -69,7 +69,7 @@ class RequestJudge(Protocol):
         ...
 
     def deny(self, refused: EgressRefusedError) -> Denial:
-        """Tell of a refusal, once."""
+        """Report a refusal, once."""
         ...
 
 
@@ -93,7 +93,7 @@ class HttpRelay:
         self._is_asked = False  # whether a request is on its way
 
     async def run(self, received: bytes) -> Tunnel | None:
-        """Serve the client until it ends or wants a tunnel; `received` is what it said already.
+        """Serve the client until it ends or wants a tunnel; `received` are the bytes that it sent already.
 
         Raises:
             RefusedError: A request was refused; the client knows.
@@ -186,7 +186,7 @@ class HttpRelay:
             raise BadRequestError(reason, HTTPStatus.REQUEST_TIMEOUT) from None
 
     async def _is_asked_first(self, upstream: UpstreamConnection) -> bool:
-        """Wait until either side says something; return whether it is the client. The destination can only end."""
+        """Wait until either side sends something; return whether it is the client. The destination can only end."""
         ready = await wait_for_any(self._client, upstream.stream)
         if upstream.stream in ready:
             self._end_link("ended")

@@ -1,8 +1,8 @@
-"""Read the head of one HTTP request: strictly, and so that there is one way to understand it.
+"""Read the head of one HTTP request strictly, so that there is only one way to understand it.
 
-Takes the bytes up to the empty line, and no more, so that nothing of the next request is looked at before this one was
-judged. h11 reads them; what it would forgive, and another reader might understand in another way, is refused first.
-What is passed on is written anew from what was understood here (RFC 9112, sections 2.2, 5 and 6.3).
+It takes the bytes up to the empty line, and no more, so that nothing of the next request is read before this one was
+checked. h11 parses them; a form that h11 would forgive, and another reader might understand in another way, is refused
+first. The request is then written anew from its parsed form (RFC 9112, sections 2.2, 5 and 6.3).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HTTPS_PORT: Final = 443
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """One request as it was understood; `connection` is h11's, and reads what follows."""
+    """One parsed request; `connection` is h11's, and reads what follows."""
 
     connection: h11.Connection
     request: h11.Request
@@ -53,7 +53,7 @@ class RequestHead:
         return {token.strip().lower() for value in self.values(name) for token in value.split(b",")} - {b""}
 
     def host(self, default_port: int) -> Destination | None:
-        """Return what the Host header names; None if there is none, as in HTTP/1.0.
+        """Return the host in the Host header; None if there is none, as in HTTP/1.0.
 
         Raises:
             BadRequestError: It names no host.
@@ -85,7 +85,7 @@ def take_head(buffer: bytearray, max_bytes: int) -> RequestHead | None:
     try:
         request = connection.next_event()
     except h11.RemoteProtocolError as error:
-        # Not its text, which quotes the line, whatever is in it.
+        # Not its text, which quotes the line with any secret in it.
         raise BadRequestError("the request is malformed", error.error_status_hint) from None
     if not isinstance(request, h11.Request):
         raise BadRequestError("the request is malformed")
@@ -97,7 +97,7 @@ def take_head(buffer: bytearray, max_bytes: int) -> RequestHead | None:
 
 
 def split_target(target: bytes) -> tuple[Destination, bytes] | None:
-    """Return where `http://host/path` leads, and what is asked for there; None: the target is no such address.
+    """Return the destination of `http://host/path`, and the path there; None: the target is no such address.
 
     Raises:
         BadRequestError: It has another scheme, or names no host.
@@ -116,7 +116,7 @@ def split_target(target: bytes) -> tuple[Destination, bytes] | None:
 
 
 def parsed_authority(text: bytes, default_port: int | None = None) -> Destination:
-    """Return the destination that `host[:port]` is.
+    """Return the destination in `host[:port]`.
 
     Raises:
         BadRequestError: It is none.

@@ -1,8 +1,8 @@
-"""Run commands in a worker that is shut in, one after the other, and carry what they read and print.
+"""Run commands in a sandboxed worker, one after the other, and carry their input and output.
 
-The host's side of `paddock_sdk.worker.commands`, over the protocol that modules speak. It blocks, and is called in
-threads; only the launch and the end of the worker are the loop's. What the worker sends is the word of a stranger: it
-is bounded, and anything out of order ends the worker. Knows nothing of what the commands may reach.
+This is the host's side of `paddock_sdk.worker.commands`, over the protocol that modules speak. It blocks, and is called
+in threads; only the launch and the end of the worker happen on the loop. The worker's messages are untrusted: they are
+bounded, and anything out of order ends the worker. This file does not know what the commands may reach.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ from paddock_sources.commands.command_runner import (
     CommandTimeoutError,
 )
 
-_GLANCE_SECONDS: Final = 0.1  # between two looks at whether anybody still wants it
+_GLANCE_SECONDS: Final = 0.1  # between two looks at whether its caller still wants it
 _STOP_SECONDS: Final = 3.0  # from the request to stop to the command's end; then the worker is ended
 _CODES: Final = range(-64, 256)
 
 
 class WorkerGoneError(Exception):
-    """Raised when the worker ended under a command, or said what none of ours says."""
+    """Raised when the worker ended during a command, or sent a message that Paddock's own worker never sends."""
 
 
 class CommandChannel:
     """The stream to one worker; used by one thread at a time.
 
-    `name` is what its commands are called in messages, `rpc` the stream, which does not block. Once it `is_lost`, the
-    worker is of no use any more, and to be ended.
+    `name` names its commands in messages, `rpc` is the stream, which does not block. Once it `is_lost`, the worker is
+    useless and has to be ended.
     """
 
     def __init__(self, name: str, rpc: socket.socket) -> None:
@@ -89,7 +89,7 @@ class CommandChannel:
         timeout: float,
         check: Callable[[], None] = lambda: None,
     ) -> CommandResult:
-        """Run a command to its end; `check` is called several times a second, and what it raises ends the command.
+        """Run a command to its end; `check` is called several times a second, and an exception of it ends the command.
 
         Raises:
             CommandError: it could not be started, or took too long.
@@ -121,7 +121,7 @@ class CommandChannel:
         return CommandResult(run.code, output.stdout, output.stderr)
 
     def _stop(self, run: _Run) -> None:
-        """End the command, and wait until it has; what it still prints is dropped."""
+        """End the command and wait for its end; its later output is dropped."""
         run.cancel()
         deadline = time.monotonic() + _STOP_SECONDS
         try:
@@ -134,13 +134,13 @@ class CommandChannel:
             self.is_lost = True
 
     def _send(self, frame: bytes | FrameParts | None) -> None:
-        """Have a frame sent, if there is one."""
+        """Queue a frame to be sent, if there is one."""
         if frame is not None:
             self._unsent.extend((frame,) if isinstance(frame, bytes) else frame)
 
     def _exchange(self, run: _Run, seconds: float) -> None:
-        """Send and receive what can be, once anything can."""
-        self._take_in(run)  # what is left when somebody did not like what came before it
+        """Send and receive as much as possible, once the stream is ready for either."""
+        self._take_in(run)  # what is left after an exception about the earlier output
         if run.code is not None:
             return
         poller = select.poll()
@@ -193,7 +193,7 @@ class CommandChannel:
 
 
 class _Run:
-    """One command as far as the host has heard of it."""
+    """One command, as far as the worker has reported it."""
 
     def __init__(
         self,
@@ -218,18 +218,18 @@ class _Run:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the worker was asked for it, and has not said that it ended."""
+        """Whether the worker was asked for it, and has not reported its end."""
         return self._connection.is_calling(self._id)
 
     def begin(self, request: bytes) -> None:
-        """Have it started, once."""
+        """Ask the worker to start it, once."""
         if not self._id:
             self._id, frame = self._connection.send_request(0, CommandMethod.RUN, request, flags=Flag.STREAM)
             self._send(frame)
             self._send(self._connection.send_credit(self._id, WINDOW))
 
     def send_input(self) -> bool:
-        """Send a piece of its input, if any is wanted; return whether it was."""
+        """Send a piece of its input, if any is wanted; return whether it was sent."""
         if not self._connection.credit(self._input_id):
             return False
         piece = None if self._pieces is None else next(self._pieces, None)
@@ -240,12 +240,12 @@ class _Run:
         return piece is not None
 
     def cancel(self) -> None:
-        """Have it ended; what it still prints is dropped."""
+        """Ask the worker to end it; its later output is dropped."""
         self._is_dropped = True
         self._send(self._connection.send_cancel(self._id))
 
     def take(self, frame: Frame) -> None:
-        """Take what the worker says.
+        """Take a message of the worker.
 
         Raises:
             RemoteProtocolError: it cannot be true.

@@ -1,7 +1,7 @@
-"""One worker that commands are run in, one after the other, by a thread that asks for it.
+"""One worker for commands, which run in it one after the other, each carried by the thread that asks for it.
 
-Started and supervised as a module's worker is, on the host's loop. However it ends, by its limits too, everything that
-ran in it ends with it, and whoever waits is told why.
+It is started and supervised as a module's worker is, on the host's loop. However it ends, also by its limits,
+everything that ran in it ends with it, and its callers get the reason.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NEVER_SHOWN: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 
 
 def check_cancelled() -> None:
-    """Raise once the task is cancelled that had this thread started; in other threads nothing ever is."""
+    """Raise if the task that started this thread was cancelled; in other threads never raise."""
     try:
         anyio.from_thread.check_cancelled()
     except RuntimeError:
@@ -65,7 +65,7 @@ def check_cancelled() -> None:
 
 
 class CommandWorker:
-    """One worker, and the commands that are run in it; see `CommandSession`."""
+    """One worker, and the commands that run in it; see `CommandSession`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class CommandWorker:
         refused: RefusedHosts,
         steps: AsyncExitStack,
     ) -> None:
-        """`steps` end it, and give up what was made for it."""
+        """`steps` end it, and release what was made for it."""
         self._name = access.name
         self._level = level
         self._supervisor = supervisor
@@ -92,7 +92,7 @@ class CommandWorker:
 
     @classmethod
     async def started(cls, access: CommandAccess, level: IsolationLevel, host: SandboxHost, audit: AuditLog) -> Self:
-        """Return a worker that was started.
+        """Return a started worker.
 
         Raises:
             CommandError: it cannot be.
@@ -116,7 +116,7 @@ class CommandWorker:
 
     @property
     def level(self) -> str:
-        """How its commands are shut in."""
+        """The isolation level of its commands."""
         return self._level
 
     def run(
@@ -149,7 +149,7 @@ class CommandWorker:
             return replace(result, refused=tuple(self._refused.targets))
 
     def end_from_thread(self) -> None:
-        """Have the worker ended with all that runs in it, and wait until it has.
+        """End the worker with all that runs in it, and wait for that.
 
         Raises:
             CommandError: that takes too long: something may still write where it was allowed to.
@@ -167,31 +167,33 @@ class CommandWorker:
             raise CommandError(self._name, problem) from None
 
     def close(self) -> None:
-        """Let go of the stream, in the thread that uses it."""
+        """Release the stream, in the thread that uses it."""
         with self._using:
             self._channel = None
             self._process.rpc.close()
 
     async def end(self, reason: str = "") -> None:
-        """End the worker with all that runs in it, and take away what was made for it; several may ask, on the loop."""
+        """End the worker with all that runs in it, and remove what was made for it; on the loop, by any number of
+        callers.
+        """
         self._ended_for = self._ended_for or reason
         if self._ending is None:
             self._ending = asyncio.ensure_future(self._steps.aclose())
         await asyncio.shield(self._ending)
 
     def _lose(self) -> None:
-        """Run nothing any more; whoever waited is told why, and not how the worker's end went."""
+        """Run no more commands; callers get this reason, instead of how the worker's end went."""
         self._channel = None
         with suppress(CommandError):
             self.end_from_thread()
 
     def _limit_hit(self) -> str:
-        """Return which limit the worker was ended for, if one was."""
+        """Return the limit that the worker was ended for, if any."""
         hit = next((report.limit for report in self._supervisor.reports if report.limit is not None), None)
         return "" if hit is None else f"it used more than it may: {hit.name} is {hit.configured}"
 
     def _look_at_memory(self, code: int) -> None:
-        """Tell of a command of which the kernel killed a part because there is only so much memory.
+        """Report a command of which the kernel killed a process for lack of memory.
 
         Raises:
             CommandError: it was.
@@ -208,13 +210,13 @@ class CommandWorker:
 
 
 class RefusedHosts:
-    """The hosts that commands tried to reach in vain; of a name that was only looked up, no port is known."""
+    """The hosts that commands tried to reach in vain; a name that was only looked up has no known port."""
 
     def __init__(self) -> None:
         self.targets: dict[str, None] = {}
 
     def note(self, denial: Denial) -> None:
-        """Remember a host that was refused, of so many."""
+        """Remember a refused host, up to a bound."""
         if len(self.targets) < _MAX_REFUSED:
             self.targets[denial.target[:_MAX_TARGET_CHARACTERS]] = None
 
@@ -228,7 +230,7 @@ def _supervisor(
     refused: RefusedHosts,
     steps: AsyncExitStack,
 ) -> Supervisor:
-    """Return what starts the worker and ends it; a gate that was opened for it is closed by `steps`.
+    """Return the supervisor of the worker; `steps` close a gate that was opened for it.
 
     Raises:
         NotAcceptedError: a path cannot be shown.
@@ -268,18 +270,18 @@ def _supervisor(
 
 
 def _environ(access: CommandAccess, scratch: Path, network: WorkerNetwork | None) -> dict[str, str]:
-    """Return the whole environment of commands; which certificates they trust is theirs to say, little else of ours."""
+    """Return the whole environment of commands: the certificates that they trust, and little else of the host's."""
     home = os.fspath(scratch)
     ours = {"PATH": ":".join(SEARCH_PATH), "HOME": home}
     there = {} if network is None else dict(network.environ)
     proxies = {name: value for name, value in there.items() if name.lower().endswith("_proxy")}
     if proxies:
-        proxies["GIT_HTTP_PROXY_AUTHMETHOD"] = "basic"  # else it asks first without what it has been told, in vain
+        proxies["GIT_HTTP_PROXY_AUTHMETHOD"] = "basic"  # else git first asks without the credentials, in vain
     return {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TMPDIR": home, **there, **access.environ, **proxies, **ours}
 
 
 def _granted(path: Path) -> GrantedPath:
-    """Follow a path to what it really is.
+    """Follow a path to its target.
 
     Raises:
         NotAcceptedError: nothing is there, or what is never shown.

@@ -1,9 +1,10 @@
-"""Run git and the installers of packages shut in as modules are: with the files and hosts they need, and no others.
+"""Run git and the installers of packages in the same sandbox as modules: with the files and hosts they need, and no
+others.
 
-One worker for a session of commands, at the strongest isolation level that this machine has; all that its commands
-connect to goes through a gate of the host's. What is called in threads meets here what belongs to the host's loop:
-sessions begin and end on that, commands are carried by the thread that asked for them. When the host gives this up, or
-is cancelled, every worker ends with all that runs in it.
+There is one worker for a session of commands, at the strongest isolation level of this machine. All connections of its
+commands go through a gate of the host's. Callers are threads, while the host's objects belong to its loop: sessions
+begin and end on the loop, and commands are carried by the calling thread. When the host releases this, or is cancelled,
+every worker ends with all that runs in it.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from paddock.workers.probe import Unavailable
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandSession
 
-_GLANCE_SECONDS: Final = 0.1  # between two looks at whether anybody still waits
+_GLANCE_SECONDS: Final = 0.1  # between two looks at whether the caller still waits
 _STOP_SECONDS: Final = 20.0  # for every worker to end; each is killed long before
 
 
 class SourceCommands:
-    """A `CommandRunner` whose commands are shut in; made on the host's loop by `started`, and used in threads."""
+    """A `CommandRunner` whose commands are sandboxed; made on the host's loop by `started`, and used in threads."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class SourceCommands:
         audit: AuditLog,
         steps: AsyncExitStack,
     ) -> None:
-        """`levels` will do, the strongest first; the host that is made when it is needed is given up by `steps`."""
+        """`levels` are acceptable, the strongest first; `steps` release the host that is made on demand."""
         self._environ = environ
         self._levels = levels
         self._host: SandboxHost | None = None
@@ -64,13 +65,13 @@ class SourceCommands:
         isolation: IsolationLevel | None = None,
         audit: AuditLog | None = None,
     ) -> AsyncIterator[Self]:
-        """Have commands run until this is left; nothing is started before the first.
+        """Run commands until this is left; nothing is started before the first.
 
         Args:
             environ: the host's own environment.
-            minimum: the weakest level that will do; `none` only if the operator said so.
-            isolation: the one level that will do, where the operator named it.
-            audit: is told of each connection.
+            minimum: the weakest acceptable level; `none` only if the operator named it.
+            isolation: the only acceptable level, where the operator named it.
+            audit: gets a record of each connection.
         """
         levels = (isolation,) if isolation else ISOLATION_LEVELS[: ISOLATION_LEVELS.index(minimum) + 1]
         steps = AsyncExitStack()
@@ -84,14 +85,14 @@ class SourceCommands:
 
     @contextmanager
     def open(self, access: CommandAccess) -> Iterator[CommandSession]:
-        """Return a place where commands can be run; see `CommandRunner.open`."""
+        """Return a place where commands can run; see `CommandRunner.open`."""
         if threading.get_ident() == self._thread:
             raise RuntimeError("commands are run in threads, not on the host's loop")
         worker = self._on_loop(access.name, self._begin(access))
         try:
             yield worker
         except BaseException:
-            with suppress(CommandError):  # why it is left is what matters: nobody uses what was written
+            with suppress(CommandError):  # the reason for leaving matters; the output is not used
                 self._leave(worker)
             raise
         else:
@@ -128,7 +129,7 @@ class SourceCommands:
     # -- on the loop -----------------------------------------------------------------------------
 
     async def _end(self) -> None:
-        """End every worker with all that runs in it, and let none begin."""
+        """End every worker with all that runs in it, and start none."""
         self._is_over = True
         for beginning in self._beginnings:
             beginning.cancel()
@@ -161,7 +162,7 @@ class SourceCommands:
             self._beginnings.discard(task)
 
     async def _try_levels(self, host: SandboxHost) -> None:
-        """Find out, once, which level is the strongest that can be had, or why none can."""
+        """Find out, once, the strongest level that works, or why none does."""
         failures = []
         for level in self._levels:
             found = None if level == "none" else (await host.try_levels([level])).findings[level]
@@ -169,9 +170,9 @@ class SourceCommands:
                 self._level = level
                 return
             failures.append((level, failure_of(found, Machine.look(self._environ))))
-        told = "; ".join(f"{level}: {failure.describe()}" for level, failure in failures)
+        reasons = "; ".join(f"{level}: {failure.describe()}" for level, failure in failures)
         hints = dict.fromkeys(failure.fix for _, failure in failures if failure.fix)
         self._lack = (
-            f"it handles what strangers wrote, and cannot be shut in on this machine: {told}",
+            f"it handles what strangers wrote, and cannot be shut in on this machine: {reasons}",
             (*hints, "`paddock doctor` says what is missing, and what would help"),
         )

@@ -1,10 +1,10 @@
-"""What a module reached for in vain, as a denial with the line that would allow it: advice for a person, not a defence.
+"""A module's failed attempts, each as a denial with the line that would allow it: advice for a person, not a defence.
 
-Inside a file system of its own a refusal looks like a file that is not there, so only the host can tell one from the
-other. `judge` is for people. It looks at what is there only within the grants: outside of these a path that a module
-named is taken as it stands, since to look it up may mount a file system or ask a server, on the module's behalf. `tell`
-is for the module itself: it looks at nothing at all, so that a module learns of every path outside its grants that it
-was not granted it, whether there is such a path or not (session/adr/0001).
+In a file system of its own a refused file looks like a missing one, so only the host can distinguish them. `judge` is
+for people. It looks only at places within the grants. A path outside of these is taken as the module named it: to look
+it up may mount a file system or ask a server, on the module's behalf. `tell` is for the module itself and looks at
+nothing at all. So for every path outside its grants a module learns only that it was not granted, whether the path
+exists or not (session/adr/0001).
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AccessAttempt:
-    """What a worker says of its module: a path (absolute), a program, or a host and port; `""` of any host."""
+    """An attempt that a worker reports: a path (absolute), a program, or a host and port; `""` for any host."""
 
     kind: AttemptKind
     target: str
 
 
 class Explainer(Protocol):
-    """Says of the attempts of one module which were refused."""
+    """Decides which attempts of one module were refused."""
 
     def judge(self, attempt: AccessAttempt) -> Denial | None:
-        """Return the refusal for people, if there may be anything behind it. May take a while."""
+        """Return the refusal for people, if something may exist behind it. May take a while."""
         ...
 
     def tell(self, attempt: AccessAttempt) -> Denial | None:
@@ -79,7 +79,7 @@ class Explainer(Protocol):
 
 
 class AttemptJudge:
-    """The `Explainer` of a module that is shut in."""
+    """The `Explainer` of a sandboxed module."""
 
     def __init__(self, subject: ExplainedModule) -> None:
         self._subject = subject
@@ -90,7 +90,7 @@ class AttemptJudge:
         named = (Path(os.path.normpath(subject.owner.expanded(one, subject.working_dir))) for one in programs)
         self._places = tuple(dict.fromkeys((*named, *map(Path, subject.profile.programs))))
         self._rules = tuple(NetRule.parse(written) for written in subject.permissions.net)
-        self._told: Mapping[AttemptKind, Callable[[AttemptKind, str], Denial | None]] = {
+        self._denial_of: Mapping[AttemptKind, Callable[[AttemptKind, str], Denial | None]] = {
             "read": self._tell_path,
             "write": self._tell_path,
             "run": self._tell_program,
@@ -98,13 +98,13 @@ class AttemptJudge:
         }
 
     def tell(self, attempt: AccessAttempt) -> Denial | None:
-        """Return that the module was not granted this, as far as its grants say so."""
+        """Return that the module was not granted this, if its grants show that."""
         if self._profile.level == "none" or not attempt.target.isprintable():
             return None
-        return self._told[attempt.kind](attempt.kind, attempt.target)
+        return self._denial_of[attempt.kind](attempt.kind, attempt.target)
 
     def judge(self, attempt: AccessAttempt) -> Denial | None:
-        """Return the refusal of something, None where it is known to be missing, or there is nothing to refuse."""
+        """Return the refusal, None if the target is known to be missing, or there is nothing to refuse."""
         kind, target = attempt.kind, attempt.target
         if self._profile.level == "none" or not target.isprintable():
             return None
@@ -154,7 +154,7 @@ class AttemptJudge:
         return writable or not wants_write
 
     def _is_its_own(self, path: Path) -> bool:
-        """Whether the module has something of its own there, or no one has."""
+        """Whether the module has something of its own there, or no process has."""
         if path.is_relative_to(self._subject.working_dir):
             return False  # which may be below a folder that is the module's own otherwise
         folders: tuple[str, ...] = (*_KERNELS, self._profile.scratch)
@@ -170,17 +170,17 @@ class AttemptJudge:
         return f"./{inside}" if inside.parts else "."
 
     def _in_real_home(self, path: Path) -> Path | None:
-        """Return what a path below the module's own home would be in that of the person who runs it."""
+        """Return the path in the user's home that corresponds to one in the module's own home."""
         return self._in_place_of_scratch(path, self._subject.owner.home, self._at_home)
 
     def _in_working_dir(self, path: Path) -> Path | None:
-        """Return what a path would be in the working directory; a module that does not see that runs in its scratch."""
+        """Return the corresponding path in the working directory; a module that cannot see that runs in its scratch."""
         return self._in_place_of_scratch(path, self._subject.working_dir, _names_in(self._subject.working_dir))
 
     def _in_place_of_scratch(self, path: Path, folder: Path, names: frozenset[str]) -> Path | None:
-        """Return what a path in the private folder would be in another, with what is directly in that.
+        """Return the path in another folder that corresponds to one in the private folder.
 
-        Only if it may be there by those names: no name of the module's choosing is looked up.
+        Only if its names may exist there: no name of the module's choosing is looked up.
         """
         scratch = Path(self._profile.scratch)
         if not path.is_relative_to(scratch) or path == scratch or ".." in path.parts:
@@ -248,7 +248,7 @@ class AttemptJudge:
         return self._denial(kind, destination.text, layer, self._line(kind, destination.text), _NOT_GRANTED)
 
     def _leads_to_us(self, destination: Destination) -> bool:
-        """Whether this is where the host answers: under a granted name, or as the proxy."""
+        """Whether the host answers at this address: under a granted name, or as the proxy."""
         host = destination.host
         if isinstance(host, IPv4Address) and host in _OUR_NAMES:
             return True
@@ -336,11 +336,11 @@ class AttemptReview:
         """Return what the module may know: which of these it was not granted, as is seen from its grants alone."""
         if self._explainer is None:
             return []
-        told = (self._explainer.tell(attempt) for attempt in attempts)
-        return [denial for denial in told if denial is not None]
+        denials = (self._explainer.tell(attempt) for attempt in attempts)
+        return [denial for denial in denials if denial is not None]
 
     def weigh(self, attempts: Iterable[AccessAttempt], *, has_failed: bool, now: float) -> None:
-        """Have it found out, beside everything else, which of these were refused something that exists."""
+        """Find out, as a task beside everything else, which attempts were refused something that exists."""
         if self._explainer is None:
             return
         for attempt in attempts:
@@ -353,7 +353,7 @@ class AttemptReview:
             self._spawn(self._judge_waiting(self._explainer))
 
     async def settled(self) -> None:
-        """Return when nothing waits to be looked at."""
+        """Return when no attempt waits to be looked at."""
         await self._settled.wait()
 
     async def _judge_waiting(self, explainer: Explainer) -> None:

@@ -1,8 +1,8 @@
-"""A path that a module named, followed in the host's tree as far as the module's grants go, and not a step further.
+"""A path that a module named, followed in the host's tree within the module's grants, and not a step further.
 
-What lies outside is not looked at, at all: to look up a name may mount a file system, ask a server or wake a program of
-the user's, and the module would have chosen which. A link inside a grant is read, and where it leads is taken as it is
-written. Each step is taken from the folder before it, so that no other link is followed should one be swapped in.
+Nothing outside is looked at: to look up a name may mount a file system, ask a server or wake a program of the user's,
+and the module would have chosen which. A link inside a grant is read, and its target is taken as written. Each step is
+taken from the folder before it, so that no link is followed that is put there meanwhile.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MAX_NAMED: Final = 4096  # characters of a path, as the kernel has it; a walk t
 
 @dataclass(frozen=True, slots=True)
 class AttemptedPath:
-    """What a path leads to: `path` is its name by then.
+    """The target of a path: `path` is its name after all links.
 
-    `nearest` is the last part of it that is there, known only where the path ends within a grant.
+    `nearest` is its last existing part, known only where the path ends within a grant.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class AttemptedPath:
 
     @property
     def is_there(self) -> bool:
-        """Whether it was looked at, and is there."""
+        """Whether it was looked at, and exists."""
         return self.nearest == self.path
 
     @classmethod
@@ -48,7 +48,7 @@ class AttemptedPath:
 
 
 def open_within(folder: Path, named: str) -> int | None:
-    """Open a plain file in `folder` for reading, by a path that somebody else chose; None for anything else.
+    """Open a plain file in `folder` for reading, by a path from an untrusted source; None for anything else.
 
     `folder` has no link in its path. No name outside of it is looked up, also through links that are put in it
     meanwhile, and nothing but a plain file is opened.
@@ -70,7 +70,7 @@ class _Level(NamedTuple):
 
 
 class _Walk(PathWalk[_Level]):
-    """A path in the host's tree, of which what `sources` does not grant is not looked at."""
+    """A walk along a path in the host's tree, which does not look at anything that `sources` do not grant."""
 
     def __init__(self, named: Path, sources: Mapping[str, str]) -> None:
         super().__init__(named, _Level())
@@ -96,12 +96,12 @@ class _Walk(PathWalk[_Level]):
         return AttemptedPath(self.path, nearest)
 
     def open(self) -> int | None:
-        """Follow the path and open what it leads to, a plain file in a grant, for reading; None for anything else."""
+        """Follow the path and open its target, a plain file in a grant, for reading; None for anything else."""
         if self.follow() is None or (found := self.levels[-1].opened) is None:
             return None
         with suppress(OSError):
             if stat.S_ISREG(os.fstat(found).st_mode):
-                # What was found, also if another file has its name by now.
+                # The file that was found, also if another file has its name by now.
                 return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         return None
 
@@ -122,7 +122,7 @@ class _Walk(PathWalk[_Level]):
         return _Level(source is not None or folder.is_granted, opened)
 
     def _link(self) -> str | None:
-        """Return where the last name leads, if it is a link in a grant."""
+        """Return the target of the last name, if it is a link in a grant."""
         opened = self.levels[-1].opened
         if opened is None or not stat.S_ISLNK(os.fstat(opened).st_mode):
             return None

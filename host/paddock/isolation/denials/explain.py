@@ -1,7 +1,7 @@
-"""Whether a module may do a thing, why, and what to write so that it may: found by looking, as the enforcement would.
+"""Explain whether a module may do something, why, and which line would allow it.
 
-Answers come from what a module was really shut into - its mounts, its programs - and from the permissions in effect;
-nothing is tried. What a module may do through the host is asked of what decides that.
+The answers come from the module's actual sandbox (its mounts and programs) and from the permissions in effect; nothing
+is tried. Acts through the host are explained by the code that decides about them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Rights(Protocol):
         ...
 
     def may_call(self, point: str, name: str | None) -> bool:
-        """Whether it may call what is mounted at a point, or all of it, without having been handed it."""
+        """Whether it may call the object mounted at a point, or all of it, without having been handed it."""
         ...
 
     def check_handler(self, event: str) -> None:
@@ -68,10 +68,10 @@ class Rights(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExplainedModule:
-    """A module, and all that decides on what it may do: `entry` has the permissions in effect, `written` its plan's.
+    """A module, and what decides about it: `entry` has the permissions in effect, `written` its plan's.
 
-    `fixed` is what no module may change, its own code first, and `protected` what else stays as it is in the folders
-    that this one may write to.
+    `fixed` are the paths that no module may change, its own code first; `protected` are other paths that stay as they
+    are in its writable folders.
     """
 
     entry: ModuleEntry
@@ -85,18 +85,18 @@ class ExplainedModule:
 
     @property
     def name(self) -> str:
-        """What people call the module."""
+        """The module's name for people."""
         return self.entry.instance_id or self.entry.module
 
     @property
     def permissions(self) -> Permissions:
-        """What it is granted, family by family."""
+        """Its grants, family by family."""
         return grants_of(self.entry.permissions)
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An answer: `reason` says why, `by` is the grant that allows it, `layer` what enforces it.
+    """An answer: `reason` is why, `by` is the grant that allows it, `layer` the mechanism that enforces it.
 
     `grant` is the line that would allow what is refused, as it has to stand in the entry: with all that is in effect
     already, in the place of `in_place_of`, if the entry has that. It is empty where no line would, or none is needed.
@@ -124,7 +124,7 @@ def explain(subject: ExplainedModule, family: Family, target: str) -> Explanatio
 
 
 def explain_kept(subject: ExplainedModule, path: Path, nearest: Path) -> Explanation:
-    """Return why a module may not write to a path that it may read, of which `nearest` is the last part that is there.
+    """Return why a module may not write to a path that it may read; `nearest` is the path's last existing part.
 
     For a path without links in it: nothing is looked up.
     """
@@ -209,7 +209,7 @@ def _program(subject: ExplainedModule, family: Family, target: str) -> Explanati
 
 
 def _program_written(subject: ExplainedModule, target: str) -> str:
-    """Return a program's path as a plan would have it, with the names of its links."""
+    """Return a program's path as a plan would spell it, with the names of its links."""
     if target.startswith("~/"):
         return target
     path = Path(os.path.normpath(subject.working_dir / target))

@@ -1,7 +1,6 @@
-"""What one module was refused over its session: each thing once, with how often and when last; audited and logged.
+"""The denials of one module over its session: each once, with its count and last time; audited and logged.
 
-Bounded in number and size: the same again is counted, and what is new when there are too many
-is counted as left out.
+The log is bounded in number and size: a repeated denial is counted, and a new one beyond the bound counts as left out.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class Denials:
         self._known: dict[tuple[str, str], tuple[Denial, float]] = {}
 
     def note(self, denial: Denial, now: float) -> Denial | None:
-        """Count a refused act; return what is known of it by now, None for one that is left out.
+        """Count a refused act; return its denial, None for one that is left out.
 
-        What the host saw itself counts as seen by the host, although the module reported it as well.
+        An act that the host saw itself counts as seen by the host, also if the module reported it as well.
         """
         key = (denial.operation, _cut(denial.target))
         known = self._known.get(key)
@@ -82,7 +81,7 @@ class DenialLog(Denials):
             _log.log(level, "%s %s; %s", self._kind, noted.describe(), noted.hint)
 
     def leave_out(self) -> None:
-        """Count an act of which it is not known whether it was refused."""
+        """Count an act that may or may not have been refused."""
         self.left_out += 1
         self._record_left_out()
 

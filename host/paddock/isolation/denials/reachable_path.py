@@ -1,7 +1,7 @@
-"""A path as a module that is shut in finds it: behind which of its mounts it is, or why it is behind none.
+"""A path as a sandboxed module finds it: the mount that it is reached through, or why there is none.
 
-The same path as the module names it and as it is really; where a link leads from one to the other, the module needs to
-see both. Looks at what there is and changes nothing; what could be granted is found out by resolving it as a grant
+The path has a name for the module and a real name; where a link leads from one to the other, the module needs to see
+both. This file looks at what exists and changes nothing; it finds a possible grant by resolving the path as a grant
 would be.
 """
 
@@ -28,7 +28,7 @@ _OF_ITS_OWN: Final = ("/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.
 
 @dataclass(frozen=True, slots=True)
 class PathAccess:
-    """Whether a module gets at a path, and why; `by` is the grant that lets it.
+    """Whether a module reaches a path, and why; `by` is the grant that lets it.
 
     `is_kept`: the path lies in a folder that the module may write to, and is left out of that.
     """
@@ -41,7 +41,7 @@ class PathAccess:
 
 @dataclass(frozen=True, slots=True)
 class ReachablePath:
-    """A path: `named` is what the module would say, `real` where that leads outside."""
+    """A path: `named` is the module's name for it, `real` its target outside."""
 
     named: Path
     real: Path
@@ -51,7 +51,7 @@ class ReachablePath:
 
     @classmethod
     def find(cls, target: str, profile: SandboxProfile, working_dir: Path, owner: Owner) -> Self:
-        """Return the path that is written as in a plan: absolute, below `working_dir`, or below the home as `~/…`."""
+        """Return the path for a spelling as in a plan: absolute, below `working_dir`, or below the home as `~/…`."""
         spelled = owner.expanded(target, working_dir)
         real = Path(os.path.realpath(spelled))
         # With a `..` behind a link, only the kernel knows where it leads.
@@ -70,11 +70,11 @@ class ReachablePath:
         return PathAccess(False, ONLY_READ)
 
     def is_around_writable(self) -> bool:
-        """Whether the path lies in a folder that the module may write to, of which it is left out."""
+        """Whether the path lies in a writable folder of the module, and is left out of it."""
         return any(outer.writable for outer in self._mounts_around(self.named))
 
     def grantable_as(self, fixed: FixedPaths, place: Path) -> tuple[str, str]:
-        """Return how to grant a place to be written to, which is there and has no link in it, or why it cannot be."""
+        """Return the grant to write to a place, which exists and has no link in it, or why there is none."""
         written = self.written_as(place)
         granted = GrantedPath(written, place, place, (), is_directory=True)
         try:
@@ -85,7 +85,7 @@ class ReachablePath:
         return written, ""
 
     def grantable(self, fixed: FixedPaths, *, wants_write: bool) -> tuple[str, str]:
-        """Return what to grant so that the module gets at the path, or why nothing can be; neither for no file."""
+        """Return the grant by which the module reaches the path, or why there is none; neither for no file."""
         if not wants_write and not os.path.lexists(self.named):
             return "", ""
         path = self.named if os.path.lexists(self.named) else _nearest_folder(self.named)
@@ -100,7 +100,7 @@ class ReachablePath:
         return written, ""
 
     def written_as(self, path: Path) -> str:
-        """Return a path as a plan would have it: below the working directory relative to that."""
+        """Return a path as a plan would spell it: relative to the working directory if below it."""
         if not path.is_relative_to(self.working_dir):
             return str(path)
         inside = path.relative_to(self.working_dir)
@@ -131,7 +131,7 @@ class ReachablePath:
                 try:
                     granted = GrantedPath.resolve(written, self.working_dir, self.owner)
                 except NotAcceptedError:
-                    continue  # no longer what it was when the module was shut in
+                    continue  # no longer the same file as when the module was confined
                 if self.real.is_relative_to(granted.path):
                     covering.setdefault(granted.path, written)
             if covering:  # the innermost one counts: `.` alone does not open a `.git` in it
@@ -143,7 +143,7 @@ class ReachablePath:
         return reason if os.path.lexists(self.real) else f"{reason}; there is no such file at present"
 
     def _unless_the_user_may_not(self, standing: PathAccess, wants_write: bool) -> PathAccess:
-        # Root's workers give up what makes root pass everywhere, so that asking for root tells nothing.
+        # Root's workers give up root's right to pass everywhere, so a check as root would prove nothing.
         may = os.geteuid() == 0 or not self.real.exists() or os.access(self.real, os.W_OK if wants_write else os.R_OK)
         return (
             standing
@@ -165,7 +165,7 @@ class ReachablePath:
         )
 
     def _of_its_own(self) -> PathAccess | None:
-        """Return what there is to say about places that a module has something of its own at."""
+        """Return the answer for places where a module has something of its own."""
         profile, named = self.profile, self.named
         if str(named) in DEVICES:
             return PathAccess(True, "every module has it")

@@ -1,1 +1,1 @@
-"""The host's own methods, as workers call them: checked, weighed, done."""
+"""The host's own methods, as workers call them: each request is checked and counted, then carried out."""

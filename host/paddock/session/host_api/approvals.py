@@ -1,9 +1,11 @@
-"""What modules ask a person, within bounds: each is stamped with who asks, and nobody may ask without end.
+"""Approvals that modules ask a person for, within bounds: each is stamped with the asking module, and limited in
+number.
 
-The contract has two ways to ask: a hook's result that says `ask_user`, which the kernel acts on, and a provider object
-that a hook takes through the capability `approval.register_provider` and asks by itself. An application that has an
-approval system means both, so such a hook is handed a provider that asks it. One that hands over a provider of its own
-afterwards has the last word. A provider asks in its hook's name, so it answers nobody else, whoever passes it on.
+The contract has two ways to ask: a hook's result `ask_user`, which the kernel acts on, and a provider object that a
+hook takes through the capability `approval.register_provider` and asks by itself. An application with an approval
+system means both, so such a hook gets a provider that asks that system. If the application hands over a provider of its
+own afterwards, that one counts. A provider asks in its hook's name, so it answers only that hook, even if another
+module gets hold of it.
 """
 
 from __future__ import annotations
@@ -40,8 +42,7 @@ _log = logging.getLogger(__name__)
 def open_approval(
     module: HostedModule, now: float, on_behalf_of: str = "", requester: Requester | None = None
 ) -> Iterator[None]:
-    """Count an approval as long as it waits for its answer, and stamp it with who asks: `requester`, or else the
-    module.
+    """Count an approval as long as it waits for its answer, and stamp it with `requester`, or else the module.
 
     Raises:
         CallRefusedError: the module asks too often, or has too many that wait.
@@ -62,7 +63,7 @@ class _Ask(NamedTuple):
 
 
 class ApprovalService:
-    """Serves one session's workers in what they ask a person; `now` is the loop's time."""
+    """Serves the approval requests of one session's workers; `now` is the loop's time."""
 
     def __init__(self, coordinator: HostedCoordinator, now: Callable[[], float]) -> None:
         self._coordinator = coordinator
@@ -81,7 +82,7 @@ class ApprovalService:
 
 
 class SessionApprovalProvider:
-    """The contract's `ApprovalProvider` for one hook; it asks whatever approval system the session has by then."""
+    """The contract's `ApprovalProvider` for one hook; it asks the approval system that the session has at the time."""
 
     def __init__(
         self,
@@ -96,11 +97,11 @@ class SessionApprovalProvider:
         self._note = note
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
-        """Return what the person says; without anybody to ask, and when nobody answers in time, it is a refusal.
+        """Return the person's answer; without an approval system or an answer in time, it is a refusal.
 
         Raises:
-            CallRefusedError: it is not the hook that calls.
-            TypeError: what is asked is no request.
+            CallRefusedError: the caller is not the hook.
+            TypeError: the argument is no request.
         """
         self._check_caller()
         if not isinstance(request, ApprovalRequest):
@@ -138,7 +139,7 @@ class SessionApprovalProvider:
 async def offer_provider(
     coordinator: HostedCoordinator, module: HostedModule, register: object, provider: SessionApprovalProvider
 ) -> None:
-    """Hand a module the session's provider by its own `register`; what it makes of that is logged, not raised."""
+    """Hand a module the session's provider by its own `register`; an error of the module is logged, not raised."""
     if not callable(register) or coordinator.approval_system is None:
         return
     try:

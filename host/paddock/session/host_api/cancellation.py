@@ -1,4 +1,4 @@
-"""What modules ask of the session's cancellation, and which of them may (adr/0002)."""
+"""The session's cancellation as modules use it, and which of them may (adr/0002)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddock.session.state.cancellation import HostedCancellationToken
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod
 
-_MAX_RUNNING: Final = 256  # tools of one module at a time; everyone is told of all of them at each start and end
+_MAX_RUNNING: Final = 256  # tools of one module at a time; all of them are sent to every worker at each start and end
 _MAX_NAME: Final = 200  # characters of a call's id and of a tool's name
 
 
@@ -37,7 +37,7 @@ class _ToolCompleted(NamedTuple):
 
 
 class CancellationService:
-    """Serves one session's workers in what is about its cancellation; `now` is the loop's time."""
+    """Serves the cancellation requests of one session's workers; `now` is the loop's time."""
 
     def __init__(self, token: HostedCancellationToken, functions: ModuleFunctions, now: Callable[[], float]) -> None:
         self._token = token
@@ -46,12 +46,12 @@ class CancellationService:
 
     @handles(HostMethod.REQUEST_CANCEL, _Request, "a cancellation")
     def request(self, module: HostedModule, args: _Request) -> bool:
-        """Cancel the running turn, or withdraw that it is cancelled; return whether that changed anything."""
+        """Cancel the running turn, or withdraw the cancellation; return whether that changed anything."""
         if args.urgency != "reset":
             module.authority.check_cancellation("cancel", "the turn")
             return self._token.request_for_this_turn(immediate=args.urgency == "immediate")
         module.authority.check_cancellation("reset", "the turn's cancellation")
-        if module.kind == "orchestrator":  # it is who heeds the wish, or does not
+        if module.kind == "orchestrator":  # the orchestrator heeds the wish, or does not
             self._token.reset()
         else:
             self._token.withdraw()
@@ -59,20 +59,20 @@ class CancellationService:
 
     @handles(HostMethod.ON_CANCEL, _OnCancel, "a callback", decode=Decode.HANDLES)
     def on_cancel(self, module: HostedModule, args: _OnCancel) -> None:
-        """Have a function called when callbacks are triggered."""
+        """Register a function to be called when callbacks are triggered."""
         function = self._functions.of(module, args.callback)
         module.quota.spend(("on cancel", self._functions.number()), weight_of_objects(module, args.callback))
         self._token.on_cancel(partial(self._functions.run_if_alive, module.peer, function))
 
     @handles(HostMethod.TRIGGER_CANCEL_CALLBACKS)
     async def trigger_callbacks(self, module: HostedModule, args: object) -> None:
-        """Run what every module wants to have called when a turn is cancelled."""
+        """Run the functions that modules registered for the cancellation of a turn."""
         module.authority.check_cancellation("trigger", "the callbacks of a cancellation")
         await self._token.trigger_callbacks()
 
     @handles(HostMethod.TOOL_STARTED, _ToolStarted, "the start of a tool", decode=Decode.DATA, is_notice=True)
     def tool_started(self, module: HostedModule, args: _ToolStarted) -> None:
-        """Take note that a module runs a tool."""
+        """Note that a module runs a tool."""
         call_id, name = args.call_id[:_MAX_NAME], args.tool[:_MAX_NAME]
         if not module.rate_limits.running.admits(self._now()) or module.quota.number_of("running") == _MAX_RUNNING:
             reason = f"more than {_MAX_RUNNING} at a time, or {module.rate_limits.running.describe()}"
@@ -85,7 +85,7 @@ class CancellationService:
 
     @handles(HostMethod.TOOL_COMPLETED, _ToolCompleted, "the end of a tool", decode=Decode.DATA, is_notice=True)
     def tool_completed(self, module: HostedModule, args: _ToolCompleted) -> None:
-        """Take note that a tool has ended."""
+        """Note that a tool has ended."""
         call_id = args.call_id[:_MAX_NAME]
         if module.quota.spent(("running", call_id)):  # else it is another's
             module.quota.give_back(("running", call_id))

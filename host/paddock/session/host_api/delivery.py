@@ -2,8 +2,8 @@
 
 Handlers are called in order, each as soon as the answer of the one before is read. When the last one has let the event
 pass unchanged, the emitter gets its answer. A task continues at the first handler that needs one: a handler of the
-application, one whose worker has to be started, one that fails or is gone, and one with any other answer. The
-emitter's request ends exactly once; after its cancellation no further handler is called.
+application, one whose worker has to be started, one that fails or is gone, and one with any other answer. The emitter's
+request ends exactly once; after its cancellation no further handler is called.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paddock_sdk.kernel.hooks import HandlerRegistration
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol.body import Codec
 
-_LONGEST_PASS: Final = 64  # bytes; a longer answer says more than that an event passes, and is not copied to compare
+_LONGEST_PASS: Final = 64  # bytes; a longer answer does not only let an event pass, and is not copied to compare
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class EventDelivery:
             else:
                 answer = unchanged(self._router.marshaller, self._payload)
                 self._router.respond_directly(self._call, answer)
-        except Exception as exc:  # our defect; the worker whose answer is being read must not be ended for it
+        except Exception as exc:  # a defect of the host; the worker whose answer is being read must not be ended for it
             _log.exception("an event could not be delivered")
             self._router.fail(self._call, exc)
 
@@ -127,7 +127,8 @@ class _Asked:
 def _passes() -> frozenset[bytes]:
     """Return the encoded answers that let an event pass unchanged; a task decodes every other answer.
 
-    Worked out at the first answer: it takes the validator of a model, which a session without hooks has no use for.
+    It is worked out at the first answer: it takes the validator of a model, which a session without hooks has no use
+    for.
     """
     answers = (None, HookResult(), HookResult(action="continue"))
     return frozenset(Codec(ContractVocabulary()).encode(answer)[0] for answer in answers)

@@ -1,7 +1,7 @@
-"""What modules emit: each event checked and weighed, then delivered to the handlers of the session.
+"""Events that modules emit: each is checked and counted, then delivered to the handlers of the session.
 
-An event that a module may not emit, or emits too often, reaches no handler. It is answered as if no handler had
-objected, but for an event that asks for leave, which is answered with a denial: its guards have not been asked.
+An event that a module may not emit, or emits too often, reaches no handler. Its answer is the same as if no handler had
+objected. Only an event that asks for permission is answered with a denial, because its guards were not asked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import HostMethod
 
 LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out of the loop's timers
-MAX_NAME: Final = 200  # characters of what anything is called
+MAX_NAME: Final = 200  # characters of any name
 _GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
 
 
@@ -41,7 +41,7 @@ class _Collect(NamedTuple):
 
 
 class EmissionService:
-    """Serves one session's workers in what they emit."""
+    """Serves the emitted events of one session's workers."""
 
     def __init__(
         self, host_calls: HostCalls, coordinator: HostedCoordinator, mirrors: Mirrors, questions: PendingPrompts
@@ -55,7 +55,7 @@ class EmissionService:
 
     @handles(HostMethod.EMIT, decode=Decode.NOT, answers_itself=True)
     def emit(self, call: IncomingCall, module: HostedModule, message: Encoded) -> None:
-        """Deliver an event and answer with what its handlers decided, now or as a task."""
+        """Deliver an event and answer with the decision of its handlers, now or as a task."""
         event, payload = self._read(message)
         instead = self._undelivered(module, event)
         if instead is not None:
@@ -71,7 +71,7 @@ class EmissionService:
 
     @handles(HostMethod.EMIT_AND_COLLECT, _Collect, "an event", decode=Decode.PLAIN, collects=True)
     async def collect(self, module: HostedModule, args: _Collect) -> object:
-        """Deliver an event and return what its handlers answered within the time given for it."""
+        """Deliver an event and return the answers of its handlers within the given time."""
         if self._undelivered(module, args.event) is not None:
             return []
         _note_emitter(module)
@@ -110,7 +110,7 @@ class EmissionService:
         return HookResult(action="deny", reason=f"`{module.name}` emits {reason}") if is_gate else HookResult()
 
     async def _emit_request(self, module: HostedModule, payload: Payload) -> Encoded:
-        # A request of a provider is put together of what tools say of themselves.
+        # A provider's request is put together from the tools' descriptions.
         self._coordinator.tell_state_changes()
         await describe_anew(self._host_calls, self._mirrors)
         return await self._emit(module, self._coordinator.hooks.emit_payload, events.PROVIDER_REQUEST, payload)
@@ -127,7 +127,7 @@ class EmissionService:
 
 
 def _note_emitter(module: HostedModule) -> None:
-    """Remember whose event it is for the handlers that are called from here on, which may ask."""
+    """Remember the emitter for the handlers that are called from here on, which may ask for it."""
     call = current.get()
     assert call is not None  # the request to emit
     call.note_emitter(module.name)

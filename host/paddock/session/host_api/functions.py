@@ -1,7 +1,7 @@
-"""What modules want to have called: with no more right than they have themselves, and not without end.
+"""Functions that modules want to have called: with no more rights than the module has, and within limits.
 
-A module may register what it may call. What is not its own is looked at again before each call, as it may have been
-lent since and taken back.
+A module may register any function that it may call itself. A function that is not its own is checked again before each
+call, because it may have been lent since and taken back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paddock.rpc.peer import AnyHandle, Handle, Peer
 from paddock.session.module import HostedModule
 from paddock.session.proxies.function import RegisteredFunction
 
-_LATE_SECONDS: Final = 5.0  # for one function that is called when things come to an end; it must not hang on it
+_LATE_SECONDS: Final = 5.0  # for one function that is called at an end; the end must not hang on it
 
 _log = logging.getLogger(__name__)
 
@@ -34,12 +34,12 @@ class ModuleFunctions:
         self._latest = 0
 
     def number(self) -> int:
-        """Return a number of its own for what is registered: the same again is one more to keep."""
+        """Return the number of a registration; a second registration of the same thing counts once more."""
         self._latest += 1
         return self._latest
 
     def of(self, module: HostedModule, handle: AnyHandle) -> RegisteredFunction:
-        """Return what a module wants to have called: its own, or what it may call itself, now and then.
+        """Return the function that a module wants to have called: its own, or one that it may call now and later.
 
         Raises:
             CallRefusedError: it may not call it.
@@ -58,7 +58,7 @@ class ModuleFunctions:
         return RegisteredFunction(self._host_calls, handle, module, check)
 
     def refuse(self, peer: Peer, handle: AnyHandle) -> CallRefusedError:
-        """Note that a worker may not call what it was shown; return the error that it is answered with."""
+        """Note that a worker may not call an object it was shown; return the error for its request."""
         refusal = self._refusal(peer, handle)
         self._module_of(peer).deny(refusal.denial)
         return refusal
@@ -79,7 +79,7 @@ class ModuleFunctions:
         return CallRefusedError(denial)
 
     async def run_if_alive(self, peer: Peer, function: RegisteredFunction) -> None:
-        """Run what `peer` has registered, for as long as it may take, if that life is not over."""
+        """Run a function that `peer` registered, within its time, if that life is not over."""
         if peer.is_open and function.is_open and function.is_callable:
             with anyio.move_on_after(_LATE_SECONDS) as scope:
                 await function.call_now(self._nothing)
@@ -88,6 +88,6 @@ class ModuleFunctions:
 
 
 def weight_of_objects(module: HostedModule, *objects: object) -> int:
-    """Return what memory the descriptions of a module's own objects take wherever they are told."""
+    """Return the memory that the descriptions of a module's own objects take in the workers that get them."""
     own = {handle for handle in objects if isinstance(handle, Handle) and handle.owner is module.peer}
     return sum(module.peer.weight(handle.object_id) for handle in own)

@@ -1,9 +1,9 @@
-"""How the host's methods are declared: one decorated function each, with what its arguments are and how they are read.
+"""Declaration of the host's methods: one decorated function each, with the form of its arguments and their decoding.
 
-`@handles` says all of it as data. `HostService` has the one table, and the one place where a request is decoded,
-checked and answered. A coroutine function answers as a task; arguments that are not of its method's form fail the
-request. What any other function returns is the answer before the next frame is looked at; arguments that are not of its
-form end the worker that sent them, as those of a notice do, which has no answer.
+`@handles` states all of it as data. `HostService` has the one table, and the one place where a request is decoded,
+checked and answered. A coroutine function answers as a task; arguments of a wrong form fail the request. The result of
+any other function is the answer before the next frame is read; arguments of a wrong form then end the worker that sent
+them. The same holds for a notification, which has no answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MARK: Final = "_handles"
 
 
 class Decode(Enum):
-    """How the body of a request becomes what its handler is given."""
+    """How the body of a request becomes its handler's arguments."""
 
     NAMED = auto()  # with the names of their types in the places of objects
     HANDLES = auto()  # with handles in the places of objects: the request concerns them, not their stand-ins
@@ -36,10 +36,10 @@ class Decode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HandlerSpec:
-    """What is declared of one method.
+    """The declaration of one method.
 
-    `what` names the request where it is none. With `answers_itself`, the handler is given the call and ends it; with
-    `collects`, its answer is made of what modules answered, which was counted as it came.
+    `what` names the request where it is none. With `answers_itself`, the handler gets the call and ends it. With
+    `collects`, its answer consists of modules' answers, which were counted as they came.
     """
 
     method: HostMethod
@@ -73,8 +73,8 @@ def handles(
 ) -> Callable[[F], F]:
     """Declare that a function serves `method`.
 
-    It is called with the module and its arguments, an instance of the named tuple `args`; without `args`, with what the
-    decoding gives.
+    It is called with the module and its arguments, an instance of the named tuple `args`; without `args`, with the
+    decoded value.
     """
 
     def mark(function: F) -> F:
@@ -85,7 +85,7 @@ def handles(
 
 
 def handlers_of(part: object) -> Iterator[tuple[HostMethod, MethodHandler]]:
-    """Return what an object declares, by method."""
+    """Return the methods that an object declares."""
     for name, function in inspect.getmembers(type(part), inspect.isfunction):
         spec: HandlerSpec | None = getattr(function, _MARK, None)
         if spec is not None:
@@ -94,12 +94,12 @@ def handlers_of(part: object) -> Iterator[tuple[HostMethod, MethodHandler]]:
 
 
 def malformed(what: str) -> RemoteProtocolError:
-    """Return the error that ends a worker for what is not of its method's form."""
+    """Return the error that ends a worker for arguments that do not fit their method."""
     return RemoteProtocolError(f"{what} that is none")
 
 
 def within(least: float, most: float) -> Callable[[float], bool]:
-    """Bound a number; what is not a number is outside."""
+    """Bound a number; a value that is no number is outside."""
     return lambda number: least <= number <= most
 
 
@@ -113,9 +113,9 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _reader(model: type[Any], what: str) -> Callable[[Any], Any]:
-    """Return what makes the arguments of a list, each of which is an instance of its type and keeps its bounds.
+    """Return a function that makes the arguments from a list, and checks each against its type and bounds.
 
-    Not pydantic's models: in what modules call things there may be lone surrogates, which its texts may not have.
+    Pydantic's models would not do: names from modules may contain lone surrogates, which its texts may not.
     """
     checks = [_check_of(hint) for hint in get_type_hints(model, include_extras=True).values()]
 

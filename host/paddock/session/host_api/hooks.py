@@ -1,4 +1,4 @@
-"""What modules do with hooks: handlers, the fields that every event carries, and what comes of hooks' results."""
+"""Hooks for modules: handlers, the fields that every event carries, and the effects of hooks' results."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _ProcessHookResult(NamedTuple):
 
 
 class HookService:
-    """Serves one session's workers in what is about hooks; `now` is the loop's time."""
+    """Serves the hook requests of one session's workers; `now` is the loop's time."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class HookService:
         self._handlers: dict[int, tuple[Peer, Registration]] = {}
 
     def forget(self, peer: Peer) -> None:
-        """A worker is gone, and with it the numbers of its registrations, and what it was answered."""
+        """Drop the registration numbers and answers of a worker that is gone."""
         self._prompts.forget(peer)
         self._coordinator.hooks.forget(peer)
         gone = [number for number, (owner, _) in self._handlers.items() if owner is peer]
@@ -137,7 +137,7 @@ class HookService:
 
     @handles(HostMethod.SET_DEFAULT_FIELDS, _SetDefaultFields, "default fields")
     def set_default_fields(self, module: HostedModule, args: _SetDefaultFields) -> None:
-        """Have every event carry some fields, for as long as the module's worker lives."""
+        """Add some fields to every event, for as long as the module's worker lives."""
         module.authority.check_default_fields()
         if "visibility" in args.fields:
             raise ValueError("each event says by itself who sees it: `visibility` is no default field")
@@ -152,7 +152,7 @@ class HookService:
 
     @handles(HostMethod.PROCESS_HOOK_RESULT, _ProcessHookResult, "a hook's result")
     async def process_hook_result(self, module: HostedModule, args: _ProcessHookResult) -> object:
-        """Act on what a hook answered, and return what is left to act on."""
+        """Act on a hook's answer, and return the part that is left to act on."""
         result, event, hook_name = args
         module.authority.check_hook_results()
         if result.user_message and result.action != "ask_user" and not self._messages.may_show(module):
@@ -174,8 +174,8 @@ class HookService:
         self._coordinator.reset_turn()
 
     def on_injection_left_out(self, item: ContextInjection, error: OverLimitError) -> None:
-        """Note what a hook injects and the conversation has no room for."""
+        """Note a hook's injection that the conversation has no room for."""
         call = current.get()
-        if call is not None:  # it is the orchestrator's, who tells whose result it is
+        if call is not None:  # it is the orchestrator's, which names the hook of the result
             denied = Denial("inject into", "the conversation", item.hook_name, reason=f"on {item.event}: {error}")
             self._module_of(call.peer).deny(denied)

@@ -1,4 +1,4 @@
-"""What modules show to whoever uses the session: through its display, in their own names, and not without end."""
+"""Messages of modules to the user of a session: through its display, in the module's name, and limited in number."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class _Show(NamedTuple):
 
 
 class MessageService:
-    """Serves one session's workers in what they show; `now` is the loop's time."""
+    """Serves the messages of one session's workers; `now` is the loop's time."""
 
     def __init__(self, coordinator: HostedCoordinator, now: Callable[[], float]) -> None:
         self._coordinator = coordinator
         self._now = now
 
     def may_show(self, module: HostedModule) -> bool:
-        """Whether a module may show one more message; if it may not, that is noted once."""
+        """Whether a module may show one more message; a refusal is noted once."""
         budget = module.rate_limits.messages
         if budget.admits(self._now()):
             return True

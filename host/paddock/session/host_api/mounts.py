@@ -1,4 +1,4 @@
-"""What modules mount, and what their mounted objects come to say of themselves."""
+"""Mounts of modules, and newer descriptions of their mounted objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Describe(NamedTuple):
 
 
 class MountService:
-    """Serves one session's workers in what they mount; `now` is the loop's time."""
+    """Serves the mount requests of one session's workers; `now` is the loop's time."""
 
     def __init__(
         self, coordinator: HostedCoordinator, mirrors: Mirrors, marshaller: Marshaller, now: Callable[[], float]
@@ -62,7 +62,7 @@ class MountService:
 
     @handles(HostMethod.DESCRIBE, _Describe, "an object's description", decode=Decode.DATA, is_notice=True)
     def describe(self, module: HostedModule, args: _Describe) -> None:
-        """Take what an object says of itself now."""
+        """Take an object's new description."""
         handle = module.peer.export(args.object_id)
         if handle is None:
             return

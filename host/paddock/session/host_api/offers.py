@@ -1,4 +1,4 @@
-"""What modules leave for each other: capabilities, attributes, contributors, and what is run at the session's end."""
+"""What modules leave for each other: capabilities, attributes, contributors, and functions for the session's end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _RegisterCleanup(NamedTuple):
 
 
 class OfferService:
-    """Serves one session's workers in what they leave for others."""
+    """Serves the offers of one session's workers."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class OfferService:
                 Denial("replace the capability", name, module.name, reason="it is the session's own")
             )
         module.quota.spend(("capability", name), weight_of(value.body) + weight_of_objects(module, *value.handles))
-        offered = self._marshaller.decode(value)  # said at once if it is none: later it would be all others' trouble
+        offered = self._marshaller.decode(value)  # an error at once if it is none: later it would hit all others
         module.offer(self._coordinator, name, value)
-        # The host calls what it is handed the provider by: another's function would be called with the host's right.
+        # The host calls the function that it hands the provider to: another module's would run with the host's right.
         if name == REGISTER_PROVIDER and all(module.owns(handle) for handle in value.handles):
             provider = SessionApprovalProvider(
                 self._coordinator,
@@ -108,7 +108,7 @@ class OfferService:
             self._coordinator.detach_from(module.peer, args.name)
 
     def _keeps_attribute(self, module: HostedModule, name: str) -> bool:
-        """Whether an attribute stays as it is, because it is not the module's to change; the module is told."""
+        """Whether an attribute stays because the module may not change it; the module is then informed."""
         refusal = self._coordinator.ownership.refusal(SharedItem("attribute", name), module.authority)
         if refusal is not None:
             module.deny(refusal)
@@ -126,18 +126,18 @@ class OfferService:
             module.quota.spend(("contributor", self._functions.number()), weight_of_objects(module, callback))
             module.contribute(self._coordinator, channel, name, function)
         else:
-            # What is no function contributes nothing: asking it fails, which is noted and passed over.
+            # A value that is no function contributes nothing: asking it fails, which is noted and passed over.
             module.quota.spend(("data", self._functions.number()), len(channel) + len(name))
             self._coordinator.contribute_from(module.peer, channel, name, None)
 
     @handles(HostMethod.COLLECT_CONTRIBUTIONS, _Collect, "a channel", collects=True)
     async def collect_contributions(self, module: HostedModule, args: _Collect) -> object:
-        """Return what every contributor of a channel gives."""
+        """Return the contributions of all contributors to a channel."""
         return await self._coordinator.collect_contributions(args.channel)
 
     @handles(HostMethod.REGISTER_CLEANUP, _RegisterCleanup, "a cleanup function", decode=Decode.HANDLES)
     def register_cleanup(self, module: HostedModule, args: _RegisterCleanup) -> None:
-        """Have a function run when the session ends."""
+        """Register a function to run when the session ends."""
         function = self._functions.of(module, args.function)
         module.quota.spend(("cleanup", self._functions.number()), weight_of_objects(module, args.function))
         run = partial(self._functions.run_if_alive, module.peer, function)

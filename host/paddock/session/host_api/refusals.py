@@ -1,6 +1,6 @@
-"""What a module was refused: asked for by its worker when a call has failed, or told by it in passing.
+"""Denials of a module: a worker asks for them when a call has failed, or reports its attempts unasked.
 
-A module hears of nothing that was found out outside its grants (adr/0001). An account that is none ends its worker.
+A module learns nothing that was found out outside its grants (adr/0001). An invalid report ends its worker.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class _Explain(NamedTuple):
 
 
 class DenialService:
-    """Answers for one session; `now` is the loop's time."""
+    """Serves one session."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
 
     @handles(HostMethod.EXPLAIN, _Explain, "a question about what was refused")
     def explain(self, module: HostedModule, args: _Explain) -> object:
-        """Return, of a call that has failed, what its module was refused meanwhile, as the module may hear it."""
+        """Return what a module was refused during a call that failed, as far as the module may know it."""
         read = _read_attempts(args.attempts)
         now = self._now()
-        # Before anything is looked at, and of what was found out by looking nothing.
+        # Decided before anything is looked at; nothing that was found out by looking is included.
         noted = [_for_the_module(denial) for denial in module.denials_since(now - args.seconds)]
         told = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
         module.attempts.weigh(read, has_failed=True, now=now)
@@ -47,14 +47,14 @@ class DenialService:
 
     @handles(HostMethod.ATTEMPTED, decode=Decode.DATA, is_notice=True)
     def attempted(self, module: HostedModule, args: Any) -> None:
-        """Have it found out what of a module's attempts was refused, for people."""
+        """Find out which of a module's attempts were refused, for people."""
         if not isinstance(args, list):
             raise malformed(_AN_ACCOUNT)
         module.attempts.weigh(_read_attempts(args), has_failed=False, now=self._now())
 
 
 def _read_attempts(written: list[Any]) -> list[AccessAttempt]:
-    """Return a worker's account of what its module reached for.
+    """Return a worker's report of its module's attempts.
 
     Raises:
         RemoteProtocolError: it is none.
@@ -72,7 +72,7 @@ def _read_attempts(written: list[Any]) -> list[AccessAttempt]:
 
 
 def _for_the_module(denial: Denial) -> Denial | None:
-    """Return what the module whose act it was may hear of a denial: nothing that was found out outside its grants."""
+    """Return the part of a denial that the acting module may know: nothing found out outside its grants."""
     match denial.layer:
         case "router" | "policy":
             return denial

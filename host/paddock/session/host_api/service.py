@@ -1,9 +1,9 @@
-"""The host's own methods, as workers call them: each argument checked, each act weighed, then done.
+"""The host's own methods, as workers call them: each argument is checked, each act counted, then done.
 
-A request that is not of its method's form ends the module that sent it. One that the module has
-no right to make is refused, or, for an event, dropped and answered as if no handler had minded. What
-needs no module's help is done before the next frame is looked at, so that its caller may rely
-on it when the answer comes. What each method is and does stands where it is declared (`handler.py`).
+A request that does not fit its method ends the module that sent it. A request that the module has no right to make is
+refused; an event is dropped and answered as if no handler had objected. A request that needs no module's help is
+carried out before the next frame is read, so that its caller may rely on it when the answer comes. Each method is
+described where it is declared (`handler.py`).
 """
 
 from __future__ import annotations
@@ -105,11 +105,11 @@ class HostService:
             module.deny(exc.denial)
 
     def refuse(self, peer: Peer, handle: AnyHandle) -> CallRefusedError:
-        """Note that a worker may not call what it was shown; return the error that it is answered with."""
+        """Note that a worker may not call an object it was shown; return the error for its request."""
         return self._functions.refuse(peer, handle)
 
     def forget(self, peer: Peer) -> None:
-        """A worker is gone."""
+        """Drop the state of a worker that is gone."""
         self._hooks.forget(peer)
 
     # -- decoding and answering ------------------------------------------------------------
@@ -160,7 +160,7 @@ class HostService:
         except CallRefusedError as exc:
             module.deny(exc.denial)
             raise
-        if handler.spec.collects:  # what modules answered with was counted as it came; the rest is the application's
+        if handler.spec.collects:  # modules' answers were counted as they came; the rest is the application's
             peer.charge_weight(max(0, weight_of(written.body) - gathered.weight_inside))
         else:
             peer.charge(written.body)

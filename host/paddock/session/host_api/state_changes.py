@@ -1,7 +1,7 @@
-"""What modules change in `session_state`: each change checked, counted for the module that answers for it, then made.
+"""Modules' changes of `session_state`: each is checked, charged to the responsible module, then made.
 
-A change that is not a change ends the module that sent it. One that the module may not make, or that leaves more than a
-module may leave, is not made: it is noted, and the module gets what is there.
+An invalid change ends the module that sent it. A change that the module may not make, or that exceeds its quota, is not
+made: it is noted, and the module gets the present value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_CHANGES: Final = 4096  # in one frame
 
 
 class StateService:
-    """Serves one session's workers in what they change in `session_state`."""
+    """Serves the changes of `session_state` by one session's workers."""
 
     def __init__(self, coordinator: HostedCoordinator, codec: Codec, module_of: Callable[[Peer], HostedModule]) -> None:
         self._coordinator = coordinator
@@ -58,12 +58,15 @@ class StateService:
         raise malformed("a change of state")
 
     def _weight(self, module: HostedModule, key: Hashable) -> int:
-        """Return what a module answers for under a key; of one that it may not change, all: it is sent that again."""
+        """Return the memory under a key that is charged to a module.
+
+        If it may not change the key, that is all of it: the value is sent to it again.
+        """
         refused = self._coordinator.refuses_state(key, module.authority)
         return self._coordinator.state_weight(key) if refused else module.quota.spent(("state", key))
 
     def on_written(self, origin: Peer | None, key: Hashable, before: int, after: int) -> None:
-        """Count what is under a key, which took `before` and takes `after`, for the module that wrote it."""
+        """Charge the value under a key, which took `before` and takes `after`, to the module that wrote it."""
         self._keys.written(None if origin is None else self._module_of(origin).quota, key, before, after)
 
 

@@ -1,8 +1,8 @@
 """The session's cancellation token at the host (adr/0002).
 
-The orchestrator and hooks may cancel the running turn; that is over when the next one begins. What the application asks
-for stays until it resets the token, as the contract says, or the orchestrator does. A wish that a session passes on to
-one below it is the application's there.
+The orchestrator and hooks may cancel the running turn; that ends when the next turn begins. The application's request
+stays until the application resets the token, as the contract requires, or the orchestrator does. A request that a
+session passes on to a sub-session counts as the application's there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
 
 
 class HostedCancellationToken(CancellationToken):
-    """A `CancellationToken` that tells the application's wish from those of modules."""
+    """A `CancellationToken` that keeps the application's request apart from those of modules."""
 
     def __init__(self, observer: Callable[[str], None]) -> None:
         super().__init__()
@@ -32,16 +32,16 @@ class HostedCancellationToken(CancellationToken):
         return super().request_immediate()
 
     def request_for_this_turn(self, *, immediate: bool) -> bool:
-        """Ask to stop in a module's name; return whether that changed anything."""
+        """Ask to stop on behalf of a module; return whether that changed anything."""
         return super().request_immediate() if immediate else super().request_graceful()
 
     def reset(self) -> None:
-        """Withdraw every wish, and forget the running tools."""
+        """Withdraw every request, and forget the running tools."""
         self._lasting = CancellationState.NONE
         super().reset()
 
     def withdraw(self) -> None:
-        """Withdraw what modules asked for: when the next turn begins, or when one of them wants it no more."""
+        """Withdraw modules' requests: when the next turn begins, or when a module withdraws its own."""
         lasting = self._lasting
         if self._state is not lasting:
             self.reset()

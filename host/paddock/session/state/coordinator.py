@@ -38,7 +38,7 @@ _SPAWN: Final = ("spawn", None)  # the grant that reaching them takes, as if the
 
 
 class HostedCoordinator(ModuleCoordinator):
-    """A `ModuleCoordinator` whose modules live elsewhere."""
+    """A `ModuleCoordinator` whose modules run in workers."""
 
     ownership: Ownership
     _token: HostedCancellationToken
@@ -97,17 +97,17 @@ class HostedCoordinator(ModuleCoordinator):
         on_state_written: Callable[[Peer | None, Hashable, int, int], None],
         on_injection_left_out: Callable[[ContextInjection, OverLimitError], None],
     ) -> None:
-        """Report what modules are charged for, from when they are served.
+        """Report what is charged to modules, from when they are served.
 
-        `on_state_written` is called with who wrote under which key of `session_state`, and what memory that took before
-        and takes now, 0 for none; `on_injection_left_out` with what a hook injects and the conversation has no room
-        for.
+        `on_state_written` is called with the writer and the key of `session_state`, and the memory that the key took
+        before and takes now, 0 for none. `on_injection_left_out` is called with a hook's injection that the
+        conversation has no room for.
         """
         self._on_state_written = on_state_written
         self._on_injection_left_out = on_injection_left_out
 
     async def collect_contributions(self, channel: str) -> list[Any]:
-        """Return what every contributor of a channel gives; what is more than one message holds is left out."""
+        """Return the contributions to a channel; those beyond one message are dropped."""
         with ResponseBudget(keeps_all=True):
             return await super().collect_contributions(channel)
 
@@ -130,7 +130,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._mirrors.put(key, section, self._marshaller.encode(value, share=True), origin=self._origin, **options)
 
     def named(self, value: object) -> Any:
-        """Return a copy of what a module passed, with names in the places of objects, for people to read.
+        """Return a copy of a module's value, with names in the places of objects, for people to read.
 
         Raises:
             EncodeError: something in it has no form on the wire.
@@ -140,7 +140,7 @@ class HostedCoordinator(ModuleCoordinator):
     # -- changes by modules ----------------------------------------------------------------
 
     def mount_from(self, origin: Peer, point: str, name: str | None, obj: object) -> None:
-        """Mount a module's object, without telling the module itself."""
+        """Mount a module's object, without notifying the module itself."""
         self._origin = origin
         try:
             self.mount(point, obj, name)
@@ -148,7 +148,7 @@ class HostedCoordinator(ModuleCoordinator):
             self._origin = None
 
     def unmount_from(self, origin: Peer, point: str, name: str | None) -> None:
-        """Unmount what a module mounted, without telling the module itself."""
+        """Unmount a module's object, without notifying the module itself."""
         self._origin = origin
         try:
             self.unmount(point, name)
@@ -190,9 +190,9 @@ class HostedCoordinator(ModuleCoordinator):
             self._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone, origin=origin)
 
     def patch_state_from(self, origin: Peer, module: Authority, changes: list[Change]) -> list[Denial]:
-        """Take a module's changes of `session_state`; return the refusals of those that it may not make.
+        """Make a module's changes of `session_state`; return the refusals of those that it may not make.
 
-        What is under the keys of these, it is told again: in its own process they were made.
+        The present values of the refused keys are sent to it again, because it changed them in its own process.
         """
         self._state.shared.bind(self.session_state)
         keys = {path[0]: None for path, _ in changes}
@@ -209,7 +209,7 @@ class HostedCoordinator(ModuleCoordinator):
         return [refusal for refusal in refusals.values() if refusal is not None]
 
     def keep_state(self, origin: Peer, keys: Collection[Hashable]) -> None:
-        """Leave some keys of `session_state` as they are, and tell a module that changed them what is there."""
+        """Keep some keys of `session_state`, and send the present values to the module that changed them."""
         self._state.shared.bind(self.session_state)
         self._claim_state(keys)
         self._mirrors.take_own(origin)
@@ -224,7 +224,7 @@ class HostedCoordinator(ModuleCoordinator):
         return self.ownership.refusal(SharedItem("state", key), module)
 
     def _claim_state(self, keys: Collection[Hashable]) -> set[Hashable]:
-        """Tell what the application has changed under some keys and nobody was told yet; return which they are."""
+        """Send the application's unsent changes under some keys; return these keys."""
         state = self._state.shared
         changes = state.changes(among=keys)
         self._take_state_changes(changes)
@@ -232,16 +232,16 @@ class HostedCoordinator(ModuleCoordinator):
             if key in state.live and not state.is_known(key):
                 self.ownership.note_left(
                     SharedItem("state", key), None
-                )  # it cannot be told, so no module can have made it
+                )  # it cannot be sent, so no module can have made it
         return {path[0] for path, _ in changes}
 
     def keep_attribute(self, origin: Peer, name: str) -> None:
-        """Tell a module what it may not change: an attribute as it is."""
+        """Send a module the present value of an attribute that it may not change."""
         gone = self._marshaller.encode([name])
         self._mirrors.tell_again(origin, ("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
 
     def contribute_from(self, origin: Peer, channel: str, name: str, callback: object) -> Callable[[], None]:
-        """Add a module's contributor, without telling the module itself; return what withdraws it."""
+        """Add a module's contributor, without notifying the module; return a function that withdraws it."""
         self._origin = origin
         try:
             self.register_contributor(channel, name, callback)
@@ -294,12 +294,12 @@ class HostedCoordinator(ModuleCoordinator):
     # -- changes by the application --------------------------------------------------------
 
     def begin_turn(self) -> None:
-        """A turn begins: no module has cancelled it yet, nor injected anything into it."""
+        """Begin a turn: no module has cancelled it yet, nor injected anything into it."""
         self._token.withdraw()
         self.reset_turn()
 
     def tell_state_changes(self) -> None:
-        """Tell the workers what the application changed in place in `session_state` and `config`."""
+        """Send the workers the application's changes in place of `session_state` and `config`."""
         if self._session_facts() != self._told_session:
             self._tell_session()
         self._state.shared.bind(self.session_state)
@@ -319,7 +319,7 @@ class HostedCoordinator(ModuleCoordinator):
             self._on_state_written(origin, key, *self._state.weigh(key, message))
 
     def state_weight(self, key: Hashable) -> int:
-        """Return what memory is taken by all that is under a key of `session_state`, as far as others know it."""
+        """Return the memory of all that is under a key of `session_state`, as last sent to workers."""
         return self._state.weight(key)
 
     def bind_session(self, session: Any) -> None:
@@ -336,7 +336,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def _tell_session(self) -> None:
         self._told_session = self._session_facts()
-        # Modules pass it on, to whoever starts a session in its name; to them it is no more than what is told of it.
+        # Modules pass it on to the starter of a session in its name; to them it is only its description.
         self._session_handle = self._marshaller.show(self.session, "AmplifierSession")
         told = {
             "session_id": self.session_id,
@@ -428,7 +428,7 @@ class _Broadcast:
 
 
 class _SubscriptionBroadcast:
-    """Tells the workers which events are heard at all."""
+    """Sends the workers which events have handlers at all."""
 
     def __init__(self, coordinator: HostedCoordinator) -> None:
         self._coordinator = coordinator
@@ -444,14 +444,15 @@ class _SubscriptionBroadcast:
 
 
 def allow_none(peer: Peer) -> bool:
-    """Let workers see what they may not call."""
+    """Let workers see an object that they may not call."""
     return False
 
 
 def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
-    """Let workers call what a module offers them as far as it can give it: now, whatever becomes of it or its loans.
+    """Let workers call an object that a module offers, as far as the module can give it now.
 
-    What is mounted now takes a right of theirs also when it is mounted no more.
+    What happens later to the object or its loans does not matter. An object that is mounted now takes a right of theirs
+    also when it is no longer mounted.
     """
     own = [handle for handle in value.handles if isinstance(handle, Handle) and handle.owner is origin]
     others = [handle for handle in value.handles if handle not in own]
@@ -464,10 +465,10 @@ def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
 
 
 def _kept(name: str, origin: Peer, value: Encoded, otherwise: MayCall) -> MayCall:
-    """Let only those workers call a capability that it is kept for, of those that could call it `otherwise`."""
+    """Let only the workers that a capability is kept for call it, of those that could call it `otherwise`."""
     for handle in value.handles:
         if isinstance(handle, Handle) and handle.owner is origin and handle.mounted is None:
-            handle.mount_at((KEPT, name))  # what its owner hands on otherwise is the owner's to give
+            handle.mount_at((KEPT, name))  # the owner may give anything else that it hands on
     return lambda peer: peer.authority.may_call(KEPT, name) and otherwise(peer)
 
 

@@ -1,8 +1,9 @@
-"""Have modules compute anew what their objects say of themselves, where that may have changed.
+"""Have modules compute their objects' descriptions again, where these may have changed.
 
-A tool's description may be made of the session's configuration or state each time it is read. Who reads it elsewhere
-reads what was said last, so before a turn and before a request to a provider is put together every module that computes
-something, and was told of a change since, is asked to say it again. One that does not answer at once is read as it was.
+A tool may compute its description from the session's configuration or state each time it is read. Other processes read
+the latest description that they got. So the host asks modules for new ones before a turn and before a request to a
+provider is put together. It asks every module that computes something and was sent a change since. If a module does not
+answer at once, its earlier description is used.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SECONDS: Final = 1.0  # what one module can hold up a turn by
 
 
 async def describe_anew(host_calls: HostCalls, mirrors: Mirrors) -> None:
-    """Return when what is shown of mounted objects is as current as it can be had in a moment."""
+    """Return when the descriptions of mounted objects are as current as can be reached in a moment."""
     asked = [peer for peer in mirrors.take_stale() if peer.takes_calls]
     if not asked:
         return

@@ -1,6 +1,6 @@
-"""The session's hooks: the kernel's own registry, with a bound on what answers take while they are gathered.
+"""The session's hooks: the kernel's own registry, with a bound on the memory of answers while they are gathered.
 
-A module's default fields take the place of the session's own and lie over the application's, until its worker is gone.
+A module's default fields replace the session's own and go over the application's, until its worker is gone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OF_THE_SESSION: Final = frozenset({"session_id", "parent_id"})
 
 
 class HostedHooks(HookRegistry):
-    """A `HookRegistry` whose handlers live elsewhere."""
+    """A `HookRegistry` whose handlers run in workers."""
 
     def __init__(self, observer: HookObserver) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class HostedHooks(HookRegistry):
         self._merge_defaults()
 
     def forget(self, owner: Peer) -> None:
-        """A worker is gone, and with it the fields that its module set."""
+        """Drop the fields of a module whose worker is gone."""
         if self._laid_over is not None and self._laid_over[0] is owner:
             self._laid_over = None
             self._merge_defaults()
@@ -63,11 +63,11 @@ class HostedHooks(HookRegistry):
         return self._handlers.get(event, ())
 
     def stamped(self, payload: Payload) -> Payload:
-        """Return an event's data with the default fields and the time, as handlers are given it."""
+        """Return an event's data with the default fields and the time, as handlers get it."""
         return self._stamped(payload)
 
     async def ask(self, event: str, payload: Payload, registrations: tuple[HandlerRegistration, ...]) -> HookResult:
-        """Ask handlers about an event whose data is stamped, and return what they come to."""
+        """Ask handlers about an event whose data is stamped, and return their combined result."""
         with ResponseBudget(keeps_all=False):
             return await self._ask_all(event, payload, registrations)
 

@@ -1,10 +1,10 @@
 """Keep the shared state of a session the same in every worker.
 
-The host's state is written down as the messages that bring a worker up to date, `session_state`
-only when there is such a worker: a new one gets them all before anything else, the others get each
-change when it is made, before any frame the host sends them later. Nobody is told of a change that
-was its own. Of a worker that does not read as fast as others write, it is noted what has changed, and the last value of
-that is told when there is room: no writer waits for it or fails over it, and it takes no more room than the state.
+The host keeps its state as the messages that bring a worker up to date, `session_state` only when there is such a
+worker. A new worker gets them all before anything else. The others get each change when it is made, before any later
+frame. A change is not sent to the worker that made it. For a worker that reads more slowly than others write, the host
+notes the changed keys and sends their latest values when there is room. No writer waits for it or fails because of it,
+and it takes no more room than the state.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COMPUTED_FROM: Final = frozenset(
 )
 _NO_CHANGES: Final = b"\x90"
 _CONFIRMED_EACH: Final = 64  # changes of state by one worker, which remembers them until then
-_MAX_LATE_CHANGES: Final = 64  # of one key, for one worker; more are told as all that is under the key
+_MAX_LATE_CHANGES: Final = 64  # of one key, for one worker; if there are more, all that is under the key is sent
 
 Key = tuple[Hashable, ...]
 
@@ -63,13 +63,13 @@ class _Entry:
 
 
 class Mirrors:
-    """The workers of one session, and what each of them has to know."""
+    """The workers of one session, and the state that each of them has to know."""
 
     def __init__(self, marshaller: Marshaller) -> None:
         self.state = HostedState(marshaller)
         self._peers: dict[Peer, None] = {}
         self._entries: dict[Key, _Entry] = {}
-        self._stale: dict[Peer, None] = {}  # those whose objects may say something else by now
+        self._stale: dict[Peer, None] = {}  # those whose objects may have another description by now
         self._codec = Codec(ContractVocabulary())
 
     @property
@@ -90,9 +90,9 @@ class Mirrors:
         self._stale.pop(peer, None)
 
     def take_stale(self) -> list[Peer]:
-        """Return the workers that compute what they show and were told of changes since they were last returned here.
+        """Return the workers that compute descriptions and were sent changes since the last call of this method.
 
-        One that stands still waiting could not answer; its turn comes later.
+        A worker that is blocked could not answer; its turn comes later.
         """
         stale = [peer for peer in self._stale if not peer.blocked]
         for peer in stale:
@@ -108,7 +108,7 @@ class Mirrors:
         origin: Peer | None = None,
         may_call: MayCall = allow_all,
     ) -> None:
-        """Write down the state under `key`, and tell everyone but its origin."""
+        """Keep the state under `key`, and send it to every worker but its origin."""
         entry = _Entry(section, change, may_call)
         is_new = key not in self._entries
         self._entries[key] = entry
@@ -116,7 +116,7 @@ class Mirrors:
             self._tell_one(peer, key, entry, is_new=is_new)
 
     def drop(self, key: Key, section: MirrorSection, change: Encoded, *, origin: Peer | None = None) -> None:
-        """Forget the state under `key`, if there is any, and tell everyone but its origin that it is gone."""
+        """Forget the state under `key`, if there is any, and inform every worker but its origin."""
         if self._entries.pop(key, None) is not None:
             for peer in self._those_to_tell(section, origin):
                 if not peer.channel.drop_new(key):
@@ -125,7 +125,7 @@ class Mirrors:
     def change_state(
         self, changes: list[Change], message: Encoded, new: Collection[Hashable], origin: Peer | None
     ) -> None:
-        """Tell everyone but its origin of changes of `session_state`, which `message` says; some keys may be `new`."""
+        """Send every worker but its origin the changes of `session_state` in `message`; some keys may be `new`."""
         if origin is not None and origin.channel.is_behind:
             self._note_own(origin, changes)
         for peer in self._those_to_tell(MirrorSection.STATE, origin):
@@ -143,20 +143,20 @@ class Mirrors:
                 peer.channel.keep(("state", name), latest, is_new=name in new)
 
     def _note_own(self, origin: Peer, changes: list[Change]) -> None:
-        """Put a worker's own changes behind those of others at the same key that it has yet to be told."""
+        """Put a worker's own changes behind unsent ones of others at the same key."""
         for change in changes:
             latest = origin.channel.kept(("state", change[0][0]))
             if isinstance(latest, _LateState):
                 latest.add_own(change)
 
     def take_own(self, origin: Peer) -> None:
-        """Count a change of `session_state` by a worker; now and then it is told how many were taken in."""
+        """Count a change of `session_state` by a worker, which sometimes gets the number of those taken in."""
         if origin.take_state_change() % _CONFIRMED_EACH == 0:
             taken = _taken_before(origin, MirrorSection.STATE)
             origin.channel.mirror_along("state changes taken", MirrorSection.STATE, _NO_CHANGES, target=taken)
 
     def tell_state_again(self, peer: Peer, name: Hashable) -> None:
-        """Tell a worker what is under a key of `session_state`."""
+        """Send a worker the present value under a key of `session_state`."""
         self._tell_whole(peer, name)
 
     def _tell_whole(self, peer: Peer, name: Hashable, *, is_new: bool = False) -> None:
@@ -170,7 +170,7 @@ class Mirrors:
             self._tell_one(peer, (), _Entry(MirrorSection.STATE, change, allow_all))
 
     def tell_again(self, peer: Peer, key: Key, section: MirrorSection, otherwise: Encoded) -> None:
-        """Tell a worker what it may not change, as it is: the state under `key`, or `otherwise` if there is none."""
+        """Send a worker a value that it may not change: the state under `key`, or `otherwise` if there is none."""
         self._tell_one(peer, key, self._entries.get(key) or _Entry(section, otherwise, allow_all))
 
     def _those_to_tell(self, section: MirrorSection, origin: Peer | None) -> Iterator[Peer]:
@@ -191,7 +191,7 @@ class Mirrors:
             _log.warning("module `%s` is not told of a change of shared state: %s", peer.name, exc)
 
     def redescribed(self, handle: Handle, before: Description | None = None) -> None:
-        """Tell everyone who knows the object behind `handle` how it is described now: what has changed of it."""
+        """Send the changed part of an object's description to every worker that knows its `handle`."""
         news = None if before is None else handle.description(self._codec).data_since(before)
         if news is None:
             for peer, known in self._those_who_know(handle):
@@ -211,9 +211,9 @@ class Mirrors:
 
 
 class _LateState:
-    """What one worker that is behind has yet to be told of one key of `session_state`: the last change at each path.
+    """The unsent changes of one key of `session_state` for one worker that is behind: the last at each path.
 
-    When these are many, it is told all that is under the key instead.
+    If these are many, the worker gets all that is under the key instead.
     """
 
     def __init__(self, state: HostedState, peer: Peer, name: Hashable, *, is_whole: bool = False) -> None:
@@ -245,10 +245,10 @@ class _LateState:
 
 
 def _mirror(peer: Peer, entry: _Entry) -> None:
-    """Tell a worker of a change.
+    """Send a worker a change.
 
     Raises:
-        LocalProtocolError: it is too large to be told.
+        LocalProtocolError: it is too large to be sent.
     """
     if not peer.is_open:
         return
@@ -261,7 +261,7 @@ def _mirror(peer: Peer, entry: _Entry) -> None:
 
 
 def _late(peer: Peer, entry: _Entry) -> bytes | FrameParts | None:
-    """Return the frame that tells a worker of a change late, ahead of what was said meanwhile; None if too large."""
+    """Return the frame that sends a worker a late change, ahead of later frames; None if too large."""
     entries = peer.send_ahead(entry.change.handles, allow_any if entry.may_call(peer) else allow_none)
     try:
         target = _taken_before(peer, entry.section)
@@ -273,7 +273,7 @@ def _late(peer: Peer, entry: _Entry) -> bytes | FrameParts | None:
 
 
 def _taken_before(peer: Peer, section: MirrorSection) -> int:
-    """Return how many of a worker's own changes of state this change of the host's comes after."""
+    """Return how many of a worker's own changes of state precede this change of the host's."""
     return peer.state_changes_taken if section == MirrorSection.STATE else 0
 
 

@@ -1,10 +1,10 @@
-"""Whose it is what is left for everyone under a name, and who may put something else in its place (adr/0002).
+"""Owners of shared items, and who may replace them (adr/0002).
 
-What is or holds a function or another live object is called by those who find it, and belongs to who left it: the
-application, or a module with all its lives. Plain data is anybody's to leave anew, as modules that share a list do; but
-what the application wrote into `session_state` or attached to the coordinator, data included, is no tool's, provider's
-or context's to change, and stays the application's when it is gone. The keys that steer the session are the
-application's from the start.
+An item that is or contains a function or another live object is called by those who find it. It belongs to its author:
+the application, or a module with all its lives. Any module may replace plain data, as modules that share a list do.
+There is an exception: what the application wrote into `session_state` or attached to the coordinator, data included,
+may not be changed by tools, providers or contexts. It stays the application's even after it is removed. The keys that
+steer the session are the application's from the start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _APPLICATION: Final = "the application"
 
 
 class SharedItem(NamedTuple):
-    """A thing that is left for everyone: of which sort, and under which name or key."""
+    """A shared item: its sort, and its name or key."""
 
     sort: Literal["capability", "attribute", "state"]
     name: Hashable
@@ -31,14 +31,14 @@ class SharedItem(NamedTuple):
 
 
 class Ownership:
-    """Who left what for everyone in one session; the application is None."""
+    """The owner of each shared item in one session; the application is None."""
 
     def __init__(self) -> None:
         self._live: dict[SharedItem, Authority | None] = {}
-        self._written: set[SharedItem] = set()  # by the application, whatever is there by now
+        self._written: set[SharedItem] = set()  # by the application, even if another value is there by now
 
     def note_left(self, thing: SharedItem, by: Authority | None, *, is_live: bool = False) -> None:
-        """Take note that something was left, in the place of what was there before."""
+        """Note that an item was left, in place of the one before."""
         if is_live:
             self._live[thing] = by
         else:
@@ -47,11 +47,11 @@ class Ownership:
             self._written.add(thing)
 
     def gone(self, thing: SharedItem) -> None:
-        """Take note that something is there no more."""
+        """Note that an item was removed."""
         self._live.pop(thing, None)
 
     def owner_of(self, thing: SharedItem) -> Authority | None:
-        """Return the module that left a live object, None for the application or nothing."""
+        """Return the module that left a live object; None for the application, or if there is none."""
         return self._live.get(thing)
 
     def is_written_by_the_application(self, thing: SharedItem) -> bool:
@@ -59,7 +59,7 @@ class Ownership:
         return thing in self._written
 
     def refusal(self, thing: SharedItem, module: Authority) -> Denial | None:
-        """Return why a module may not put something else in the place of what is there, None if it may."""
+        """Return why a module may not replace an item, None if it may."""
         owner = self._owner_against(thing, module)
         if owner is None or module.replaces(thing.name):
             return None

@@ -1,6 +1,6 @@
-"""`session_state` as workers know it: what memory each key takes, and the messages that bring a worker up to date.
+"""`session_state` as workers know it: the memory of each key, and the messages that bring a worker up to date.
 
-It is told as changes, or key by key as a whole. What is too large for a message is logged and not told.
+Workers get it as changes, or key by key as a whole. A value too large for a message is logged and not sent.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class HostedState:
         return list(self._weights)
 
     def weight(self, key: Hashable) -> int:
-        """Return what memory is taken by all that is under a key, as far as others know it; 0 if nothing is."""
+        """Return the memory of all that is under a key, as last sent to workers; 0 if there is nothing."""
         return self._weights.get(key, 0)
 
     def new_among(self, keys: Collection[Hashable]) -> set[Hashable]:
-        """Return those of some keys that nobody was told of yet."""
+        """Return those of some keys that were not sent to any worker yet."""
         return {key for key in keys if key not in self._weights}
 
     def weigh(self, key: Hashable, change: Encoded) -> tuple[int, int]:
@@ -54,7 +54,7 @@ class HostedState:
             return 0
 
     def now(self, key: Hashable) -> Encoded | None:
-        """Return the message that tells what is under a key, or that nothing is; None if it is too large."""
+        """Return the message with the value under a key, or its absence; None if it is too large."""
         if not self.shared.is_known(key):
             return self.written([[[key], []]])
         whole = self.shared.whole(key)

@@ -1,1 +1,1 @@
-"""Sessions that a session starts for its modules: requests, what they inherit, their conversations."""
+"""Sub-sessions: the requests for them, what they inherit, and their conversations."""

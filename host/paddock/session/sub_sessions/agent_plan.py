@@ -1,12 +1,12 @@
-"""What the session of an agent mounts: made from what its parent has, what the plan says of the agent, and wishes.
+"""The session plan of an agent: made from its parent's modules, the plan's entry for the agent, and a module's wishes.
 
-Every entry is one that was cleared with the plan. Wishes come from modules: they choose among those entries, take away,
-and are data for the orchestrator and the provider; no wish brings code, a source, a grant or a limit.
+Every entry was authorised with the plan. Wishes come from modules: they choose among those entries, take some away, and
+are data for the orchestrator and the provider. No wish adds code, a source, a grant or a limit.
 
-No wish takes away what may guard a gate. What it does in one session says nothing of what it would do in another, so
-that the plan's word alone counts: a hook may be left out if its entry says `on_failure: continue`, which is that a gate
-may do without it, and a tool if it says so or is granted no handler of a gate. So the guards of a session guard all
-below it.
+No wish removes a module that may guard a gate. A module's behaviour in one session does not show its behaviour in
+another, so only the plan counts. A hook may be left out if its entry has `on_failure: continue`, which means that a
+gate works without it. A tool may be left out if its entry has that too, or if it is not granted a gate's handler. So
+the guards of a session guard all sessions below it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OF_MODULES: Final = ("orchestrator", "context", "orchestrator_source", "context
 
 
 def plan_of(parent: SessionPlan, agent: Agent | None, request: SpawnRequest) -> SessionPlan:
-    """Return what the session of an agent mounts; without one, it is the parent's like once more."""
+    """Return the session plan of an agent; without an agent, it is like the parent's."""
     orchestrator, context = parent.orchestrator, parent.context
     providers, tools, hooks = parent.providers, parent.tools, parent.hooks
     own: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ def plan_of(parent: SessionPlan, agent: Agent | None, request: SpawnRequest) -> 
 
 
 def may_guard(entry: ModuleEntry) -> bool:
-    """Whether a gate may be shut by an entry's module, or for want of it."""
+    """Whether a gate may be shut by an entry's module, or for lack of it."""
     if entry.on_failure == "continue":
         return False
     return entry.kind == "hook" or any(
@@ -65,7 +65,7 @@ def may_guard(entry: ModuleEntry) -> bool:
 
 
 def _configuration(parent: Mapping[str, Any], agent: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a configuration says beside its modules."""
+    """Return the parts of a configuration besides its modules."""
     kept = {key: value for key, value in parent.items() if key not in _LISTED}
     passed_on = {key: value for key, value in agent.items() if key not in _LISTED}
     raw = copy.deepcopy(merged(kept, passed_on))

@@ -1,7 +1,7 @@
-"""Which provider a module would have a sub-session use that it starts, and with which model.
+"""A module's preference for the provider and model of a sub-session that it starts.
 
-A module chooses among the providers that the session has. Of how one is configured it sets the model and what requests
-say of the answer; where requests go and with which key is the plan's to say.
+A module chooses among the providers of the session. It can set a provider's model and the parts of its configuration
+that shape answers. The destination of requests and their key are up to the plan.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ProviderWish:
 
     @classmethod
     def read(cls, written: object) -> Self:
-        """Return the wish that is in a table, or in an object with such attributes.
+        """Return the wish in a table, or in an object with such attributes.
 
         Raises:
             ValueError: it is no such thing.
@@ -61,12 +61,12 @@ class ProviderWish:
         raise ValueError("a provider preference names a `provider` and a `model`, and may have a table `config`")
 
     def is_of(self, entry: ModuleEntry) -> bool:
-        """Whether an entry's provider is meant."""
+        """Whether the wish names an entry's provider."""
         return self.provider in (entry.instance_id, entry.module, entry.module.removeprefix("provider-"))
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """What goes over the configuration of the provider that is meant."""
+        """Return the overrides for the configuration of the named provider."""
         tuning = {
             key: value
             for key, value in self.config.items()
@@ -79,7 +79,7 @@ class ProviderWish:
 def preferred(
     providers: Sequence[ModuleEntry], preferences: Iterable[ProviderWish]
 ) -> tuple[ModuleEntry, dict[str, Any]] | None:
-    """Return the most wanted provider of those there are, with what overrides its configuration, if any is wanted."""
+    """Return the most wanted of the available providers, with the overrides of its configuration, if any is wanted."""
     wanted = list(preferences)
     for preference in wanted:
         for entry in providers:

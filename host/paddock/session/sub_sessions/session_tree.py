@@ -1,4 +1,4 @@
-"""All the sessions that come from one: what they are made of, how many there may be, and what those that ended said.
+"""All the sub-sessions of one session: their plans, their number, and the conversations of those that ended.
 
 Conversations are kept in memory for as long as the first session lasts; beyond a bound the oldest are forgotten.
 """
@@ -20,7 +20,7 @@ from paddock.session.resources import SessionResources
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.spawn_payload import weight
 
-SELF: Final = "self"  # as the name of an agent: the session that asks, once more
+SELF: Final = "self"  # as the name of an agent: the requesting session, once more
 
 _DEPTH_MAX: Final = 8  # sessions below the first
 _ALIVE_MAX: Final = 16  # at one time; each has about ten processes
@@ -35,8 +35,8 @@ _BESIDE: Final = 8192  # for lists of entries and the like
 class SubSessionState:
     """One sub-session over all its turns; `transcript` are its messages after the last one, None before the first.
 
-    The transcript is encoded, and holds on to nothing of the session that it was said in. `instruction` is what its
-    model gets before anything else, `history` what its parent had it know from the start, and let go with that.
+    The transcript is encoded, and holds no reference to its session. `instruction` is what its model gets before
+    anything else. `history` is what its parent gave it at the start, and is released with that.
     """
 
     id: str
@@ -49,12 +49,12 @@ class SubSessionState:
     transcript: bytes | None = None
 
     def said(self, transcript: bytes) -> None:
-        """Take what was said up to now, which begins with what it was to know."""
+        """Keep the conversation so far, which begins with the given history."""
         self.transcript = transcript
         self.history = ()
 
     def size(self) -> int:
-        """Return about how many bytes of memory it takes once it has ended: rather more."""
+        """Return about how many bytes of memory it takes once it has ended, rounded up."""
         return len(self.transcript or b"") + weight(self.plan.raw, self.plan.overrides, self.history) + _BESIDE
 
 
@@ -87,7 +87,7 @@ class SessionTree:
         self._kept_bytes = 0
 
     def agent(self, name: str) -> Agent | None:
-        """Return an agent of the plan, None for the session that asks itself.
+        """Return an agent of the plan, None for the requesting session itself.
 
         Raises:
             ValueError: the plan has no such agent.
@@ -111,7 +111,7 @@ class SessionTree:
             raise RuntimeError(f"sub-sessions are nested {self._depth_max} deep already, and may not be deeper")
 
     def new_id(self, parent: str, agent: str, wanted: str | None) -> str:
-        """Return the id of a new sub-session: the one that is wanted, or one made up.
+        """Return the id of a new sub-session: the wanted one, or a new one.
 
         Raises:
             ValueError: another session has it.
@@ -140,7 +140,7 @@ class SessionTree:
             self._alive.discard(id)
 
     def keep(self, conversation: SubSessionState) -> None:
-        """Keep what was said, to go on with it; of what is too much, the oldest is forgotten."""
+        """Keep the conversation of a session that ended, to resume it; beyond the bound the oldest are forgotten."""
         self._forget(conversation.id)
         size = conversation.size()
         self._kept[conversation.id] = conversation, size
@@ -153,7 +153,7 @@ class SessionTree:
         self._kept_bytes -= size
 
     def kept(self, parent: str, id: str) -> SubSessionState:
-        """Return what a session that `parent` started said so far.
+        """Return the kept conversation of a session that `parent` started.
 
         Raises:
             ValueError: it started none of that id that has ended, or that is remembered.

@@ -1,7 +1,7 @@
-"""What a module passes on to a sub-session: a conversation and data, copied, so that nothing is shared with the caller.
+"""Data that a module passes on to a sub-session: a conversation and plain data, copied, so that nothing is shared.
 
-Untrusted, and bounded before anything of it is copied: the host holds it for as long as the sub-session runs and, but
-for the conversation, for as long as it can be resumed. It touches nothing but what it is given, so that it may be read
+It is untrusted, and bounded before anything of it is copied: the host holds it for as long as the sub-session runs and,
+except for the conversation, for as long as it can be resumed. This file touches only its arguments, so that it may run
 on any thread.
 """
 
@@ -20,7 +20,7 @@ _PER_VALUE: Final = 128  # more than Python takes for a number, or for a list or
 
 @dataclass(frozen=True, slots=True)
 class SpawnPayload:
-    """One checked gift; `lasting` is about how many bytes of memory all of it but the conversation takes."""
+    """One checked payload; `lasting` is about how many bytes of memory all of it but the conversation takes."""
 
     orchestrator_config: dict[str, Any] = field(default_factory=dict)
     messages: tuple[dict[str, Any], ...] = ()
@@ -31,11 +31,11 @@ class SpawnPayload:
     def read(
         cls, *, orchestrator_config: object, parent_messages: object, session_metadata: object, above: int = 0
     ) -> Self:
-        """Return what these keywords pass on; `above` is what those up the line last for.
+        """Return the payload in these keywords; `above` is the `lasting` of the sessions above.
 
         Raises:
             TypeError: one of them is of the wrong type.
-            ValueError: one of them holds what is no plain data, or all of them are too much.
+            ValueError: one of them is not plain data, or all of them are too much.
         """
         lasting = weight(orchestrator_config, session_metadata, enough=MAX_BYTES)
         if above + lasting + weight(parent_messages, enough=MAX_BYTES) > MAX_BYTES:
@@ -53,7 +53,7 @@ class SpawnPayload:
 
 
 def weight(*values: object, enough: int = sys.maxsize) -> int:
-    """Return about how many bytes of memory values take, rather more; what is beyond `enough` may not be counted."""
+    """Return about how many bytes of memory values take, rounded up; counting may stop beyond `enough`."""
     size, left = 0, list(values)
     while left and size <= enough:
         value = left.pop()

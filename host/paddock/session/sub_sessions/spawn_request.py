@@ -1,7 +1,7 @@
-"""What a module asks for when it starts a sub-session: untrusted, and read into values before anything is done.
+"""A module's request to start a sub-session: untrusted, and read into values before anything is done.
 
-Text and plain data, and nothing else: anything else is an error for the caller. It chooses among
-what the plan has, and takes away; there is nothing in it by which anything could be added.
+It consists of text and plain data; anything else is an error for the caller. It chooses among the plan's entries, and
+takes some away; it has no field that could add anything.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _PREFIXES: Final = {"tools": ("tool-",), "hooks": ("hooks-", "hook-")}
 
 @dataclass(frozen=True, slots=True)
 class InheritedModules:
-    """Which of a session's modules one that is started from it has as well.
+    """The modules of a session that a sub-session has as well.
 
-    Written as delegating tools of the community do: `{"exclude_tools": […]}` or `{"inherit_tools": […]}`, or a bare
-    list of what is inherited, `"all"` or `"none"`. It takes modules away and adds none; what stays all the same is not
-    known here. `only` are the names of what is inherited, None for all; `without` those of what is not, also if `only`
-    has them.
+    The notation is that of the community's delegating tools: `{"exclude_tools": […]}` or `{"inherit_tools": […]}`, or a
+    bare list of what is inherited, `"all"` or `"none"`. It takes modules away and adds none; modules that stay in any
+    case are not known here. `only` are the names of inherited modules, None for all; `without` those of others, also if
+    `only` has them.
     """
 
     section: Literal["tools", "hooks"]
@@ -60,7 +60,7 @@ class InheritedModules:
 
 @dataclass(frozen=True, slots=True)
 class SpawnRequest:
-    """One checked request; `id` is None where the host is to make one up."""
+    """One checked request; `id` is None where the host is to choose one."""
 
     agent: str
     instruction: str
@@ -84,7 +84,7 @@ class SpawnRequest:
         provider_preferences: object,
         self_delegation_depth: object,
     ) -> Self:
-        """Return the request that these keywords make, with what was read of the others before.
+        """Return the request in these keywords, with the values that were read from others before.
 
         Raises:
             TypeError: one of them is of the wrong type.
