@@ -115,7 +115,7 @@ class _Instruction:
 
 
 class _Layout:
-    """Instructions from the last to the first: jumps only lead forwards, so a jump's target is always placed already."""
+    """Instructions from the last to the first: jumps only lead forwards, so a jump's target is already placed."""
 
     def __init__(self) -> None:
         self._backwards: list[_Instruction] = []

@@ -39,7 +39,7 @@ def kept_inside(every: Iterable[Mount]) -> tuple[Mount, ...]:
 
 
 def is_gone(mount: Mount) -> bool:
-    """Whether a mount's source is absent: one that may not be looked at does not count, since a module can cause that."""
+    """Whether a mount's source is absent: an inaccessible one does not count, since a module can cause that."""
     try:
         os.lstat(mount.source)
     except (FileNotFoundError, NotADirectoryError):

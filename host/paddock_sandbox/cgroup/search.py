@@ -28,7 +28,7 @@ Attempt = Callable[[CgroupPlace], None]
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted hierarchy and the wanted controllers, with the folder of our own group and the topmost visible one."""
+    """One mounted hierarchy, the wanted controllers, and the folders of our own group and the topmost visible one."""
 
     version: Literal[1, 2]
     controllers: frozenset[Controller]

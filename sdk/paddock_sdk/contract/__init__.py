@@ -1,5 +1,5 @@
-"""The Amplifier module contracts: what modules, orchestrators and the kernel say to each other.
+"""The Amplifier module contracts: the interface between modules, orchestrators and the kernel.
 
-Importing this package imports nothing: each file is imported for what it holds, because only some of them
-need pydantic and a module process should not pay for it before it uses it.
+Importing this package imports nothing: import each file for what it defines. Only some of them need pydantic, and a
+module process should not pay for it before it uses it.
 """

@@ -1,7 +1,7 @@
 """How the kernel asks a person for permission.
 
-The kernel calls `request_approval` by position and reads the chosen option from the answer; a system that gets no
-answer in time raises instead of guessing. Not the same as the `ApprovalProvider` that approval hooks ask.
+The kernel calls `request_approval` by position and reads the chosen option from the answer. A system that gets no
+answer in time raises instead of guessing. This differs from the `ApprovalProvider` that approval hooks ask.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["ApprovalSystem", "ApprovalTimeoutError"]
 
 
 class ApprovalTimeoutError(Exception):
-    """Raised when nobody answered in time."""
+    """Raised when no person answered in time."""
 
 
 class ApprovalSystem(Protocol):
@@ -21,9 +21,9 @@ class ApprovalSystem(Protocol):
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
     ) -> str:
-        """Return the option that was chosen; `timeout` is seconds.
+        """Return the chosen option; `timeout` is seconds.
 
         Raises:
-            ApprovalTimeoutError: nobody answered in time; the caller then acts on `default`.
+            ApprovalTimeoutError: no person answered in time; the caller then acts on `default`.
         """
         ...

@@ -1,7 +1,7 @@
 """Errors that only exist because a module's neighbour is in another process.
 
-They are part of what module code may see, so they derive from the builtins that code already
-handles. Free of pydantic and of everything else.
+Module code sees them, so they derive from the builtins that such code already handles. This file imports neither
+pydantic nor anything else.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ class DeadlockError(RuntimeError):
 
 
 class RefusedError(PermissionError):
-    """Raised when the host does not let this module make the call."""
+    """Raised when the host does not allow this module to make the call."""
 
 
 class OverLimitError(RuntimeError):
-    """Raised for what is more than one message, one answer or the conversation may hold."""
+    """Raised for data over the limit of one message, one answer or the conversation."""
 
 
 class SteeringQueueFull(RuntimeError):
     """Raised by `session.steer` for one message too many.
 
-    Orchestrators define it themselves; here it is what theirs arrives as, for applications to tell it by its class.
+    Orchestrators define it themselves. Theirs arrives as this class, so that applications can catch it by its class.
     """
 
 
 class CannotCrossError(TypeError):
-    """Raised where module code hands over a value that only means something in its own process.
+    """Raised where module code passes a value that only has a meaning in its own process.
 
-    `path` leads to the value (`data["callback"]`), `kind` says what it is, `hint` what would work.
+    `path` leads to the value (`data["callback"]`), `kind` describes it, `hint` is an alternative.
     """
 
     def __init__(self, path: str, kind: str, hint: str) -> None:

@@ -1,6 +1,7 @@
-"""What a model may be able to do, as strings a provider puts in `ModelInfo.capabilities`.
+"""A model's possible abilities, as strings that a provider puts in `ModelInfo.capabilities`.
 
-Unrelated to the capabilities modules register with a coordinator. Other strings are legal; these are well known.
+They are unrelated to the capabilities that modules register with a coordinator. Other strings are legal; these are well
+known.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class ToolCallContent(ContentBlock):
 
 @dataclass
 class ToolResultContent(ContentBlock):
-    """What a tool answered."""
+    """A tool's answer."""
 
     type: ContentBlockType = ContentBlockType.TOOL_RESULT
     tool_call_id: str = ""

@@ -11,5 +11,5 @@ class DisplaySystem(Protocol):
     """Shows messages to a person."""
 
     def show_message(self, message: str, level: Literal["info", "warning", "error"], source: str = "hook") -> None:
-        """Show one message and say where it comes from."""
+        """Show one message with its origin."""
         ...

@@ -1,7 +1,7 @@
-"""What each kind of module offers, as protocols, and the two models approval hooks exchange.
+"""The interface of each kind of module, as protocols, and the two models that approval hooks exchange.
 
-The protocols are for type checkers and readers: they cannot be used with `isinstance`. Members a module may leave
-out (a provider's `stream`, a context's `set_system_prompt_factory`) are not declared; callers look for them.
+The protocols are for type checkers and readers: they cannot be used with `isinstance`. Members a module may leave out
+(a provider's `stream`, a context's `set_system_prompt_factory`) are not declared; callers look for them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Tool(Protocol):
 
     @property
     def description(self) -> str:
-        """Return what the tool is for, in words for a model; it may change between calls."""
+        """Return the tool's purpose, in words for a model; it may change between calls."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class Provider(Protocol):
         ...
 
     def get_info(self) -> ProviderInfo:
-        """Return what the provider is and how it is configured."""
+        """Return the provider's description and configuration fields."""
         ...
 
     async def list_models(self) -> list[ModelInfo]:
@@ -68,7 +68,7 @@ class Provider(Protocol):
         """Return a model's answer.
 
         Raises:
-            LLMError: the completion failed; the class says why.
+            LLMError: the completion failed; the class is the reason.
         """
         ...
 
@@ -128,7 +128,7 @@ class HookHandler(Protocol):
 
 
 class ApprovalRequest(BaseModel):
-    """What an approval hook wants permitted; `timeout` is seconds, None waits for ever."""
+    """An approval hook's request; `timeout` is seconds, None waits for ever."""
 
     model_config = ConfigDict(defer_build=True)
 

@@ -1,8 +1,7 @@
 """Why a completion failed, in terms every provider shares.
 
-A class says what went wrong and, through `retryable`, whether the same request may succeed later; its
-attributes say where and how long to wait. Each class carries its own answer to `retryable`, which the
-constructor overrides.
+A class is the kind of failure; `retryable` is whether the same request may succeed later. The attributes are where it
+failed and how long to wait. Each class has its own default of `retryable`, which the constructor overrides.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class AuthenticationError(LLMError):
 
 
 class AccessDeniedError(AuthenticationError):
-    """Raised when the credentials are known but may not do this."""
+    """Raised when the credentials are valid but do not permit this."""
 
 
 class ContextLengthError(LLMError):

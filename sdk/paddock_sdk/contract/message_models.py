@@ -1,9 +1,8 @@
 """The provider-independent envelope: messages, content blocks, requests and responses.
 
-Everything a conversation is made of accepts keys it does not know and gives them back when dumped, because
-providers keep their own state in them. Message content is never None and a block of unknown type is refused.
-Classes are declared cheaply: each one's validator is built when it is first used.
-Knows nothing of tools' results, hooks or sessions.
+All parts of a conversation accept unknown keys and return them when dumped, because providers keep their own state in
+them. Message content is never None and a block of unknown type is refused. Classes are declared cheaply: each one's
+validator is built when it is first used. This file does not know tools' results, hooks or sessions.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class ToolCallBlock(Envelope):
 
 
 class ToolResultBlock(Envelope):
-    """What a tool answered; `output` has to be given, None included."""
+    """A tool's answer; `output` is required, None included."""
 
     type: Literal["tool_result"] = "tool_result"
     tool_call_id: str
@@ -101,7 +100,7 @@ class ToolResultBlock(Envelope):
 
 
 class ImageBlock(Envelope):
-    """An image; `source` says where its bytes are."""
+    """An image; `source` locates its bytes."""
 
     type: Literal["image"] = "image"
     source: dict[str, Any]
@@ -172,7 +171,7 @@ ResponseFormat: TypeAlias = ResponseFormatText | ResponseFormatJson | ResponseFo
 
 
 class ChatRequest(Envelope):
-    """What a provider is asked to complete."""
+    """A request to a provider for a completion."""
 
     messages: list[Message]
     tools: list[ToolSpec] | None = None
@@ -203,7 +202,7 @@ class ToolCall(Envelope):
     if not TYPE_CHECKING:  # where a checker reads it, any name would be an attribute
 
         def __getattr__(self, name: str) -> Any:
-            # No property: a provider may set an `input` of its own, which is kept like every other key.
+            # Not a property: a provider may set an `input` of its own, which is kept like every other key.
             try:
                 return super().__getattr__(name)
             except AttributeError:
@@ -213,7 +212,7 @@ class ToolCall(Envelope):
 
 
 class Usage(Envelope):
-    """Tokens, and money where the provider knows it."""
+    """Tokens, and their price if the provider knows it."""
 
     input_tokens: int
     output_tokens: int
@@ -225,7 +224,7 @@ class Usage(Envelope):
 
 
 class Degradation(Envelope):
-    """What was asked for, what was done instead, and why."""
+    """What was requested, what was done instead, and why."""
 
     requested: str
     actual: str
@@ -233,7 +232,7 @@ class Degradation(Envelope):
 
 
 class ChatResponse(Envelope):
-    """What a provider answered; providers subclass it to carry more."""
+    """A provider's answer; providers subclass it to carry more."""
 
     content: list[ContentBlockUnion]
     tool_calls: list[ToolCall] | None = None

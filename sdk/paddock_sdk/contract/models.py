@@ -1,8 +1,8 @@
-"""What modules hand to the kernel: results of tools and hooks, and what providers and sessions say of themselves.
+"""The values that modules pass to the kernel: results of tools and hooks, descriptions of providers and sessions.
 
-Unknown keyword arguments are ignored. A tool result's text for the model never holds control characters, and
-its optional content is limited to text and inline images, so that nothing in it makes a reader fetch anything.
-Classes are declared cheaply: each one's validator is built when it is first used.
+Unknown keyword arguments are ignored. A tool result's text for the model never holds control characters. Its optional
+content is limited to text and inline images, so that nothing in it makes a reader fetch anything. Classes are declared
+cheaply: each one's validator is built when it is first used.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _plain_block(block: TextBlock | ImageBlock) -> TextBlock | ImageBlock:
 
 
 class ToolResult(BaseModel):
-    """What a tool answers."""
+    """A tool's answer."""
 
     # Errors hide the input because it is a tool's output: files and secrets, which must not reach a log.
     model_config = ConfigDict(defer_build=True, hide_input_in_errors=True, validate_assignment=True)
@@ -154,7 +154,7 @@ class ToolResult(BaseModel):
 
 
 class ContextInjection(BaseModel):
-    """One text a hook wants in the conversation, and where it came from."""
+    """One text that a hook wants in the conversation, and its origin."""
 
     model_config = _DEFERRED
 
@@ -167,7 +167,7 @@ class ContextInjection(BaseModel):
 
 
 class HookResult(BaseModel):
-    """What a hook wants to happen; the default is that everything goes on as it was."""
+    """A hook's decision; by default everything goes on unchanged."""
 
     model_config = _DEFERRED
 
@@ -190,7 +190,7 @@ class HookResult(BaseModel):
 
 
 class Pricing(BaseModel):
-    """What a model costs, per million tokens."""
+    """A model's price, per million tokens."""
 
     model_config = _DEFERRED
 
@@ -233,7 +233,7 @@ class ConfigField(BaseModel):
 
 
 class ProviderInfo(BaseModel):
-    """What a provider says of itself."""
+    """A provider's description of itself."""
 
     model_config = _DEFERRED
 
@@ -246,7 +246,7 @@ class ProviderInfo(BaseModel):
 
 
 class ModuleInfo(BaseModel):
-    """What is known of a module before it is loaded."""
+    """The facts known about a module before it is loaded."""
 
     model_config = _DEFERRED
 

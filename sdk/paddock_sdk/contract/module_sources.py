@@ -1,7 +1,7 @@
-"""Where a module's code is: what a source is, who finds one, and how finding or loading one fails.
+"""Where a module's code is: sources, resolvers of sources, and the errors of finding or loading one.
 
-A resolver is mounted at the `module-source-resolver` mount point. `ModuleNotFoundError` here is not the builtin
-of that name and not a subclass of it: code that means this one imports it from here.
+A resolver is mounted at the `module-source-resolver` mount point. `ModuleNotFoundError` here is neither the builtin of
+that name nor a subclass of it: code that means this one imports it from here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ModuleSourceResolver(Protocol):
     def resolve(
         self, module_id: str, source_hint: object | None = None, profile_hint: object | None = None
     ) -> ModuleSource:
-        """Return the module's source; both hints are what the mount plan says about it.
+        """Return the module's source; both hints come from the mount plan.
 
         Raises:
             ModuleNotFoundError: the resolver knows no source for the module.

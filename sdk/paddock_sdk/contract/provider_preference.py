@@ -1,6 +1,6 @@
-"""Which provider and model something should rather be done with.
+"""The preferred provider and model for a piece of work.
 
-Modules that hand work to other sessions pass a list of these, best first. The name comes from the application library
+Modules that pass work to other sessions pass a list of these, best first. The name comes from the application library
 beside the contracts, not from the contracts themselves.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["ProviderPreference"]
 
 @dataclass
 class ProviderPreference:
-    """One wish; `config` is what the provider is to be told besides."""
+    """One preference; `config` is further configuration for the provider."""
 
     provider: str
     model: str

@@ -1,8 +1,8 @@
-"""What became of an object whose class stayed in another process: its data.
+"""The data of an object whose class stayed in another process.
 
-A module's own pydantic model, or a data class where only data may stand, arrives as one of these. It is a mapping, so
-it can be dumped, validated and subscripted, and its fields read as attributes as they did on the object it was.
-Fields named as a dict's own methods (`items`, `get`) are reached by subscript alone.
+A module's own pydantic model, or a data class where only data is allowed, arrives as one of these. It is a mapping, so
+it can be dumped, validated and subscripted, and its fields read as attributes as on the original object. Fields named
+as a dict's own methods (`items`, `get`) are reached by subscript alone.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ class Record(dict[str, Any]):
         self[name] = value
 
     def __delattr__(self, name: str) -> None:
-        self.__getattr__(name)  # says so if there is none
+        self.__getattr__(name)  # raises the error if it does not exist
         del self[name]

@@ -1,6 +1,6 @@
-"""Ids of sub-sessions, in which each session's id begins with the span of the one it was started from.
+"""Ids of sub-sessions: each id begins with the span of the parent session.
 
-The form is `<parent's span>-<own span>_<agent>`, spans being 16 hexadecimal digits: unique, and fit for a file's name.
+The form is `<parent's span>-<own span>_<agent>`, spans being 16 hexadecimal digits: unique, and valid as a file's name.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""The contract's models and exceptions as they cross the wire: a closed list, rebuilt by name.
+"""The contract's models and exceptions on the connection: a closed list, rebuilt by name.
 
-A subclass crosses as the nearest listed class, its further fields and what its properties say kept
-where the model keeps extras; what holds a vendor's own object (`raw`) stays. A class that is not
-listed never comes back as itself: data of a module's own making becomes a `Record`, an unknown
-exception its nearest known ancestor, or a `RuntimeError` that carries the original's name in
-`remote_type`. The models are imported on first use only, so that a worker that never meets one
-never pays.
+A subclass crosses as the nearest listed class. Its further fields and its properties' values are kept where the model
+keeps extras; a vendor's own object (`raw`) stays behind. An unlisted class never arrives as itself: a module's own data
+class becomes a `Record`, an unknown exception its nearest known ancestor, or a `RuntimeError` that carries the
+original's name in `remote_type`. The models are imported on first use only, so that a worker without them never pays.
 """
 
 from __future__ import annotations
@@ -83,7 +81,7 @@ _ERRORS: Final[dict[str, type[BaseException]]] = {
     },
     "CancelledError": asyncio.CancelledError,
 }
-_OURS: Final = (  # where frames begin that say nothing of a module
+_OURS: Final = (  # the first frames of a traceback, which do not concern a module
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
     os.path.join(os.path.dirname(importlib.__file__), ""),
     "<frozen importlib",
@@ -97,18 +95,18 @@ _NAME_CHARACTERS: Final = 200
 _ARGS_BYTES: Final = 64 * 1024  # all arguments together
 _ATTRIBUTES_BYTES: Final = 64 * 1024  # all attributes together
 _ORIGIN: Final = ("remote_type", "remote_traceback")  # attributes that the receiver sets
-_GROUP_MEMBERS: Final = 16  # exceptions of one group that are told; as many again of a group in it
+_GROUP_MEMBERS: Final = 16  # exceptions of one group that are sent; as many again of a group in it
 _GROUP_DEPTH: Final = 2
 _GROUP_TRACES: Final = 64  # exceptions of a group whose traces are looked at
 _VENDORS: Final = "raw"  # where a vendor SDK's own object is kept, which means nothing in another process
-_MAX_INTEGER_BITS: Final = 3300  # a thousand digits, which is what can be sent
+_MAX_INTEGER_BITS: Final = 3300  # a thousand digits, the most that can be sent
 
 
 class ContractVocabulary:
-    """The `Vocabulary` of everything the module contracts name.
+    """The `Vocabulary` of all classes that the module contracts name.
 
-    Of where an exception was raised, code in the folders of `hidden` is never told; an exception that was raised in no
-    other has its words alone.
+    The place where an exception was raised is sent without code in the folders of `hidden`. An exception that was
+    raised only there is sent as its text alone.
     """
 
     __slots__ = ("_forms", "_hidden")
@@ -197,9 +195,9 @@ def _model_fields(value: Any) -> dict[str, object]:
 
 
 def _subclass_fields(properties: tuple[str, ...], value: Any) -> dict[str, object]:
-    """Return the fields of a model of the module's own making that stands for one of the contract's."""
+    """Return the fields of a module's own model that stands for one of the contract's."""
     fields = _model_fields(value)
-    # Those of its own that were not given: whoever reads one finds its default on the original, too.
+    # Its fields that were not given: a reader finds their defaults on the original, too.
     fields.update((name, item) for name, item in value.__dict__.items() if name not in fields and item is not None)
     for name in properties:
         try:
@@ -237,7 +235,7 @@ def _own_model_fields(value: Any) -> dict[str, object]:
 
 @functools.cache
 def _rebuilder(name: str) -> Callable[[dict[str, Any]], object]:
-    """Return what makes a listed model of its fields, importing the model."""
+    """Return the function that makes a listed model from its fields, importing the model."""
     cls = getattr(importlib.import_module(_HOME[name]), name)
     if hasattr(cls, "model_validate"):
         validate: Callable[[dict[str, Any]], object] = cls.model_validate
@@ -257,9 +255,9 @@ def _rebuild_dataclass(cls: type, fields: dict[str, Any]) -> object:
 
 
 def _describe_error(error: BaseException, hidden: tuple[str, ...], depth: int = 0) -> list[object]:
-    """Return an exception's form, well below 256 KiB; what a module's own class will not tell is left out.
+    """Return an exception's form, well below 256 KiB; values that a module's own class refuses to give are left out.
 
-    Those in a group have a share of its room each, and no traces of their own: the group's has them.
+    Exceptions of a group share its room, and have no traces of their own: the group has them.
     """
     share = 4 * depth  # a sixteenth at each level
     names = [
@@ -282,7 +280,7 @@ def _describe_error(error: BaseException, hidden: tuple[str, ...], depth: int = 
 
 
 def _group(error: BaseExceptionGroup[Any], hidden: tuple[str, ...], depth: int) -> list[object]:
-    """Return what a group is made of: its words, and the forms of the exceptions in it."""
+    """Return the parts of a group: its text, and the forms of its exceptions."""
     told = error.exceptions[:_GROUP_MEMBERS] if depth < _GROUP_DEPTH else ()
     words = _text(lambda: error.message, "a group of exceptions", _MESSAGE_CHARACTERS >> 4 * depth)
     return [words, [_describe_error(member, hidden, depth + 1) for member in told]]
@@ -300,7 +298,7 @@ def _text(read: Callable[[], object], otherwise: str, characters: int) -> str:
     """Return a text's first `characters`, its last ones if negative; `otherwise` where it cannot be had."""
     try:
         text = read()
-        # A subclass of str would come as what it makes of itself.
+        # A subclass of str would arrive as its own conversion's result.
         plain = str.__str__(text) if isinstance(text, str) else otherwise
     except Exception:  # of a module's own making, like the three below
         return otherwise
@@ -322,10 +320,10 @@ def _trace(error: BaseException, hidden: tuple[str, ...]) -> str:
 
 
 def _theirs(trace: TracebackType | None, hidden: tuple[str, ...]) -> TracebackType | None:
-    """Return a traceback from where a module's code begins to where it ends.
+    """Return the traceback from the first to the last frame of a module's code.
 
-    How that is called, and how what it called goes on, says nothing of what went wrong in it. A traceback that has none
-    of it stays whole, if nothing is to be hidden.
+    The frames before and after do not explain an error in it. A traceback without such frames stays whole, if nothing
+    must be hidden.
     """
     entries: list[TracebackType] = []
     entry = trace
@@ -355,7 +353,7 @@ def _count(error: BaseException, most: int) -> int:
 def _arguments(error: BaseException, room: int) -> list[object]:
     given = error.args
     if isinstance(error, OSError) and error.filename is not None and len(given) == 2:
-        given = (*given, error.filename)  # what it is made of again; Python keeps the name apart
+        given = (*given, error.filename)  # its arguments when it is rebuilt; Python keeps the name apart
     kept: list[object] = []
     for arg in given:
         size = _size(arg, room) if type(arg) is not str or len(arg) <= _MESSAGE_CHARACTERS else None
@@ -384,7 +382,7 @@ def _attributes(error: BaseException, room: int) -> dict[str, object]:
 
 
 def _size(value: Any, room: int, depth: int = 3) -> int | None:
-    """Return how many bytes plain data takes, at most; None for what is not plain or takes more than `room`."""
+    """Return the size of plain data in bytes, at most; None for other data, and for more than `room`."""
     size = 9  # the head of anything, or all of a number
     if type(value) is str:
         size += len(value) if len(value) > room else len(value.encode("utf-8", "surrogatepass"))
@@ -433,21 +431,21 @@ def _rebuild_error(
     for note in notes if isinstance(notes, list) else ():
         if isinstance(note, str):
             error.add_note(note)
-    # Last: whoever asks by these whether an error is a module's must not be told otherwise by the module.
+    # Last: these decide whether an error is a module's, so the module must not override them.
     error.__dict__["remote_type"] = original
     error.__dict__["remote_traceback"] = trace
     return error
 
 
 def _made(known: type[BaseException], args: list[Any], message: str, *, is_itself: bool) -> BaseException:
-    """Return an exception of a known class, also where a subclass of the module's own was made of other arguments."""
+    """Return an exception of a known class, also where a module's own subclass took other arguments."""
     try:
         error = known(*args)
     except (TypeError, ValueError):
         error = _blank(known)
         error.args = tuple(args)
     if not is_itself and str(error) != message:
-        made_of, error.args = error.args, (message,)  # the subclass has words of its own, and people read those
+        made_of, error.args = error.args, (message,)  # the subclass has its own text, and people read that
         if str(error) != message:  # this class has, too
             error.args = made_of
     return error
@@ -460,7 +458,7 @@ def _rebuild_group(message: str, args: list[Any]) -> BaseException:
         match form:
             case [list() as lineage, str() as said, list() as made_of, dict() as attributes, str() as trace]:
                 member = _rebuild_error(lineage, said, made_of, attributes, trace)
-                # No Exception cancels tasks or ends the process: a group must not bring along what does.
+                # An exception that is no Exception cancels tasks or ends the process: a group must not contain one.
                 name = type(member).__name__
                 members.append(member if isinstance(member, Exception) else RuntimeError(f"{name}: {said}"))
             case _:
@@ -480,7 +478,7 @@ def _nearest_known(lineage: list[Any]) -> type[BaseException]:
         known = _ERRORS.get(name) if isinstance(name, str) else None
         if known is module_sources.ModuleNotFoundError and "ImportError" in lineage:
             return builtins.ModuleNotFoundError  # the one name that the contract and Python both use
-        # Classes of other libraries share names with ours; none may turn into what is no Exception, and cancels tasks.
+        # Classes of other libraries share names with ours; none may become a non-Exception, which cancels tasks.
         if known is not None and (issubclass(known, Exception) or "Exception" not in lineage):
             return known
     return Exception

@@ -21,7 +21,7 @@ class _Capabilities(Protocol):
 
 
 def get_working_dir(coordinator: _Capabilities, fallback: str | os.PathLike[str] | None = None) -> Path:
-    """Return the session's folder; the fallback, or else this process's, where nobody has said which it is."""
+    """Return the session's folder; if it is not set, the fallback, or else this process's."""
     told = coordinator.get_capability(_CAPABILITY)
     if told:
         return Path(told)
@@ -29,5 +29,5 @@ def get_working_dir(coordinator: _Capabilities, fallback: str | os.PathLike[str]
 
 
 def set_working_dir(coordinator: _Capabilities, path: str | os.PathLike[str]) -> None:
-    """Say which folder the session works in."""
+    """Set the folder the session works in."""
     coordinator.register_capability(_CAPABILITY, os.fspath(path))

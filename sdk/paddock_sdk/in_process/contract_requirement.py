@@ -1,8 +1,8 @@
-"""Which version of the contracts a module asks for, and whether it is one that we know.
+"""Check the version of the contracts that a module asks for.
 
-Modules say so where they say what they depend on, as a requirement on `amplifier-core`. Older contracts are served by
-the newest one: a module is refused only if everything that it would take is newer than that. A requirement on the code
-of a repository names no version and is taken as met.
+Modules declare it among their dependencies, as a requirement on `amplifier-core`. The newest contract serves modules
+for older ones: a module is refused only if all versions it would accept are newer. A requirement on the code of a
+repository names no version and counts as met.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ON_CONTRACT: Final = re.compile(r"\s*amplifier[-_.]+core\b(?![-_.]*\w)", re.IGN
 
 
 def check_contract_requirement(module_id: str, requirements: Iterable[str]) -> None:
-    """Let a module pass whose requirements we can meet.
+    """Accept a module whose requirements we can meet.
 
     Raises:
         ModuleValidationError: it asks for a newer version of the contracts.
@@ -38,7 +38,7 @@ def check_contract_requirement(module_id: str, requirements: Iterable[str]) -> N
 
 
 def unmet_contract_requirement(requirements: Iterable[str]) -> str | None:
-    """Return the first of the requirements that takes newer versions of the contracts only, None if there is none."""
+    """Return the first requirement that accepts only newer versions of the contracts, or None."""
     on_contract = [text for text in requirements if _ON_CONTRACT.match(text)]
     return next((text for text in on_contract if not _is_met(text)), None)
 
@@ -51,7 +51,7 @@ def _is_met(text: str) -> bool:
     try:
         requirement = Requirement(text)
     except InvalidRequirement:
-        return True  # not for us to judge: an installer would have said so
+        return True  # an installer would have reported it
     if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
         return True
     newest = Version(CONTRACT_VERSION)

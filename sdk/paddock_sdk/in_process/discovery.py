@@ -1,4 +1,4 @@
-"""Which modules there are to load: the installed ones, and those in folders of modules. Nothing of them is imported."""
+"""List the modules that can be loaded: installed ones, and those in folders of modules. None is imported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def entry_points() -> Iterator[metadata.EntryPoint]:
 
 
 def requirements_of(distribution: str) -> list[str]:
-    """Return what an installed distribution requires, nothing where there is none of the name."""
+    """Return the requirements of an installed distribution; empty if there is none of that name."""
     try:
         return metadata.requires(distribution) or []
     except metadata.PackageNotFoundError:
@@ -57,7 +57,7 @@ def packages_of(module_id: str, search_paths: Iterable[Path]) -> Iterator[Module
 
 
 def installed_modules() -> Iterator[ModuleInfo]:
-    """Yield what installed modules say of themselves."""
+    """Yield the metadata of installed modules."""
     for entry_point in entry_points():
         distribution = getattr(entry_point, "dist", None)  # which one that was made by hand has not
         if distribution is None:
@@ -67,7 +67,7 @@ def installed_modules() -> Iterator[ModuleInfo]:
 
 
 def modules_in(search_paths: Iterable[Path]) -> Iterator[ModuleInfo]:
-    """Yield what the modules in folders of modules say of themselves; one that cannot be read is left out."""
+    """Yield the metadata of the modules in folders of modules; unreadable ones are left out."""
     for folder in search_paths:
         for place in sorted(path for path in folder.glob("*") if path.is_dir()):
             if place.name.startswith(DISTRIBUTION_PREFIX):

@@ -1,6 +1,6 @@
-"""Bring a module's code into this process and find in it what a loader needs: its kind, its `mount`, its callback.
+"""Bring a module's code into this process and find its kind, its `mount` and its callback for a loader.
 
-The first line of the module runs here. Whatever way its code fails in comes out as one of the loader's two errors.
+The first line of the module runs here. Any failure of its code becomes one of the loader's two errors.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def import_installed(module_id: str) -> ModuleType:
     """Return the package of the module's name, imported from wherever Python finds it.
 
     Raises:
-        ModuleNotFoundError: the contract's: there is none.
+        ModuleNotFoundError: the contract's: the package does not exist.
         ModuleLoadError: its code fails.
         ModuleValidationError: it asks for a newer version of the contracts.
     """
@@ -68,10 +68,10 @@ def import_installed(module_id: str) -> ModuleType:
 
 
 def declared_kind(module_id: str, module: ModuleType) -> str:
-    """Return what a package says to be, or what its id suggests where it says nothing.
+    """Return the kind that a package declares, or the one that its id suggests.
 
     Raises:
-        ModuleValidationError: it says something that no module is.
+        ModuleValidationError: it declares an unknown kind.
     """
     declared = getattr(module, "__amplifier_module_type__", None)
     if declared is None:
@@ -86,10 +86,10 @@ def declared_kind(module_id: str, module: ModuleType) -> str:
 
 
 def mount_of(module_id: str, module: ModuleType, entry_point: str | None = None) -> Callable[..., Any]:
-    """Return the package's `mount`, or what an entry point inside the package names.
+    """Return the package's `mount`, or the function that an entry point inside the package names.
 
     Raises:
-        ModuleValidationError: there is none.
+        ModuleValidationError: it does not exist.
     """
     try:
         return mount_in(module, entry_point or module.__name__)
@@ -98,10 +98,10 @@ def mount_of(module_id: str, module: ModuleType, entry_point: str | None = None)
 
 
 def mount_at(module_id: str, entry_point: metadata.EntryPoint) -> Callable[..., Any]:
-    """Return what an entry point leads to: a function, or a package's `mount`.
+    """Return an entry point's target: a function, or a package's `mount`.
 
     Raises:
-        ModuleValidationError: it leads nowhere.
+        ModuleValidationError: the target does not exist.
     """
     distribution = getattr(entry_point, "dist", None)  # which one that was made by hand has not
     if distribution is not None:

@@ -1,9 +1,10 @@
 """Turn a module's id into a closure that mounts it, in this process.
 
-With a resolver at the coordinator's `module-source-resolver` the code is the one that it resolves to: checked, mounted
-once on a mock coordinator to see that it keeps to the contract of its kind, and only then handed out. Without one, or
-where it knows nothing of the module, what is installed is taken as it is: by entry point, then by the package's name.
-A process holds one package of a name, so a module that is loaded keeps its place. Loading runs the module's code.
+With a resolver at the coordinator's `module-source-resolver`, the code is the resolver's answer. It is checked, mounted
+once on a mock coordinator to see that it keeps the contract of its kind, and only then handed out. Without a resolver,
+or where the resolver does not know the module, the installed one is used unchecked: by entry point, then by the
+package's name. A process holds one package of a name, so a loaded module keeps its place. Loading runs the module's
+code.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class _Loaded:
 
 
 class ModuleLoader(ReadyQueue):
-    """Loads modules for the sessions of one process; what the session calls when all are mounted is queued here.
+    """Loads modules for the sessions of one process, and queues the functions to call when all are mounted.
 
     `search_paths` are folders of modules: each in a folder of its own, or just the packages.
     """
@@ -72,7 +73,7 @@ class ModuleLoader(ReadyQueue):
         self._added_paths: list[str] = []
 
     async def discover(self) -> list[ModuleInfo]:
-        """Return what can be loaded, each id once: installed modules, then those in the search paths."""
+        """Return the modules that can be loaded, each id once: installed modules, then those in the search paths."""
         found: dict[str, ModuleInfo] = {}
         for info in (*installed_modules(), *modules_in(self._search_paths)):
             found.setdefault(info.id, info)
@@ -112,11 +113,11 @@ class ModuleLoader(ReadyQueue):
         return self._closure(module_id, loaded.mount, config or {})
 
     async def initialize(self, mount: Mount, coordinator: ModuleCoordinator) -> Any:
-        """Call a closure that `load` returned, and return what the module's `mount` returned."""
+        """Call a closure that `load` returned, and return the result of the module's `mount`."""
         return await mount(coordinator)
 
     def cleanup(self) -> None:
-        """Take what this loader added off the import path; what is imported stays imported."""
+        """Remove this loader's additions from the import path; imported modules stay imported."""
         for path in self._added_paths:
             if path in sys.path:
                 sys.path.remove(path)
@@ -177,7 +178,7 @@ class ModuleLoader(ReadyQueue):
 async def _resolved(
     module_id: str, source_hint: Any, coordinator: ModuleCoordinator | None
 ) -> tuple[Path | None, Exception | None]:
-    """Return the folder of the module's code, or None and why where no resolver knows it."""
+    """Return the folder of the module's code, or None with the reason if no resolver knows it."""
     resolver = None if coordinator is None else coordinator.get(RESOLVER_POINT)
     if resolver is None:
         return None, None
@@ -193,14 +194,14 @@ async def _resolved(
 
 
 async def _validate(package: ModulePackage, kind: str, config: dict[str, Any]) -> None:
-    """Have the module checked by the validator of its kind; there is none for resolvers.
+    """Have the validator of its kind check the module; resolvers have no validator.
 
     Raises:
         ModuleValidationError: a check failed.
     """
     if kind == "resolver":
         return
-    # Here, because the rules of all kinds are much to import and what is installed is not checked.
+    # Imported here: the rules of all kinds are a large import, and installed modules are not checked.
     from paddock_sdk.validation import validator_for
 
     declared = package.module_id if package.entry_point else None

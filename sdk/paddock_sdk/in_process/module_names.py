@@ -1,6 +1,7 @@
-"""What a module's id says about it: the names it has elsewhere, and what kind it is.
+"""The facts in a module's id: its names elsewhere, and its kind.
 
-Pure text. What the code itself declares goes before what its id suggests; whoever has imported it looks there first.
+This is pure text. A declaration in the code takes precedence over the id: callers that have imported the code look
+there first.
 """
 
 from __future__ import annotations

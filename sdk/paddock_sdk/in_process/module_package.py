@@ -1,7 +1,7 @@
-"""The code of one module on disk: the package inside a folder, and what the files beside it say without being run.
+"""The code of one module on disk: the package inside a folder, and the files beside it, read without being run.
 
-A folder is the package itself, or holds `amplifier_module_<id>`, or any one package of that family. Nothing is
-imported here.
+A folder is the package itself, or holds `amplifier_module_<id>`, or any one package of that family. Nothing is imported
+here.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["ModulePackage", "resolve_module"]
 
 @dataclass(frozen=True, slots=True)
 class ModulePackage:
-    """A package with its folder, and the project's own words about it where there are any.
+    """A package with its folder, and its project's declarations if there are any.
 
-    `transport` is how the code wants to be run, from `amplifier.toml`; `requirements` are what it depends on and
-    `entry_point` is where in the package the project says that the function is which mounts it.
+    `transport` is how the code must be run, from `amplifier.toml`. `requirements` are its dependencies. `entry_point`
+    is the place of its mounting function in the package, from the project's declaration.
     """
 
     module_id: str
@@ -84,10 +84,10 @@ class ModulePackage:
 
 
 def resolve_module(path: str | Path) -> dict[str, str]:
-    """Return how the module in a folder is to be run, what kind its name suggests, and its package's name.
+    """Return how the module in a folder must be run, the kind its name suggests, and its package's name.
 
     Raises:
-        ModuleValidationError: there is no package in it, or the files beside it cannot be read.
+        ModuleValidationError: it holds no package, or the files beside it cannot be read.
     """
     folder = Path(path)
     module_id = folder.name.removeprefix(DISTRIBUTION_PREFIX).removeprefix(PACKAGE_PREFIX).replace("_", "-")
@@ -114,7 +114,7 @@ def _read(module_id: str, places: tuple[Path, ...], name: str) -> dict[str, Any]
 
 
 def _entry_point(project: dict[str, Any], module_id: str, package: str) -> str | None:
-    """Return what the project declares for the module, where that lies in the package."""
+    """Return the project's declaration for the module, if its target lies in the package."""
     groups = _table(project, "entry-points")
     declared = next(filter(None, (_text(_table(groups, group), module_id) for group in ENTRY_POINT_GROUPS)), "")
     home = declared.partition(":")[0].strip()

@@ -1,8 +1,8 @@
-"""The two session classes with a loader: modules on disk or installed, mounted in this very process.
+"""The two session classes with a loader: modules on disk or installed, mounted in this process.
 
-`AmplifierSession` is what applications get from the top level of the contract package, `PlainAmplifierSession` what
-they get from its `session` module. Each makes itself a loader where it is given none, and that one's additions to the
-import path end with the session's cleanup.
+`AmplifierSession` is the class that applications get from the top level of the contract package,
+`PlainAmplifierSession` the one from its `session` module. Each makes itself a loader if it gets none. The session's
+cleanup removes that loader's additions to the import path.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PlainAmplifierSession(AmplifierSession, kernel.PlainAmplifierSession):
     """The session of the contract package's `session` module; it has its loader from the beginning."""
 
     async def cleanup(self) -> None:
-        """End the session, and have its loader take back what it added, also where it was given one."""
+        """End the session, and have its loader remove its additions, also a loader that the caller passed."""
         try:
             await super().cleanup()
         finally:

@@ -1,8 +1,8 @@
-"""Read what a hook handler returned; what is not an answer is not a "yes".
+"""Read a hook handler's return value; an invalid one never counts as a "yes".
 
-A handler answers with nothing, a `HookResult`, another model or a mapping of the same fields. The contract's own
-class is taken as it is; everything else is converted to JSON types and validated strictly, so that a result never
-shares data with its handler. Anything invalid raises here, and the registry denies.
+A handler answers with nothing, a `HookResult`, another model or a mapping of the same fields. The contract's own class
+is taken as it is. Everything else is converted to JSON types and validated strictly, so that a result never shares data
+with its handler. Anything invalid raises here, and the registry denies.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_answer(returned: object) -> HookResult:
     """Return a handler's answer as a hook result.
 
     Raises:
-        InvalidAnswerError: it is none.
+        InvalidAnswerError: it is invalid.
     """
     model = hook_result_class()
     if isinstance(returned, model):

@@ -1,6 +1,7 @@
-"""Tell one's own cancellation from a `CancelledError` that module code raised.
+"""Distinguish one's own cancellation from a `CancelledError` that module code raised.
 
-The first has to go on, the second is the module's failure. Only the task's count of cancel requests can tell.
+The first must propagate, the second is the module's failure. Only the task's count of cancel requests distinguishes
+them.
 """
 
 from __future__ import annotations

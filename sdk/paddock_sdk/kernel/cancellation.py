@@ -1,6 +1,6 @@
-"""Asking a running turn to stop: gracefully, after the tools that run, or at once.
+"""Asking a running turn to stop: gracefully, after the running tools, or at once.
 
-A token only holds the wish and passes it on to child tokens; orchestrators poll it. Wishes grow and never shrink
+A token only holds the request and passes it on to child tokens; orchestrators poll it. Requests grow and never shrink
 until `reset`. Callbacks run when an orchestrator triggers them, every time, and their errors are swallowed.
 """
 

@@ -1,7 +1,8 @@
-"""Ask everyone who registered on a channel for a contribution.
+"""Ask all registered contributors of a channel for a contribution.
 
-In the order they registered. A contributor that fails is logged and left out; one that raises `CancelledError` ends
-the asking and what was gathered until then is returned, while a cancellation of the asking task itself goes on.
+They are asked in the order they registered. A contributor that fails is logged and left out. One that raises
+`CancelledError` ends the asking, and the contributions so far are returned. A cancellation of the asking task itself
+propagates.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a module is handed to reach its session: mount points, hooks, capabilities, channels, cleanups, state.
+"""A module's access to its session: mount points, hooks, capabilities, channels, cleanups, state.
 
-Everything takes effect when it is called, also what is awaited. Modules may attach attributes of their own. An
-observer, if there is one, hears of every change a module can make; it is called after the change, and what it raises
-reaches the module. Knows neither sessions (beyond their id, parent and configuration) nor where modules live.
+Everything takes effect when it is called, also the awaitable methods. Modules may attach attributes of their own. An
+observer, if there is one, is called after every change that a module can make; its exceptions reach the module. The
+coordinator knows neither sessions (beyond their id, parent and configuration) nor where modules live.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class CoordinatorObserver(MountObserver, Protocol):
-    """Hears what modules change through a coordinator."""
+    """Receives modules' changes of a coordinator."""
 
     def capability(self, name: str, value: Any) -> None: ...
 
@@ -64,7 +64,7 @@ class ModuleCoordinator:
     _capabilities: dict[str, Any]
     _channels: dict[str, list[dict[str, Any]]]
     _cleanups: list[Callable[[], Any]]
-    # With values here, too: mocks that are made after this class have what it has.
+    # With values here, too: mocks made from this class get the same attributes.
     _current_turn_injections: int = 0
     session_state: dict[str, Any] = None  # type: ignore[assignment]
     loader: Any = None
@@ -143,7 +143,7 @@ class ModuleCoordinator:
         return self._session
 
     def bind_session(self, session: Any) -> None:
-        """Put the real session in the place of what stood for it until now."""
+        """Replace the placeholder by the real session."""
         self._session = session
 
     @property
@@ -160,12 +160,12 @@ class ModuleCoordinator:
 
     @property
     def injection_budget_per_turn(self) -> int | None:
-        """How many tokens hooks may inject in a turn before it is worth a warning; None without a limit."""
+        """The number of tokens that hooks may inject in a turn without a warning; None without a limit."""
         return self._session_setting("injection_budget_per_turn")
 
     @property
     def injection_size_limit(self) -> int | None:
-        """How many characters one injection may have; None without a limit."""
+        """The maximum of characters in one injection; None without a limit."""
         return self._session_setting("injection_size_limit")
 
     def _session_setting(self, name: str) -> int | None:
@@ -184,10 +184,10 @@ class ModuleCoordinator:
             self._mount_points.replace_all(objects)
 
     def mount(self, mount_point: str, module: Any, name: str | None = None) -> Awaitable[Any]:
-        """Mount an object, now; what is returned need not be awaited.
+        """Mount an object, now; the returned value need not be awaited.
 
         Raises:
-            ValueError: the mount point is unknown or takes no objects, or the object has no name to go by.
+            ValueError: the mount point is unknown or takes no objects, or the object has no usable name.
             TypeError: the name is not text.
         """
         if mount_point == "session" and name in ("orchestrator", "context"):
@@ -204,7 +204,7 @@ class ModuleCoordinator:
         return DONE
 
     def get(self, mount_point: str, name: str | None = None) -> Any:
-        """Return what is mounted: one object or None, or without a name the live dict of a point that has several.
+        """Return the mounted object or None, or without a name the live dict of a point that has several.
 
         Raises:
             ValueError: the mount point is unknown.
@@ -218,7 +218,7 @@ class ModuleCoordinator:
         return self.get(mount_point) or {}
 
     def unmount(self, mount_point: str, name: str | None = None) -> Awaitable[Any]:
-        """Unmount an object, now; what is returned need not be awaited. A name nothing has is ignored.
+        """Unmount an object, now; the returned value need not be awaited. An unused name is ignored.
 
         Raises:
             ValueError: the mount point is unknown, or the name that it needs is missing.
@@ -249,7 +249,7 @@ class ModuleCoordinator:
         return self._capabilities.get(name)
 
     def register_contributor(self, channel: str, name: str, callback: Any) -> None:
-        """Add a function to those `collect_contributions` asks."""
+        """Add a function that `collect_contributions` calls."""
         self._channels.setdefault(channel, []).append({"name": name, "callback": callback})
         if self._observer is not None:
             self._observer.contributor(channel, name, callback)
@@ -261,7 +261,7 @@ class ModuleCoordinator:
     # Turn and end.
 
     async def process_hook_result(self, result: HookResult, event: str, hook_name: str = "unknown") -> HookResult:
-        """Act on a hook's result: write what it injects, show its message, ask for approval.
+        """Act on a hook's result: write its injection, show its message, ask for approval.
 
         Raises:
             ValueError: an injection exceeds the session's size limit.
@@ -269,7 +269,7 @@ class ModuleCoordinator:
         return await process_hook_result(self, result, event, hook_name)
 
     def _leave_out(self, item: ContextInjection, error: OverLimitError) -> None:
-        """Say that the conversation has no room for what a hook injects."""
+        """Report that the conversation has no room for a hook's injection."""
         _log.warning("What hook %r injects on %r is left out: %s", item.hook_name, item.event, error)
 
     async def request_cancel(self, immediate: bool = False) -> None:
@@ -284,7 +284,7 @@ class ModuleCoordinator:
         self._current_turn_injections = 0
 
     def register_cleanup(self, fn: Any) -> None:
-        """Add a function for the end of the session; what cannot be called is ignored."""
+        """Add a function for the end of the session; an object that cannot be called is ignored."""
         if not callable(fn):
             return
         self._cleanups.append(fn)
@@ -292,10 +292,10 @@ class ModuleCoordinator:
             self._observer.cleanup(fn)
 
     async def cleanup(self) -> None:
-        """Run the registered functions, the latest first; all of them run, whatever happens.
+        """Run the registered functions, the latest first; all of them run, even after errors.
 
-        Exceptions are logged. A CancelledError, a KeyboardInterrupt or a SystemExit is raised at the end, the first of
-        them, whether a function raised it or this task was cancelled.
+        Exceptions are logged. The first CancelledError, KeyboardInterrupt or SystemExit is raised at the end, whether a
+        function raised it or this task was cancelled.
         """
         unstoppable: BaseException | None = None
         for fn in reversed(list(self._cleanups)):
@@ -309,7 +309,7 @@ class ModuleCoordinator:
             raise unstoppable
 
     def to_dict(self) -> dict[str, Any]:
-        """Return names and presence of what is mounted and offered, for display."""
+        """Return the names of mounted and offered objects, and whether single ones are present, for display."""
         return {
             "tools": list(self._mount_points["tools"]),
             "providers": list(self._mount_points["providers"]),

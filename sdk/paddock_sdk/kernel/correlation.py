@@ -1,7 +1,7 @@
-"""Which calls of a language model belong together: one `request_id` from the request to its end.
+"""Group the calls of a language model: one `request_id` from the request to its end.
 
-The open call lives in a context variable, so concurrent tasks do not see each other's. A request opens a call,
-a terminal event closes it, an interim event only reads it.
+The open call lives in a context variable, so concurrent tasks do not see each other's. A request opens a call, a
+terminal event closes it, an interim event only reads it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _open_call: ContextVar[str | None] = ContextVar("paddock_open_llm_call", default
 
 
 def new_request_id() -> str:
-    """Return an id nobody else has."""
+    """Return a unique id."""
     return str(uuid.uuid4())
 
 
@@ -49,9 +49,9 @@ def reset_request_id() -> None:
 
 
 def resolve_request_id(event: str, explicit: object = None) -> str | None:
-    """Return the id an event carries, opening or closing the call where the event does; None when there is none.
+    """Return an event's id, opening or closing the call if the event does; None without one.
 
-    An id the emitter gave itself (text that is not empty) is adopted.
+    An id from the emitter itself (text that is not empty) is adopted.
     """
     given = explicit if isinstance(explicit, str) and explicit else None
     if event in REQUEST_EVENTS:

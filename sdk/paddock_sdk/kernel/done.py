@@ -1,7 +1,7 @@
-"""What a function returns that has done its work already but may be awaited all the same.
+"""The return value of a function that has done its work already but may still be awaited.
 
-Unlike a native coroutine it says nothing when nobody awaits it, and it can be awaited any number of times. It is
-a coroutine as far as asyncio is concerned, so `create_task` and `gather` take it, too.
+Unlike a native coroutine it gives no warning when it is not awaited, and it can be awaited any number of times. It is a
+coroutine as far as asyncio is concerned, so `create_task` and `gather` accept it, too.
 """
 
 from __future__ import annotations

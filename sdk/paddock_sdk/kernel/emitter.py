@@ -1,7 +1,7 @@
-"""Whose event a handler is called with: what the event's own data does not say.
+"""The emitter of the event that a handler is called with, which the event's own data does not contain.
 
-A module's name is not in the data of its events, which is what the emitter made it. A handler that goes by whose event
-it is asks here, while it is called. In a plain process there are no modules to tell apart, and the answer is None.
+The emitter controls its event's data, so a module's name cannot come from there. A handler that needs the name asks
+here during its call. A plain process has no modules to distinguish, and the answer is None.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _source: ContextVar[Callable[[], str | None]] = ContextVar("paddock_event_emitte
 def event_emitter() -> str | None:
     """Return the name of the module that emitted the event which the calling handler is called with.
 
-    None stands for the host and the application, and for code that no event has called.
+    None stands for the host and the application, and for code outside a handler.
     """
     return _source.get()()
 

@@ -1,4 +1,4 @@
-"""The text of an exception whose class is not known, and may fail to give any."""
+"""The text of an exception of an unknown class, which may fail to give any."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["safe_exception_str"]
 
 
 def safe_exception_str(exc: BaseException) -> str:
-    """Return the exception's text, or its class where the exception cannot even tell that."""
+    """Return the exception's text, or its class if the text cannot be had."""
     try:
         return str(exc)
     except Exception:  # `__str__` of a class we do not know

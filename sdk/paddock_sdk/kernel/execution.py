@@ -1,6 +1,6 @@
-"""The two steps of a turn that a session takes, and that code outside of one calls by itself.
+"""Two steps of a session's turn, for code outside of one.
 
-They do what the session classes do, given a coordinator instead of a session.
+They do the same as the session classes, given a coordinator instead of a session.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ def coordinator_for(execute: Callable[..., Any], coordinator: Any) -> dict[str, 
 
 
 def _mapping(mounted: Any) -> Any:
-    # The live dict itself, also while it is empty: an orchestrator sees what is mounted meanwhile.
+    # The live dict itself, also while it is empty: an orchestrator sees later mounts.
     return {} if mounted is None else mounted
 
 
 async def emit_raw_field_if_configured(
     coordinator: ModuleCoordinator, config: Mapping[str, Any], session_id: str, event_base: str
 ) -> None:
-    """Emit the configuration without its secrets, where it asks for that with `session.raw`.
+    """Emit the configuration without its secrets, if it has `session.raw` set.
 
-    `event_base` is the event that it goes with; the name of its own is the same for all.
+    `event_base` is the event that it goes with; its own name is the same for all.
     """
     session = config.get("session")
     if isinstance(session, Mapping) and session.get("raw"):

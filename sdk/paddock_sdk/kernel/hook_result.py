@@ -1,8 +1,8 @@
-"""Act on what a hook's result asks for: inject into the context, tell the person, ask the person.
+"""Act on a hook's result: inject into the context, show a message, ask the person.
 
-In this order: an injection is checked before anything happens, the message is shown, the context is written, the
-approval asked. A refused injection leaves nothing behind. What the context, or the approval system (but for its
-timeout), raises goes to the caller; an injection that the conversation has no room for is left out.
+The order is: check the injection before anything else, show the message, write the context, ask for approval. A refused
+injection leaves nothing behind. Exceptions of the context, and of the approval system except its timeout, go to the
+caller. An injection that the conversation has no room for is left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHOWN_PROMPT_CHARACTERS: Final = 200  # a prompt may quote a whole file; a reas
 
 
 class HookedSession(Protocol):
-    """What the result of a hook acts on: a session's coordinator, of the host, of a worker or of a test."""
+    """The target of a hook's result: a session's coordinator, of the host, of a worker or of a test."""
 
     _current_turn_injections: int
 
@@ -55,7 +55,7 @@ class HookedSession(Protocol):
 async def process_hook_result(
     coordinator: HookedSession, result: HookResult, event: str, hook_name: str = "unknown"
 ) -> HookResult:
-    """Return what is left for the orchestrator to act on.
+    """Return the rest of the result that the orchestrator must act on.
 
     Raises:
         ValueError: the injected text exceeds the session's size limit.
@@ -80,7 +80,7 @@ async def process_hook_result(
 
 
 def as_hook_result(result: Any) -> HookResult:
-    """Return the contract's own class for whatever has the attributes of a result.
+    """Return an object with a result's attributes as the contract's own class.
 
     Raises:
         AttributeError: it has no action, as a mapping has none.

@@ -1,9 +1,9 @@
-"""Events, and the handlers that hear them.
+"""Events, and their handlers.
 
-`emit` runs an event's handlers one after the other, in order of priority, and folds their answers into one result:
-a deny ends the chain, a modification is what later handlers see, injections and questions are collected. Every
-handler and the emitter get copies of their own. A handler that fails is logged and skipped; one that answers
-nonsense denies. Cancelling the emitter cancels the handler that is running. Knows nothing of where handlers live.
+`emit` runs an event's handlers one after the other, in order of priority, and folds their answers into one result: a
+deny ends the chain, a modification changes the data for later handlers, injections and questions are collected. Every
+handler and the emitter get copies of their own. A handler that fails is logged and skipped; one with an invalid answer
+denies. Cancelling the emitter cancels the running handler. This file does not know where handlers live.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ _MAX_DESERTED: Final = 1000  # events that are listed without a handler; a modul
 class PayloadHandler(Protocol):
     """A handler that takes the payload itself, to encode it once for many, and is awaited without a task of its own.
 
-    Recognised by its class defining `deliver`: an attribute of the instance does not count, or every mock would be one.
+    It is recognised by its class defining `deliver`: an attribute of the instance does not count, or every mock would
+    be one.
     """
 
     def deliver(self, event: str, payload: Payload) -> Awaitable[object]:
-        """Return an awaitable of what a handler returns, which lets the emitter's cancellation through."""
+        """Return an awaitable of the handler's return value, which lets the emitter's cancellation through."""
         ...
 
 
 class HookObserver(Protocol):
-    """Hears which events have handlers."""
+    """Receives the events that get or lose handlers."""
 
     def subscribed(self, event: str) -> None:
         """An event got its first handler."""
@@ -134,7 +135,7 @@ class HookRegistry:
             self._remove(registrations[-1])
 
     def set_default_fields(self, **fields: Any) -> None:
-        """Set the fields every heard event carries unless its data has them.
+        """Set the fields that every event with handlers carries unless its data has them.
 
         Raises:
             RuntimeError: a value has no JSON form.
@@ -148,14 +149,14 @@ class HookRegistry:
         return {heard: [registration.name for registration in present] for heard, present in self._handlers.items()}
 
     def registrations(self) -> list[tuple[str, Any, int, str]]:
-        """Return the event, handler, priority and name of every registration, for whoever registers them elsewhere."""
+        """Return the event, handler, priority and name of every registration, to register them elsewhere."""
         return [(one.event, one.handler, one.priority, one.name) for all in self._handlers.values() for one in all]
 
     def has_handlers(self, event: str) -> bool:
         return bool(self._handlers.get(event))
 
     async def emit(self, event: str, data: Any) -> HookResult:
-        """Let an event's handlers hear and judge it, and return what they come to.
+        """Run an event's handlers and return their combined result.
 
         The action is never "modify": a modification shows in the data of the result.
 
@@ -181,7 +182,7 @@ class HookRegistry:
     async def _ask_all(
         self, event: str, payload: Payload, registrations: tuple[HandlerRegistration, ...]
     ) -> HookResult:
-        """Ask the handlers in order, with a payload that has every field, and return what they come to."""
+        """Call the handlers in order, with a payload that has every field, and return their combined result."""
         watch = CancelWatch()
         question: HookResult | None = None
         injections: list[tuple[str, HookResult]] = []
@@ -256,9 +257,9 @@ class HookRegistry:
 
 
 async def _ask(registration: HandlerRegistration, event: str, payload: Payload, watch: CancelWatch) -> object:
-    """Return what one handler returns, None if it fails; let through only the emitter's own cancellation.
+    """Return one handler's return value, None if it fails; only the emitter's own cancellation propagates.
 
-    That goes through as it came: a scope of anyio's knows its cancellation by what it says, not by the task's count.
+    It propagates unchanged: anyio's scopes recognise their cancellation by its message, not by the task's count.
     """
     awaited = False
     try:
@@ -267,7 +268,8 @@ async def _ask(registration: HandlerRegistration, event: str, payload: Payload, 
             returned = await registration.handler.deliver(event, payload)
         else:
             returned = registration.handler(event, payload.data())
-            # Seen by what comes back, not by the handler: partials, mocks and plain functions return coroutines, too.
+            # Judged by the return value, not by the handler: partials, mocks and plain functions return coroutines,
+            # too.
             if type(returned) is CoroutineType or hasattr(type(returned), "__await__"):
                 awaited = True
                 returned = await _in_own_task(returned, watch)
@@ -279,7 +281,7 @@ async def _ask(registration: HandlerRegistration, event: str, payload: Payload, 
             raise
         returned = _Raised(error)
     if awaited and watch.cancelled:
-        # Whatever a handler that takes payloads made of it, the cancellation was meant for the emitter.
+        # The cancellation was meant for the emitter, even if such a handler turned it into something else.
         raise asyncio.CancelledError
     if isinstance(returned, _Raised):
         # Even a SystemExit: no handler may end the chain of those after it.
@@ -293,17 +295,18 @@ async def _ask(registration: HandlerRegistration, event: str, payload: Payload, 
 
 
 async def _in_own_task(awaitable: Awaitable[object], watch: CancelWatch) -> object:
-    """Await in a task of its own, with a copy of the context: what the handler sets does not leak to the emitter.
+    """Await in a task of its own, with a copy of the context, so that the handler's context changes stay in it.
 
-    Return what it comes to, `_Raised` for an exception. The emitter's cancellation is passed on, and raised when the
-    task has ended, whatever the handler made of it.
+    Return its result, `_Raised` for an exception. The emitter's cancellation is passed on, and raised when the task has
+    ended, regardless of the handler's reaction.
     """
     if watch.cancelled and isinstance(awaitable, Coroutine):
-        # It is on its way, and is raised here: nothing is begun any more, and nothing else would finish the coroutine.
+        # A cancellation is under way, and is raised here: nothing new begins, and nothing else would finish the
+        # coroutine.
         awaitable.close()
         await asyncio.sleep(0)
         raise asyncio.CancelledError
-    # Not by awaiting the task: what the handler raises when it is cancelled would stand for the emitter's cancellation.
+    # Not by awaiting the task: an exception of the cancelled handler would replace the emitter's cancellation.
     outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(_caught(awaitable, outcome))
     try:
@@ -325,7 +328,7 @@ async def _caught(awaitable: Awaitable[object], outcome: asyncio.Future[object])
 
 
 async def _cancelled(task: asyncio.Task[None], error: asyncio.CancelledError) -> None:
-    """Cancel a task, again each time that whoever waits here is, and return when it has ended."""
+    """Cancel a task, and again each time the waiting caller is cancelled; return when it has ended."""
     while not task.done():
         task.cancel(*error.args)
         try:

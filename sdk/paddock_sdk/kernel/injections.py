@@ -1,7 +1,7 @@
 """Fold the context injections of several handlers into the one result their emitter sees.
 
-The list `context_injections` is the full account, one item per injection with the handler and event it came from;
-the scalar fields are what older orchestrators read. Origins are written here and never taken from a handler's word.
+The list `context_injections` is complete, one item per injection with the handler and event it came from; the scalar
+fields are for older orchestrators. Origins are written here and never taken from a handler.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ INJECTION_SEPARATOR: Final = "\n\n"
 
 
 def carries_injection(result: HookResult) -> bool:
-    """Tell whether an `inject_context` result holds anything to inject; an empty text counts."""
+    """Return whether an `inject_context` result holds anything to inject; an empty text counts."""
     return result.context_injection is not None or bool(result.context_injections)
 
 
 def merged_injections(collected: list[tuple[str, HookResult]], event: str) -> HookResult:
     """Return one `inject_context` result for (handler name, result) pairs in the order they answered.
 
-    A single result keeps its fields, and gets the list; of several only what concerns injecting survives.
+    A single result keeps its fields, and gets the list; of several, only the fields about injections are kept.
     """
     from paddock_sdk.contract.models import HookResult
 
@@ -42,7 +42,7 @@ def merged_injections(collected: list[tuple[str, HookResult]], event: str) -> Ho
 
 
 def scalar_fields(items: list[ContextInjection]) -> dict[str, Any]:
-    """Return the scalar fields that say of a whole list what they can; the list is not empty."""
+    """Return the scalar fields that describe a whole list as far as possible; the list is not empty."""
     return {
         "context_injection": INJECTION_SEPARATOR.join(item.content for item in items),
         "context_injection_role": items[0].role,

@@ -1,6 +1,6 @@
-"""Values that only mean something in the process they were made in: how to tell one, and what to hand over instead.
+"""Values that only have a meaning in the process they were made in: how to recognise them, and alternatives.
 
-Asked only about values that nothing else is known of, so that plain data never pays for it.
+Only values of otherwise unknown types are checked, so that plain data never pays for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["FunctionName", "LiveKind", "live_kind"]
 
 @dataclass(frozen=True, slots=True)
 class LiveKind:
-    """What such a value is, and what would work in its place."""
+    """The kind of such a value, and an alternative."""
 
     name: str
     hint: str

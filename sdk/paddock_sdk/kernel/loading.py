@@ -1,7 +1,7 @@
-"""The seam between a session and whatever loads its modules.
+"""The interface between a session and the loader of its modules.
 
-A loader turns a module's id into a closure that mounts it; the session calls the closure. Why a load failed is
-reduced here to one of a few words, for events and statistics; the words for people are in the exception.
+A loader turns a module's id into a closure that mounts it; the session calls the closure. The reason of a failed load
+is reduced here to one of a few words, for events and statistics; the text for people is in the exception.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ModuleLoading(Protocol):
 
 @runtime_checkable
 class SessionReadyQueue(Protocol):
-    """A loader that also keeps, in load order, what mounted modules want to be called when everything is mounted."""
+    """A loader that also keeps, in load order, the functions of modules to call when everything is mounted."""
 
     def get_on_session_ready_queue(self) -> list[tuple[str, ReadyCallback]]: ...
 
@@ -90,7 +90,7 @@ class ModuleValidationError(Exception):
 async def load_entry(coordinator: ModuleCoordinator, entry: dict[str, Any]) -> None:
     """Load and mount the module of one plan entry with the coordinator's loader.
 
-    What its mount function returns becomes a cleanup function if it can be called.
+    The return value of its mount function becomes a cleanup function if it can be called.
     """
     mount = await coordinator.loader.load(
         entry["module"],

@@ -1,8 +1,8 @@
-"""Where a session's modules are mounted: one dict with six keys, live and writable.
+"""The mount points of a session's modules: one dict with six keys, live and writable.
 
-Modules may write to it directly instead of calling `mount`; every way a dict can change is reported to the observer,
-once, after the change; putting what is there already is no change. Only the hook registry is not reported: its
-changes are subscriptions, and it has its own observer. The six keys can neither be removed nor joined by others.
+Modules may write to it directly instead of calling `mount`. Every change of the dict, by any method, is reported to the
+observer, once, after the change; writing the same object again is no change. Only the hook registry is not reported:
+its changes are subscriptions, and it has its own observer. The six keys cannot be removed, and no other can be added.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MISSING: Final = object()
 
 
 class MountObserver(Protocol):
-    """Hears what is mounted and unmounted; at the points that hold one object the name is None."""
+    """Receives mounts and unmounts; at the points that hold one object the name is None."""
 
     def mounted(self, point: str, name: str | None, obj: Any) -> None: ...
 
@@ -30,7 +30,7 @@ class MountObserver(Protocol):
 
 
 class MountSlot(dict[str, Any]):
-    """What is mounted by name at one point; its changes are reported through the `MountPoints` it belongs to."""
+    """The objects mounted by name at one point; its changes are reported through its `MountPoints`."""
 
     def __init__(self, point: str, points: MountPoints) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class MountPoints(dict[str, Any]):
 
     def __setitem__(self, point: str, obj: Any) -> None:
         if point in MULTI_POINTS:
-            # The slot stays the same dict, which is what those who hold it expect of a live one.
+            # The slot stays the same dict, as its holders expect of a live one.
             if obj is not self[point]:
                 self[point].replace_all(obj)
         elif point in SINGLE_POINTS:

@@ -1,9 +1,9 @@
 """An event's data as handlers see it: JSON types only, keys sorted, never shared.
 
-A `Payload` is a value: nothing changes it once it is made, and whoever asks for its data gets a copy to keep.
-Conversion follows JSON with `str` for what JSON cannot express; what even that cannot express (NaN, infinity,
-numbers and nestings without a bound) raises RuntimeError, and what only means something in its own process (functions,
-open files, locks) raises CannotCrossError. Knows neither events nor handlers.
+A `Payload` is a value: nothing changes it once it is made, and its readers get copies to keep. Conversion follows JSON,
+with `str` for values that JSON cannot express. Values that even `str` cannot express safely (NaN, infinity, numbers and
+nestings without a bound) raise RuntimeError. Values that only have a meaning in their own process (functions, open
+files, locks) raise CannotCrossError. This file knows neither events nor handlers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Payload"]
 # Where common JSON readers stop, too; it also bounds the recursion below on data that holds itself.
 _MAX_DEPTH: Final = 128
 
-# What a signed and an unsigned 64-bit integer can hold between them; a wider number becomes a float.
+# The joint range of signed and unsigned 64-bit integers; a wider number becomes a float.
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
 
@@ -30,7 +30,7 @@ _CONTAINERS: Final = frozenset({dict, list})
 
 
 class _LiveValueError(Exception):
-    """Raised from the depth of a conversion; where the value is gets looked up by who catches it."""
+    """Raised from the depth of a conversion; the code that catches it looks up the value's path."""
 
     def __init__(self, value: object, kind: LiveKind) -> None:
         super().__init__(kind.name)
@@ -76,7 +76,7 @@ class Payload:
 
     @property
     def shared(self) -> Any:
-        """The data itself, for reading only: whoever encodes it needs no copy."""
+        """The data itself, for reading only: an encoder needs no copy."""
         return self._data
 
     def data(self) -> Any:
@@ -98,7 +98,7 @@ class Payload:
 
 
 def _dumped(model: Any) -> Any:
-    """Return what a model dumps itself as, and the model where it does not: it is then text, as any object is."""
+    """Return a model's own dump, or the model if it has none: it is then text, as any object is."""
     with contextlib.suppress(Exception):  # a class we do not know
         return model.model_dump(mode="json")
     with contextlib.suppress(Exception):  # one that is not pydantic's may take no mode
@@ -126,8 +126,8 @@ def _converted(value: Any, depth: int) -> Any:
         return value
     if isinstance(value, (dict, list, tuple)):
         return _converted_container(value, depth + 1)
-    # Subclasses (enums among them) lose their class but keep the value JSON would write, whatever their own
-    # conversions say: hence the base class's methods.
+    # Subclasses (enums among them) lose their class but keep the value JSON would write, regardless of their own
+    # conversions: hence the base class's methods.
     if isinstance(value, str) and not isinstance(value, FunctionName):
         return str.__str__(value)
     if isinstance(value, int):

@@ -1,7 +1,6 @@
-"""Call a provider's service again after failures that may pass, with pauses that grow.
+"""Call a provider's service again after failures that may pass, with growing pauses.
 
-Only errors that say of themselves that they are worth trying again are retried; every other, and the last one, is the
-caller's at once.
+Only errors marked as retryable are retried. Every other error, and the last one, is raised to the caller at once.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ OnRetry = Callable[[int, float, LLMError], Awaitable[object]]
 
 _INITIAL_DELAY: Final = 1.0
 _BACKOFF_FACTOR: Final = 2.0
-_JITTER: Final = 0.2  # what the property says where jitter is on; the pause itself varies by half
+_JITTER: Final = 0.2  # the property's value where jitter is on; the pause itself varies by half
 
 _BY_STATUS: Final[dict[int, type[LLMError]]] = {
     401: AuthenticationError,
@@ -130,7 +129,7 @@ def compute_delay(
 ) -> float:
     """Return how long to wait after the attempt of this number, from 0, in seconds.
 
-    A multiplier may lead beyond the longest delay; what the service asks for is waited at least.
+    A multiplier may exceed the longest delay; the pause that the service asks for is the minimum.
     """
     try:
         delay = min(config.initial_delay * config.backoff_factor**attempt, config.max_delay)
@@ -172,7 +171,7 @@ async def retry_with_backoff(
 def classify_error_message(
     message: str, *, status_code: int | None = None, provider: str | None = None
 ) -> type[LLMError]:
-    """Return the class of error that a service's answer is: by its status where that tells, else by its words."""
+    """Return the error class for a service's answer: by its status if that is conclusive, else by its text."""
     if status_code is not None:
         if status_code in _BY_STATUS:
             return _BY_STATUS[status_code]
@@ -186,7 +185,7 @@ def classify_error_message(
 
 
 def error_category(message: str) -> str:
-    """Return what a service's words say went wrong, as a word instead of a class."""
+    """Return the kind of failure in a service's text, as a word instead of a class."""
     return _CATEGORIES[classify_error_message(message)]
 
 

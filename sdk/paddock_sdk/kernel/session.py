@@ -1,9 +1,8 @@
-"""A session: bring its modules up, run turns, take everything down.
+"""A session: start its modules, run turns, shut everything down.
 
-`AmplifierSession` is the class applications get from the top level of the contract package; `PlainAmplifierSession`
-is the one from its `session` module, which differs in a few documented ways. Cancelling a turn or a cleanup leaves
-the session usable: the next `execute` or `cleanup` works. Where modules live is the loader's and the coordinator's
-business.
+`AmplifierSession` is the class applications get from the top level of the contract package; `PlainAmplifierSession` is
+the one from its `session` module, which differs in a few documented ways. Cancelling a turn or a cleanup leaves the
+session usable: the next `execute` or `cleanup` works. The loader and the coordinator decide where modules live.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class AmplifierSession:
 
         Raises:
             TypeError: the configuration is not a dict.
-            ValueError: the configuration lacks what every session needs.
+            ValueError: the configuration lacks a required part.
         """
         _check_config(config)
         self._config = config
@@ -160,7 +159,7 @@ class AmplifierSession:
     async def cleanup(self) -> None:
         """End the session: announce it, then run the cleanup functions, the latest first.
 
-        Nothing a module does wrong here is raised; only this task's own cancellation is, once everything has run.
+        Errors of modules are not raised; only this task's own cancellation is, once everything has run.
         """
         watch = CancelWatch()
         ending: BaseException | None = None
@@ -206,7 +205,7 @@ class AmplifierSession:
             raise RuntimeError("Session not initialized. Call initialize() first.")
 
     def _fail_execution(self, error: Exception | asyncio.CancelledError) -> NoReturn:
-        # The cause is kept for debuggers and for applications that tell one failure from another.
+        # The cause is kept for debuggers and for applications that distinguish failures.
         raise RuntimeError(f"Execution failed: {type(error).__name__}: {safe_exception_str(error)}") from error
 
     def _checked_response(self, response: object) -> Any:
@@ -221,7 +220,7 @@ class AmplifierSession:
     async def _announce_start(self, extras: dict[str, Any]) -> None:
         if self._started:
             return
-        # Before the event: a turn that is cancelled meanwhile has started the session all the same.
+        # Before the event: a turn that is cancelled meanwhile has started the session anyway.
         self._started = True
         event = events.SESSION_RESUME if self._is_resumed else events.SESSION_START
         await self._coordinator.hooks.emit(
@@ -232,7 +231,7 @@ class AmplifierSession:
         return await run_orchestrator(self._coordinator, prompt)
 
     async def _announce_failed_turn(self, error: BaseException, watch: CancelWatch) -> None:
-        # A turn whose task is cancelled is over at once: what it had to say of it, its orchestrator said.
+        # A turn whose task is cancelled is over at once: its orchestrator has reported it already.
         if not (watch.cancelled and isinstance(error, asyncio.CancelledError)):
             await self._announce_cancelled(f"{type(error).__name__}: {safe_exception_str(error)}")
 
@@ -265,9 +264,9 @@ def _replaceable(attribute: str) -> Any:
 class PlainAmplifierSession(AmplifierSession):
     """The session class of the contract package's `session` module.
 
-    It initialises itself, takes a loader, keeps a status, lets the orchestrator's exceptions and results through as
-    they are, needs a provider, announces its end at every cleanup once it was initialised, and raises at the end of a
-    cleanup what is no `Exception`. Its ids, configuration, coordinator and loader can be replaced.
+    It initialises itself, takes a loader, keeps a status, passes on the orchestrator's exceptions and results unchanged
+    and needs a provider. It announces its end at every cleanup once it was initialised, and raises exceptions that are
+    no `Exception` at the end of a cleanup. Its ids, configuration, coordinator and loader can be replaced.
     """
 
     session_id = _replaceable("_session_id")
@@ -297,7 +296,7 @@ class PlainAmplifierSession(AmplifierSession):
         await super().initialize()
 
     async def execute(self, prompt: str) -> Any:
-        """Run one turn, initialising the session first where necessary, and return what the orchestrator returns.
+        """Run one turn, initialising the session first if needed, and return the orchestrator's result.
 
         Raises:
             RuntimeError: the session cannot be initialised, or no provider is mounted.

@@ -1,6 +1,6 @@
-"""Take what module code returned, whether or not it has to be awaited.
+"""Take module code's return value, whether or not it has to be awaited.
 
-The contract lets modules pass synchronous and asynchronous functions nearly everywhere. Awaits in the caller's task.
+The contract lets modules pass synchronous and asynchronous functions nearly everywhere. It awaits in the caller's task.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ __all__ = ["settled"]
 
 
 async def settled(value: Any) -> Any:
-    """Return the value, or what it comes to when it can be awaited."""
+    """Return the value, or its awaited result."""
     return await value if inspect.isawaitable(value) else value

@@ -1,4 +1,4 @@
-"""Find out what a module's function takes, where editions of the contract differ in what they pass to it."""
+"""Find out which parameters a module's function takes, where editions of the contract pass different ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["takes_keyword"]
 
 
 def takes_keyword(function: Callable[..., Any], name: str) -> bool:
-    """Return whether a function can be passed `name=`; of one whose parameters cannot be read, assume it."""
+    """Return whether a function accepts `name=`; one with unreadable parameters is assumed to."""
     try:
         taken = inspect.signature(function).parameters
     except (TypeError, ValueError):

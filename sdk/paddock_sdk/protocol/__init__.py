@@ -1,8 +1,8 @@
-"""The wire between host and module processes, without any input or output.
+"""The protocol between host and module processes, without any input or output.
 
-`Connection` turns bytes into events and calls into bytes; `body` turns values into opaque
-message bodies and back. Nothing in here owns a socket, reads a clock, logs or awaits, so both
-sides of the boundary, and every test, run the same code. `sdk/PROTOCOL.md` is its description.
+`Connection` turns bytes into events and calls into bytes; `body` turns values into opaque message bodies and back.
+Nothing in here owns a socket, reads a clock, logs or awaits, so both sides of the boundary, and every test, run the
+same code. `sdk/PROTOCOL.md` is its description.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Values to opaque message bodies and back, under caps that hold before anything is built.
 
-A body is msgpack. What msgpack has no type for crosses as an extension from a closed list;
-models and exceptions are left to the `Vocabulary`, live objects to the handle table. Decoding
-bytes from anywhere yields a value or a `RemoteProtocolError`, nothing else, and costs memory in
-proportion to the caps in `frames`. No class is ever looked up by a name from the wire here.
+A body is msgpack. Types that msgpack lacks cross as extensions from a closed list; models and exceptions are left to
+the `Vocabulary`, live objects to the handle table. Decoding bytes from anywhere yields a value or a
+`RemoteProtocolError`, nothing else, and costs memory in proportion to the caps in `frames`. No class is ever looked up
+here by a name in a message.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _WORTH: Final = {Ext.MODEL: 12, Ext.ERROR: 12, Ext.SET: 2, Ext.FROZENSET: 2}  # 
 _TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
 _KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one that packed more is not used again
 _TOO_DEEP: Final = f"a value that is nested deeper than {MAX_DEPTH}, or holds itself, cannot be sent"
-_PACKERS_DEPTH: Final = "recursion limit exceeded"  # what msgpack says of it, as a ValueError
+_PACKERS_DEPTH: Final = "recursion limit exceeded"  # msgpack's text for it, as a ValueError
 _MAP_16, _MAP_32 = 0xDE, 0xDF
 _NARROW: Final = bytes(range(0xC4))  # what begins no character past Latin-1, in UTF-8
 _TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
@@ -67,7 +67,7 @@ _NOT_OPENERS: Final = bytes(byte for byte in range(256) if byte not in _OPENERS)
 
 
 def _size_after(head: int) -> int:
-    """Return how many bytes follow a head that says so itself, -1 for the others."""
+    """Return how many bytes follow a head that contains that number, -1 for the others."""
     if head <= 0x7F or head >= 0xE0 or head in (0x80, 0x90) or 0xC0 <= head <= 0xC3:
         return 0
     if 0xA0 <= head <= 0xBF:
@@ -88,11 +88,11 @@ class Vocabulary(Protocol):
         """Do the same for an object that is not to cross as a live one, if it is made of data."""
 
     def from_wire(self, extension: int, content: Any) -> object:
-        """Rebuild a value; raise ValueError for content that is none."""
+        """Rebuild a value; raise ValueError for invalid content."""
 
 
 class EncodeError(LocalProtocolError):
-    """Raised when a value cannot cross: it says which, and what may."""
+    """Raised when a value cannot cross: it names the value, and an alternative."""
 
 
 class NoFormError(EncodeError):
@@ -100,7 +100,7 @@ class NoFormError(EncodeError):
 
 
 MayGoLive = Callable[[object], bool]
-"""Tells of an object that has no form of its own whether it may cross as a live one rather than as data, if it has any.
+"""Return whether an object without a form of its own may cross as a live one rather than as data, if it has any.
 
 Raises NoFormError for one that may not cross at all.
 """
@@ -154,11 +154,11 @@ class Codec:
     def encode_shallow(self, value: object, levels: int) -> bytes | None:
         """Return the body of plain data that is surely under the caps inside of so many containers, None for any other.
 
-        For what is to become a part of other bodies.
+        It is for data that becomes a part of other bodies.
         """
         try:
             body = self._pack(value)
-        except Exception:  # `encode` says why
+        except Exception:  # `encode` raises the reason
             return None
         is_small = len(body) < _TRANSLATE_BELOW_BYTES
         if is_small and len(body.translate(None, _NOT_OPENERS)) + levels <= MAX_DEPTH and _TIMESTAMP not in body:
@@ -304,7 +304,7 @@ def check_caps(body: Buffer, large_mappings: list[int] | None = None) -> None:
         data = bytes(body)
         # Fewer openers than levels allowed, and each value takes at least a byte.
         if len(data.translate(None, _NOT_OPENERS)) <= MAX_DEPTH and _TIMESTAMP not in data:
-            # A key and its value take two bytes, and a mapping of more than 15 has a head of its own.
+            # A key and its value take two bytes, and a mapping of more than 15 has a longer head.
             if large_mappings is None or len(data) <= 2 * _MAX_LOOSE_KEYS or not (_MAP_16 in data or _MAP_32 in data):
                 return
     _scan(body, large_mappings)
@@ -358,7 +358,7 @@ def _scan(
             if not expected:
                 return min(at, end), values + more
         if at >= end:
-            return end, values + more  # what is missing is the unpacker's to report
+            return end, values + more  # the unpacker reports missing bytes
         expected[-1] -= 1
         head = body[at]
         at += 1
@@ -520,7 +520,7 @@ _LISTED: Final[tuple[type[Any], ...]] = (
 
 
 def _plain(value: Any) -> object | None:
-    """Return the builtin that a subclass of a builtin, a view of one or another collection stands for."""
+    """Return the builtin that stands for a subclass of a builtin, a view of one or another collection."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -541,7 +541,7 @@ def _plain(value: Any) -> object | None:
 
 
 def _member_value(member: Enum) -> object:
-    """Return what msgpack packs for a member of an enumeration, which stands for its value."""
+    """Return the value to pack for a member of an enumeration."""
     inner = member.value
     if type(inner) is int:
         return _integer(inner)

@@ -1,10 +1,9 @@
 """The order of frames: which may come when, and that each call ends exactly once.
 
-A `Connection` is one end of one socket. What arrives goes in through `get_buffer` and
-`buffer_updated` (or `receive_data`) and comes out as events; what is to be said goes in through
-the `send_*` methods and comes out as bytes. It is symmetric but for the handshake. The caller's
-own mistakes raise `LocalProtocolError` and change nothing; the peer's raise
-`RemoteProtocolError`, after which only `is_closed` and `receive_eof` are of use.
+A `Connection` is one end of one socket. Incoming bytes go in through `get_buffer` and `buffer_updated` (or
+`receive_data`) and come out as events; outgoing messages go in through the `send_*` methods and come out as bytes. It
+is symmetric except for the handshake. The caller's own mistakes raise `LocalProtocolError` and change nothing; the
+peer's raise `RemoteProtocolError`, after which only `is_closed` and `receive_eof` are of use.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Role(Enum):
 
 class _Phase(Enum):
     GREETING = "greeting"  # no hello yet
-    GREETED = "greeted"  # the worker has said hello, the host not yet welcome
+    GREETED = "greeted"  # the worker has sent hello, the host not yet welcome
     OPEN = "open"
     CLOSED = "closed"
 
@@ -50,7 +49,7 @@ _OPEN, _CLOSED = _Phase.OPEN, _Phase.CLOSED
 
 
 class _Call:
-    """What is known of an unfinished call, made or served."""
+    """The state of an unfinished call, made or served."""
 
     __slots__ = ("cancelled", "credit", "is_stream")
 
@@ -123,7 +122,7 @@ class Connection:
         self.said_goodbye = False
         self.peer_said_goodbye = False
 
-    # -- what stands open ------------------------------------------------------------------
+    # -- open calls ------------------------------------------------------------------------
 
     @property
     def is_closed(self) -> bool:
@@ -140,7 +139,7 @@ class Connection:
         return len(self._incoming)
 
     def is_calling(self, id: int) -> bool:
-        """Whether this side's call `id` has not been ended, also if it was given up."""
+        """Whether this side's call `id` has not ended, also if it was cancelled."""
         return id in self._outgoing
 
     def is_serving(self, id: int) -> bool:
@@ -180,7 +179,7 @@ class Connection:
     def receive_eof(self) -> list[int]:
         """Close, and return the ids of the calls made here that will never be answered.
 
-        Cancelled calls are not among them: nobody waits for those.
+        Cancelled calls are not among them: no caller waits for those.
 
         Raises:
             RemoteProtocolError: the stream ended inside a frame.
@@ -224,7 +223,7 @@ class Connection:
         return frame
 
     def _accept(self, frame: Frame) -> Frame | None:
-        """Check one frame against what stands open; return the event that the caller gets to see, if any."""
+        """Check one frame against the open calls; return the event for the caller, if any."""
         kind = frame.kind
         if kind == _REQUEST:
             if not frame.id or frame.id in self._incoming:
@@ -352,7 +351,7 @@ class Connection:
     def send_notify(
         self, target: int, method: int, body: Buffer, handles: Sequence[HandleEntry] = ()
     ) -> bytes | FrameParts:
-        """Say something nobody waits for."""
+        """Send a message that needs no answer."""
         self._require_open("a notification")
         if self.said_goodbye:
             raise LocalProtocolError("a notification after a goodbye")
@@ -363,7 +362,7 @@ class Connection:
     def send_mirror(
         self, section: int, body: Buffer, handles: Sequence[HandleEntry] = (), *, target: int = 0
     ) -> bytes | FrameParts:
-        """Tell the worker of a change of shared state, or of the object `target` that it holds."""
+        """Send the worker a change of shared state, or of the object `target` that it holds."""
         self._require_open("a mirror change")
         if self._role is not Role.HOST:
             raise LocalProtocolError("only the host sends mirror changes")
@@ -372,7 +371,7 @@ class Connection:
         )
 
     def send_cancel(self, id: int) -> bytes | FrameParts | None:
-        """Give up call `id`: its end, when it comes, is swallowed. None if it has ended or was given up."""
+        """Cancel call `id`: its end, when it comes, is swallowed. None if it has ended or was cancelled."""
         call = self._outgoing.get(id)
         if call is None or call.cancelled or self._phase is not _OPEN:
             return None
@@ -409,9 +408,9 @@ class Connection:
         return encode_frame(_CREDIT, id=id, target=items)
 
     def send_release(self, id: int, times: int) -> bytes | FrameParts:
-        """Tell the owner of object `id` that this side let go of it, having been handed it `times` times.
+        """Report to the owner of object `id` that this side released it, having received it `times` times.
 
-        With 0 times it is the owner who speaks: it has taken note, and will describe the object anew.
+        With 0 times it is the owner that confirms: it has noted the release, and will describe the object anew.
         """
         self._require_open("a release")
         return encode_frame(_RELEASE, id=id, target=times)
@@ -430,5 +429,5 @@ class Connection:
 
 
 def _discard(frame: Frame) -> Frame | None:
-    """Return what must still be known of a frame that nobody waits for any more."""
+    """Return the part of an unwanted frame that the caller must still see."""
     return discarded(frame) if frame.handles else None

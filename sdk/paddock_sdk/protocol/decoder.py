@@ -1,8 +1,8 @@
 """Cut a byte stream into frames without copying more than once.
 
-The decoder owns the memory the bytes are received into: 64 KiB that are used over and over,
-and one exact allocation for each frame that does not fit. A length over the cap is refused
-before anything is allocated for it. After an error the decoder must not be used again.
+The decoder owns the memory the bytes are received into: 64 KiB that are reused, and one exact allocation for each frame
+that does not fit. A length over the cap is refused before anything is allocated for it. After an error the decoder must
+not be used again.
 """
 
 from __future__ import annotations

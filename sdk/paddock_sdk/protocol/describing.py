@@ -1,9 +1,8 @@
-"""Look at a live object and write down what another process may know of it.
+"""Inspect a live object and write down what another process may know about it.
 
-Only public names are looked at, each property is read once, and what cannot be read is left
-out: a description never fails because a module's property does. Data under a name that usually
-holds a secret stays home, and so does what an object keeps of other objects: they are reached
-through its methods, or not at all.
+Only public names are inspected, each property is read once, and unreadable ones are left out: a description never fails
+because a module's property does. Data under a name that usually holds a secret is not sent, nor are other objects that
+the object holds: they are reached through its methods, or not at all.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _MISSING: Final = object()
 
 
 def flavour_of(function: object) -> Flavour:
-    """Tell how `function` has to be called."""
+    """Return how `function` has to be called."""
     with contextlib.suppress(Exception):  # wrappers that wrap each other, or an object that pretends to be one
         function = inspect.unwrap(function)  # type: ignore[arg-type]
     call = function
@@ -98,7 +97,7 @@ def describe(value: object) -> Description:
 
 
 def described_anew(value: object, before: Description) -> Description:
-    """Return the description of an object with the data it has now; its members stay what they were."""
+    """Return the description of an object with the data it has now; its members stay the same."""
     if is_function(value) or isinstance(value, AsyncGeneratorType):
         return before
     of_class = _class_contents(type(value))
@@ -116,7 +115,7 @@ def described_anew(value: object, before: Description) -> Description:
 
 
 class _Data:
-    """What an object holds that is no member of it."""
+    """The contents of an object other than its members."""
 
     def __init__(self) -> None:
         self.attributes: dict[str, Any] = {}
@@ -124,7 +123,7 @@ class _Data:
         self.properties: set[str] = set()
 
     def take(self, name: str, item: object, there: object) -> None:
-        """Take what was read under a name, unless it is no data or to stay home; `there` is what its class has."""
+        """Take the value of a name, unless it is no data or must not be sent; `there` is its class's value."""
         if _is_secret(name) or not _may_fit(item) or not _is_data(item):
             return
         self.attributes[name] = masked(item)
@@ -141,7 +140,7 @@ def _is_member(name: str, item: object) -> bool:
 def member_of(value: Any, name: str) -> Any:
     """Return the function that a call of a described member is a call of."""
     if name == "__anext__":
-        return lambda: value  # the stream is what it iterates
+        return lambda: value  # the stream is the object it iterates
     if name == "__aexit__":
         # An exception brings its class and trace with it; neither can cross by itself.
         return lambda error: value.__aexit__(
@@ -151,7 +150,7 @@ def member_of(value: Any, name: str) -> Any:
 
 
 def _class_contents(cls: type) -> dict[str, Any]:
-    """Return what is found on a class and its bases without calling anything."""
+    """Return the contents of a class and its bases without calling anything."""
     contents: dict[str, Any] = {}
     for base in reversed(cls.__mro__[:-1]):
         contents.update(vars(base))
@@ -183,7 +182,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _may_fit(value: Any) -> bool:
-    """Whether a value may be small enough for a description; looks at no more of it than would be."""
+    """Whether a value may be small enough for a description; inspects no more of it than would fit."""
     values, size, left = 1, 0, [value]
     while left:
         item = left.pop()
@@ -201,7 +200,7 @@ def _may_fit(value: Any) -> bool:
 
 
 def _is_data(value: Any, depth: int = 0) -> bool:
-    """Whether a value crosses as what it is and holds no live objects."""
+    """Whether a value crosses as itself and holds no live objects."""
     kind = type(value)
     if kind in _PLAIN:
         return True
@@ -222,7 +221,7 @@ def _are_data(values: Iterable[object], depth: int) -> bool:
 
 
 def masked(value: Any) -> Any:
-    """Return data as a description has it, without what stands under a name that usually holds a secret."""
+    """Return data for a description, without values under a name that usually holds a secret."""
     if type(value) is dict:
         return {
             key: "[REDACTED]" if isinstance(item, str) and _is_secret(key) else masked(item)

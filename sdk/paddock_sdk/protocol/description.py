@@ -1,7 +1,7 @@
-"""What one side tells the other about an object it hands out: its members and its plain data.
+"""The description that one side sends of an object it hands out: its members and its plain data.
 
-The position of a member in the list is its method number, so a call names nothing but numbers.
-Descriptions are data from the other side: reading one is capped and strict, and builds nothing.
+The position of a member in the list is its method number, so a call names nothing but numbers. Descriptions are data
+from the other side: reading one is capped and strict, and builds nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_V
 
 MAX_MEMBERS: Final = 256
 SPECIAL_MEMBERS: Final = frozenset({"__call__", "__aenter__", "__aexit__", "__aiter__", "__anext__"})
-"""What Python calls by itself and can be awaited, so that nobody has to stand still for it."""
+"""Methods that Python calls by itself and that can be awaited, so that no caller blocks for them."""
 
-_OF_CLASS: Final = 4  # added to the flavour of what can be called on the class itself
+_OF_CLASS: Final = 4  # added to the flavour of members that can be called on the class itself
 _MAX_NAME: Final = 200  # characters; no identifier a person wrote is longer
 _KEPT_MEMBERS: Final = 1024  # half a megabyte at most; all known modules together have fewer
 
@@ -49,8 +49,8 @@ class Member:
 class Description:
     """The callable members of an object, by method number, and a snapshot of its data.
 
-    `attributes` is all that reading from the object finds; what its class says of itself is in `class_attributes` as
-    well, and which of the attributes are computed when they are read is in `properties`.
+    `attributes` are all values that reading from the object finds. The values of its class are in `class_attributes` as
+    well. `properties` names the attributes that are computed when they are read.
     """
 
     type_name: str
@@ -61,7 +61,7 @@ class Description:
     properties: frozenset[str] = frozenset()
 
     def data_since(self, before: Description) -> tuple[dict[str, Any], list[str]] | None:
-        """Return what is in the data that was not before, and what is no more; None if more than data is different."""
+        """Return the added and the removed data; None if more than data differs."""
         if self != replace(before, attributes=self.attributes):
             return None
         known = before.attributes
@@ -143,7 +143,7 @@ def _with_what_fits(description: Description, codec: Codec) -> bytes:
 
 
 def check_description(data: Buffer) -> int:
-    """Return how much memory the wire form of a description stands for, in bytes and roughly.
+    """Return the approximate memory that the wire form of a description takes, in bytes.
 
     Raises:
         RemoteProtocolError: it is over a cap.
@@ -157,9 +157,9 @@ def check_description(data: Buffer) -> int:
 
 
 def without_data(described: bytes) -> bytes:
-    """Return the wire form of a description that says what can be called, and nothing of what the object holds.
+    """Return the wire form of a description with the callable members, without the object's data.
 
-    Of what is no description, nothing is left.
+    An invalid description becomes empty.
     """
     reader = msgpack.Unpacker()
     reader.feed(described)
@@ -202,7 +202,7 @@ def _read_member(member: object) -> Member:
     raise RemoteProtocolError("a member of an object that is none")
 
 
-@functools.lru_cache(maxsize=_KEPT_MEMBERS)  # the same few, each time that an object says of itself what is new
+@functools.lru_cache(maxsize=_KEPT_MEMBERS)  # the same few, each time that an object's data changes
 def _known_member(name: str, said: int) -> Member:
     if is_public(name) or name in SPECIAL_MEMBERS:
         flavour = said & ~_OF_CLASS

@@ -1,4 +1,4 @@
-"""Protocol errors, told apart by who is to blame."""
+"""Protocol errors, one class for each side's mistakes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ProtocolError(Exception):
 
 
 class LocalProtocolError(ProtocolError):
-    """Raised when this side asked the connection for something the protocol does not allow."""
+    """Raised when this side asked the connection for an action that the protocol does not allow."""
 
 
 class RemoteProtocolError(ProtocolError):

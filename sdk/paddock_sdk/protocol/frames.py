@@ -1,9 +1,8 @@
-"""The layout of one frame, and nothing about the order in which frames may come.
+"""The layout of one frame, independent of the order in which frames may come.
 
-A frame is a fixed header, a table of handles and an opaque body. All numbers are big-endian.
-Every kind of frame has the same fields, so that one struct reads them all and a router never
-needs to look behind the header; the kinds differ as types, which is how receivers tell them
-apart. Nothing here keeps state.
+A frame is a fixed header, a table of handles and an opaque body. All numbers are big-endian. Every kind of frame has
+the same fields, so that one struct reads them all and a router never needs to look behind the header. The kinds are
+different types, by which receivers distinguish them. Nothing here keeps state.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from paddock_sdk.protocol.errors import LocalProtocolError, RemoteProtocolError
 
 PROTOCOL_VERSION: Final = 1
 
-MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # a 16 MiB message is already past what a model reads
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # a 16 MiB message is already more than a model reads
 MAX_HANDLES: Final = 1024  # handles in one frame; a session with every known module mounts fewer than 100
 MAX_DESCRIPTION_BYTES: Final = 256 * 1024  # one object's description, JSON schema included
 MAX_DESCRIPTION_VALUES: Final = 4096  # values in one; a large JSON schema has a few hundred
@@ -31,7 +30,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Kind(IntEnum):
-    """What a frame is for; the byte after the length."""
+    """The purpose of a frame; the byte after the length."""
 
     DISCARDED = 0  # never on the wire: see `Discarded`
     HELLO = 1
@@ -69,7 +68,7 @@ class HandleEntry(NamedTuple):
 
     side: HandleSide | int
     id: int
-    description: bytes = b""  # empty when the receiver has been told before
+    description: bytes = b""  # empty when the receiver has it already
 
 
 class Frame(NamedTuple):
@@ -87,7 +86,7 @@ class Frame(NamedTuple):
 
 
 class Hello(Frame):
-    """The worker's first frame: who it is and which protocol it speaks."""
+    """The worker's first frame: its name and its protocol version."""
 
     __slots__ = ()
 
@@ -117,7 +116,7 @@ class Failure(Frame):
 
 
 class Notify(Frame):
-    """A call nobody waits for."""
+    """A call without an answer."""
 
     __slots__ = ()
 
@@ -159,16 +158,16 @@ class Goodbye(Frame):
 
 
 class Discarded(Frame):
-    """What is left of an answer or item that came after its call was cancelled: the handles it brought.
+    """The rest of an answer or item that came after its call was cancelled: the handles it brought.
 
-    They count as handed over, so the receiver takes note of them and lets them go again.
+    They count as handed over, so the receiver notes them and releases them again.
     """
 
     __slots__ = ()
 
 
 def discarded(frame: Frame) -> Discarded:
-    """Return what must still be known of an answer or item that nobody waits for any more."""
+    """Return the part of an unwanted answer or item that the receiver must still see."""
     return Discarded(Kind.DISCARDED, 0, 0, frame.id, 0, 0, 0, frame.handles, b"")
 
 
@@ -238,7 +237,7 @@ def decode_frame(buffer: memoryview, start: int, end: int) -> Frame:
     """Read the frame that fills `buffer[start:end]`; the body of a small one is a copy.
 
     Raises:
-        RemoteProtocolError: the frame is of no known kind, or its handle table does not fit in it.
+        RemoteProtocolError: the frame is of an unknown kind, or its handle table does not fit in it.
     """
     _, kind, flags, method, id_, target, parent, deadline_ms, count = _HEADER.unpack_from(buffer, start)
     cls = _TYPES[kind] if kind < len(_TYPES) else None

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class HostMethod(IntEnum):
-    """What a worker may ask of its host."""
+    """A worker's requests to its host."""
 
     REGISTER = 1  # [event, priority, name | None, handler] -> registration
     UNREGISTER = 2  # [registration] -> None
@@ -38,17 +38,17 @@ class HostMethod(IntEnum):
     SHOW_MESSAGE = 24  # [message, level, source] (notification)
     DESCRIBE = 25  # [object id, description] (notification): the object's data changed
     RESET_TURN = 26  # [] (notification)
-    EXPLAIN = 27  # [[[kind, target]…], seconds] -> [denial]: what a failed call reached for in vain, in that time
-    ATTEMPTED = 28  # [[kind, target]…] (notification): what the module reached for in vain, otherwise
-    EMITTER = 29  # [] -> name | None: whose event the handler is called with that asks
+    EXPLAIN = 27  # [[[kind, target]…], seconds] -> [denial]: the attempts of a failed call, in that time
+    ATTEMPTED = 28  # [[kind, target]…] (notification): other failed attempts of the module
+    EMITTER = 29  # [] -> name | None: the emitter of the event that the asking handler is called with
 
 
 class WorkerMethod(IntEnum):
-    """What a host asks of its worker."""
+    """A host's requests to its worker."""
 
     MOUNT = 1  # {package, import_root, libraries, attribute, config} -> outcome
     SESSION_READY = 2  # [] -> None
-    DESCRIBE_ANEW = 3  # [] -> None, once all that changed of what is mounted has been told
+    DESCRIBE_ANEW = 3  # [] -> None, once all changes of mounted objects have been sent
 
 
 class MirrorSection(IntEnum):

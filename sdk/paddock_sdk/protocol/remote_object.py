@@ -1,9 +1,9 @@
 """Stand-ins in this process for objects that live in another.
 
-A stand-in has exactly the members its description names: coroutine functions where the real
-ones are, plain functions where those are, its data as ordinary attributes, on its class what the
-real one's class has. `hasattr`, `inspect.iscoroutinefunction` and attribute errors therefore
-answer as the real object would. What is set on a stand-in stays on it, in this process.
+A stand-in has exactly the members in its description: coroutine functions where the real ones are, plain functions
+where those are, its data as ordinary attributes, and on its class the contents of the real class. So `hasattr`,
+`inspect.iscoroutinefunction` and attribute errors answer as the real object would. An attribute set on a stand-in stays
+on it, in this process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from paddock_sdk.protocol.description import Description, Flavour, Member
 
 _KEPT_CLASSES: Final = 256
-_MAX_KEPT_NAMES: Final = 64  # of one kept class; what it is made of comes from others, and stays
+_MAX_KEPT_NAMES: Final = 64  # of one kept class; its parts come from others, and stay
 
 
 class Caller(Protocol):
@@ -30,7 +30,7 @@ class Caller(Protocol):
     def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]: ...
 
     def circumstances(self) -> Sequence[Any]:
-        """Return what the callee of an `execute` is told beside its arguments: one mapping, or nothing."""
+        """Return the data sent with an `execute` beside its arguments: one mapping, or nothing."""
 
 
 class RemoteObject:
@@ -45,7 +45,7 @@ class RemoteObject:
 
 
 class _Computed:
-    """Stands on a class for a property; what it says is on the object, where this does not come in between."""
+    """Stands on a class for a property; its value is on the object and takes precedence."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -57,7 +57,7 @@ class _Computed:
 
 
 class _ClassData(dict[str, Any]):
-    """What the class of one stand-in says, held by the stand-in: a class that nobody needs is not gone at once."""
+    """The class data of one stand-in, held by the stand-in: an unused class is not freed at once."""
 
     __slots__ = ("__weakref__",)
 
@@ -92,18 +92,18 @@ def stand_in(description: Description, object_id: int, caller: Caller) -> Any:
     if data:
         instance.__dict__["_paddock_class_data"] = data
     _tie(instance, object_id, caller)
-    instance.__dict__.update(description.attributes)  # also what its class says: it is this one's, to write into
+    instance.__dict__.update(description.attributes)  # also the class's values, to write into
     return instance
 
 
 def _tie(instance: RemoteObject, object_id: int, caller: Caller) -> RemoteObject:
-    """Give a stand-in the way to its object, past whatever its members are called."""
+    """Give a stand-in the path to its object, under names that its members cannot collide with."""
     instance.__dict__.update(_paddock_caller=caller, _paddock_id=object_id)
     return instance
 
 
 def refresh(instance: object, description: Description, before: Description | None = None) -> None:
-    """Bring the data of a stand-in up to date; with what it said before, only where that has changed."""
+    """Bring the data of a stand-in up to date; with its earlier data, only the changed parts."""
     if not isinstance(instance, RemoteObject):
         return
     known = before.attributes if before is not None else {}
@@ -129,9 +129,9 @@ _kept_class = functools.lru_cache(maxsize=_KEPT_CLASSES)(_new_class)  # made of 
 def _class_of_one(
     cls: type[RemoteObject], members: tuple[Member, ...], data: _ClassData, object_id: int, caller: Caller
 ) -> type[RemoteObject]:
-    """Return a class of one stand-in's own, which goes with it.
+    """Return a class for one stand-in only, which is freed with it.
 
-    It has the data of the real one's class, and its class and static methods know their object, as nobody hands them
+    It has the data of the real class, and its class and static methods know their object, since no caller passes them
     one.
     """
     holder = _tie(RemoteObject(), object_id, caller)
@@ -183,7 +183,7 @@ def _method(number: int, member: Member) -> Callable[..., Any]:
 
 
 def _iterator_methods(stream: Callable[..., Any], close: Callable[..., Any] | None) -> dict[str, Any]:
-    """Return the methods of an iterator: one stream of items, whoever asks for the next of them."""
+    """Return the methods of an iterator: one stream of items, for all its readers."""
 
     def of(iterator: RemoteObject) -> Any:
         if "_paddock_stream" not in iterator.__dict__:
@@ -201,7 +201,7 @@ def _iterator_methods(stream: Callable[..., Any], close: Callable[..., Any] | No
 
         async def aclose(self: RemoteObject) -> None:
             if "_paddock_stream" in self.__dict__:
-                await of(self).aclose()  # and the owner closes what it iterates
+                await of(self).aclose()  # and the owner closes the iterated object
             else:
                 await close(self)
 

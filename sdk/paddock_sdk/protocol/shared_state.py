@@ -1,9 +1,8 @@
-"""Notice what module code changed in place in state that others read.
+"""Notice module code's in-place changes of state that others read.
 
-Modules write into `session_state` and into values they attached to the coordinator without
-telling anyone. Before each frame leaves, what can be sent is compared with what was last known,
-and the differences go out first; a key or value that cannot be sent stays this process's own, which
-is said once of each. The last writer of a key wins.
+Modules write into `session_state` and into values they attached to the coordinator without a notification. Before each
+frame leaves, the values that can be sent are compared with the last known ones, and the differences go out first. A key
+or value that cannot be sent stays in this process, which is reported once for each. The last writer of a key wins.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _DEPTH: Final = 8  # levels of mappings compared key by key; deeper ones are sen
 
 
 class SharedState:
-    """A live dict, and what the other processes are known to know of it."""
+    """A live dict, and the state of it that the other processes know."""
 
     def __init__(self, codec: Codec, on_kept: Callable[[object, object], None] = lambda key, value: None) -> None:
         self.live: dict[Any, Any] = {}
@@ -41,7 +40,7 @@ class SharedState:
         self.live = live
 
     def changes(self, among: Collection[Any] | None = None) -> list[Change]:
-        """Return what changed since the last call, under some keys or under all, and take it for known."""
+        """Return the changes since the last call, under some keys or under all, and record them as known."""
         if not self.live and not self._known:
             return []
         changes: list[Change] = []
@@ -89,7 +88,7 @@ class SharedState:
 
     def _compare(self, path: list[Any], before: Any, after: Any, changes: list[Change], depth: int) -> None:
         if not (depth and type(before) is dict and type(after) is dict):
-            # As bytes: 1, 1.0 and True are equal, and not a number is not, which would be told without end.
+            # As bytes: 1, 1.0 and True are equal, and NaN never equals itself, so it would be sent without end.
             if before is _ABSENT or self._packed(before) != self._packed(after):
                 changes.append([path, [after]])
             return
@@ -110,7 +109,7 @@ class SharedState:
                 self._known.pop(key, None)
 
     def whole(self, key: object) -> bytes | None:
-        """Return a message that tells all that others know of a key, None if there is none; it may be over a cap."""
+        """Return a message with all that others know of a key, None if there is none; it may be over a cap."""
         name, known = self._packed(key), self._known.get(key)
         return b"".join((_ONE_CHANGE, name, _TO_ONE_VALUE, known)) if name and known else None
 

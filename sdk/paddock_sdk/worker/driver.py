@@ -104,7 +104,7 @@ class Driver:
         self.closed.set()
 
     def leave(self) -> None:
-        """Cancel all running requests, and close when they have ended; they may call the host meanwhile, for a second."""
+        """Cancel all running requests, and close when they have ended; for a second they may call the host."""
         if self._leaving is None:
             self._leave_by = time.monotonic() + _LEAVE_SECONDS
             self._leaving = self._loop.create_task(self._leave())

@@ -114,7 +114,7 @@ class Repository:
     # -- the local side
 
     def commit(self, name: str) -> Commit | None:
-        """Return the commit that a local object is, or is a tag of; None where it is absent or another kind of object."""
+        """Return the commit that a local object is, or is a tag of; None where it is absent or of another kind."""
         lines = [f"{name}^{{commit}}\n".encode("ascii")]
         with self._failing("reading a commit"):
             printed = self._git.data("cat-file", "--batch", istream=lines)

@@ -1,1 +1,1 @@
-"""Bring a session's modules up: entry points, order, and what is called when all are there."""
+"""Start a session's modules: entry points, order, and the functions to call when all are mounted."""

@@ -1,6 +1,6 @@
 """The functions in a module's code that a session calls: the one that mounts it, and its `on_session_ready`.
 
-One rule for whoever loads modules and whoever checks them, so that what is checked is what is mounted.
+Loaders and validators share this rule, so that the checked function is the mounted one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def mount_in(module: ModuleType, place: str) -> Callable[..., Any]:
     `place` is written as `package.file:function`, or as `package.file` for the `mount` in it.
 
     Raises:
-        EntryPointError: there is none, or it cannot be called.
+        EntryPointError: it does not exist, or cannot be called.
     """
     home_name, _, name = (part.strip() for part in place.partition(":"))
     home = module if home_name == module.__name__ else _imported(home_name, place)
@@ -46,7 +46,7 @@ def mount_in(module: ModuleType, place: str) -> Callable[..., Any]:
 
 
 def session_ready_of(mount: Callable[..., Any]) -> Any:
-    """Return the `on_session_ready` of the file that defines `mount`, whatever that is; None where there is none."""
+    """Return the `on_session_ready` of the file that defines `mount`, of any type; None without one."""
     return getattr(home_of(mount), "on_session_ready", None)
 
 

@@ -1,8 +1,8 @@
-"""Bring a session's modules up, in the one order the contract fixes.
+"""Start a session's modules, in the one order the contract fixes.
 
 Orchestrator, context, providers, tools, hooks, then everyone's `on_session_ready`, then the fork event. Without an
-orchestrator or a context manager there is no session; any other module that fails is logged, announced as an event
-and left out. How one entry is loaded and mounted is the caller's function.
+orchestrator or a context manager there is no session; any other module that fails is logged, announced as an event and
+left out. The caller's function loads and mounts one entry.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def initialize_session(
 
 
 def session_extras(config: dict[str, Any], *, raw: bool) -> dict[str, Any]:
-    """Return what a plan's `session` section adds to the session's events: its metadata, and the plan if it says so."""
+    """Return the fields that a plan's `session` section adds to the session's events: metadata, and the plan if set."""
     session = config["session"]
     extras: dict[str, Any] = {}
     if session.get("metadata"):
@@ -121,7 +121,7 @@ class _Initialization:
             except Exception as error:  # module code; a session does without one provider
                 attempt.undo()
                 await self._announce_failure("provider", entry, error)
-                # The one voice an application has in this: what it raises ends the initialisation.
+                # The application's only influence here: its exception ends the initialisation.
                 await self._tell("provider.load_failure", entry, error)
 
     async def load_section(self, section: str, kind: str) -> None:
@@ -134,7 +134,7 @@ class _Initialization:
     async def _tell(self, capability: str, entry: dict[str, Any], *details: object) -> None:
         listener = self._coordinator.get_capability(capability)
         if listener is not None:
-            # A copy, so that whoever listens cannot change what is loaded.
+            # A copy, so that listeners cannot change what is loaded.
             await settled(listener(self._coordinator, copy.deepcopy(entry), *details))
 
     async def _announce_failure(self, kind: str, entry: dict[str, Any], error: Exception) -> None:

@@ -1,9 +1,9 @@
-"""One attempt to load a provider: what it mounted, under which name it stays, how a failure is undone.
+"""One attempt to load a provider: the mounted object, its final name, and undoing after a failure.
 
 A provider module mounts itself under its default name, the module id without "provider-". An entry with an
-`instance_id` moves it to that name and gives the default name back to whoever had it. A module that mounts nothing
-has failed. Undoing leaves the mounted providers and the loader's ready queue as they were; cleanup functions
-stay registered, since what they clean up may exist.
+`instance_id` moves it to that name and gives the default name back to its earlier holder. A module that mounts nothing
+has failed. Undoing leaves the mounted providers and the loader's ready queue as they were; cleanup functions stay
+registered, since their resources may exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ProviderAttempt:
         self._ready_before = list(self._loader.get_on_session_ready_queue()) if self._loader is not None else []
 
     def conclude(self) -> None:
-        """Give what was mounted its final name.
+        """Give the mounted provider its final name.
 
         Raises:
             ValueError: nothing was mounted.

@@ -1,4 +1,4 @@
-"""What modules want to be called when everything is mounted: the part of a loader that keeps it."""
+"""The part of a loader that queues modules' functions to call when everything is mounted."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class RemoteCoordinator(ModuleCoordinator):
 
     @property
     def loader(self) -> Any:
-        """The loader of modules into this process: the one that the module set here, else one for its own environment."""
+        """The loader of modules into this process: the one that the module set, else one for its environment."""
         if self._loader is None:
             # Here, because modules rarely load others, and the rules of all kinds are much to import.
             from paddock_sdk.in_process.module_loader import ModuleLoader

@@ -89,7 +89,7 @@ class RemoteHookRegistry(HookRegistry):
 
 
 def _failing(handler: Any) -> Callable[[str, Any], None]:
-    """Return a handler that stands for an object that cannot be called; it fails when the event happens, as that would."""
+    """Return a handler for an object that cannot be called; it fails when the event happens, as that would."""
 
     def fail(event: str, data: Any) -> None:
         raise TypeError(f"a {type(handler).__name__} was registered as a handler, and cannot be called")
