@@ -49,7 +49,7 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
 
 
 def _check_is_kept(path: Path, *, in_session: bool) -> None:
-    """Warn of a file in a home that goes with this process, and refuse one elsewhere that does.
+    """Warn about a file in a home that is deleted with this process, and refuse such a file elsewhere.
 
     A sandbox that keeps nothing has its home as the folder for temporary files.
 

@@ -1,8 +1,8 @@
 """The context protocol over a conversation that is in memory and in a file.
 
-A message counts when it is in the file; what cannot be written is not stored, and its caller gets the error. A context
-that begins with a conversation from its file keeps that: `set_messages` is then ignored, since what an application
-replays on resuming a session is less than what the file has.
+A message counts when it is in the file. A message that cannot be written is not stored, and its caller gets the error.
+A context that begins with a conversation from its file keeps that: `set_messages` is then ignored, since the messages
+that an application replays on resuming are fewer than those in the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class PersistentContextManager(SimpleContextManager):
-    """A `SimpleContextManager` whose changes are in a file first; `loaded` is what was there at the start."""
+    """A `SimpleContextManager` whose changes are in a file first; `loaded` is the conversation at the start."""
 
     def __init__(
         self, file: ConversationFile, loaded: Messages, settings: Settings | None = None, *, hooks: Any | None = None
@@ -56,7 +56,7 @@ class PersistentContextManager(SimpleContextManager):
         self._entries = entries
 
     async def clear(self) -> None:
-        """Forget the conversation, so that another may be set; the file keeps what was before.
+        """Forget the conversation, so that another may be set; the file keeps the earlier one.
 
         Raises:
             ConversationFileError: it cannot be written.
@@ -67,10 +67,10 @@ class PersistentContextManager(SimpleContextManager):
 
 
 def json_form(value: Any, where: str = "message") -> Any:
-    """Return a value as JSON has it: models and dataclasses as mappings, tuples as lists, all else as it is.
+    """Return a value in JSON types: models and dataclasses as mappings, tuples as lists, all else unchanged.
 
     Raises:
-        ValueError: JSON has nothing of the kind; the message names the place in the message.
+        ValueError: JSON has no such type; the error names the place in the message.
     """
     if isinstance(value, Enum):
         return json_form(value.value, where)

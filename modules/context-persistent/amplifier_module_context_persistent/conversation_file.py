@@ -33,12 +33,12 @@ _FORMAT: Final = "amplifier-conversation"
 _VERSION: Final = 1
 _HEADER: Final = json.dumps({"format": _FORMAT, "version": _VERSION}, separators=(",", ":")).encode() + b"\n"
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK  # which a pipe would wait without
-_LOCK_SECONDS: Final = 3.0  # a worker that died lets go of it within milliseconds, a busy machine apart
+_LOCK_SECONDS: Final = 3.0  # a dead worker's lock is freed within milliseconds, except on a busy machine
 _LOCK_POLL: Final = 0.02
 
 
 class ConversationFileError(OSError):
-    """The file cannot be used; the message says why and what to do."""
+    """The file cannot be used; the message contains the reason and a remedy."""
 
 
 class _Line(NamedTuple):
@@ -59,11 +59,11 @@ class ConversationFile:
 
     @classmethod
     async def opened(cls, path: Path, fsync: Fsync) -> tuple[ConversationFile, Messages]:
-        """Open the file, making it and its folders if they are missing; return it with the conversation in it.
+        """Open the file, making it and its folders if they are missing; return it with its conversation.
 
         Raises:
-            ConversationFileError: another session has it open, it is no file of a version that is known here, it is
-                damaged, or the system refuses it.
+            ConversationFileError: another session has it open, its format or version is unknown, it is damaged, or the
+                system refuses it.
         """
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ class ConversationFile:
         """Write a change; it counts when this returns.
 
         Raises:
-            ConversationFileError: it cannot be written; what is there is as it was.
+            ConversationFileError: it cannot be written; the file's contents are unchanged.
         """
         if self._descriptor is None:
             raise _refused(self._path, "is closed, as the session has ended")
@@ -107,7 +107,7 @@ class ConversationFile:
         self._end += len(line)
 
     def close(self) -> None:
-        """Bring everything to the disk, close the file and let others have it. May be called again."""
+        """Sync the file to the disk, close it and unlock it. May be called again."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
@@ -156,7 +156,7 @@ class ConversationFile:
         return messages
 
     def _put_aside(self, descriptor: int, size: int) -> None:
-        """Move what stands behind the last whole line to a file of its own."""
+        """Move the text behind the last whole line to a file of its own."""
         torn = os.pread(descriptor, size - self._end, self._end)
         aside, name = _new_file_beside(self._path)
         try:

@@ -19,10 +19,10 @@ _LONGEST = 120  # characters of a session's id in a file's name; those of sub-se
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """Where the file is, and when it is brought to the disk.
+    """The path of the file, and when it is synced to the disk.
 
-    `{session_id}` in `path` stands for the session's id. `fsync` is `always`, so that a message that was added
-    outlasts a failure of power, or `close`, which leaves the time to the system.
+    `{session_id}` in `path` stands for the session's id. `fsync` is `always`, so that an added message survives a power
+    failure, or `close`, which leaves the time to the system.
     """
 
     path: str = "~/.amplifier/conversations/{session_id}.jsonl"

@@ -1,4 +1,4 @@
-"""What is known of a message from the moment it is stored, so that no request has to find it out again.
+"""The facts about a stored message, computed once, so that no request has to compute them again.
 
 Tool calls come in two shapes, in `tool_calls` or as blocks; results have the role `tool` or `function` and name their
 call in `tool_call_id` or in blocks.
@@ -40,7 +40,7 @@ class EntryFactory:
         self._max_chars = max_chars
 
     def entry(self, message: Message) -> Entry:
-        """Return what is known of a message."""
+        """Return the facts about a message."""
         tokens = self._counter.tokens_of(message)
         shorter = shortened(message, self._max_chars)
         role = message.get("role")

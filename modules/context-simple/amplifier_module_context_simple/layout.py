@@ -1,9 +1,8 @@
 """Cut a conversation into the pieces that must stay together.
 
-A `Piece` is one message, or a reply with tool calls and the results that answer it: providers refuse either half
-alone. A call that nothing answers, because its turn was cut off, is answered here with a note; a result that answers
-nothing is left out. Pieces belong to exchanges; an exchange begins where the person speaks. Pure: entries are never
-changed.
+A `Piece` is one message, or a reply with tool calls and the results that answer it: providers refuse either half alone.
+A call without an answer, because its turn was cut off, gets a note as its answer here; a result without a call is left
+out. Pieces belong to exchanges; an exchange begins with a message of the person. It is pure: entries are never changed.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def pieces_of(entries: Iterable[Entry], factory: EntryFactory) -> list[Piece]:
 
 
 def _answer(entry: Entry, waiting: dict[str, Piece]) -> None:
-    """Put a result to the reply that asked for it, if there is one."""
+    """Add a result to the reply that asked for it, if there is one."""
     reply = next((waiting[call_id] for call_id in entry.answers if call_id in waiting), None)
     if reply is None:
         return

@@ -1,4 +1,4 @@
-"""Mount a hook that asks a person before tools write, run programs, or do what is not known."""
+"""Mount a hook that asks a person before tools write, run programs, or act in unknown ways."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Decide on each tool call before it runs: it runs, it does not, or a person is asked.
+"""Decide on each tool call before it runs: allow it, deny it, or ask a person.
 
-A person is asked in one of the contract's two ways. Where the application has handed over an `ApprovalProvider`, by the
-capability `approval.register_provider`, that is asked, and the answer is remembered and audited here. Elsewhere the
-answer to the event is `ask_user`, so the session asks; hooks do not learn its answer.
+A person is asked in one of the contract's two ways. If the application has passed an `ApprovalProvider`, by the
+capability `approval.register_provider`, this hook asks that, and remembers and audits the answer. Otherwise the answer
+to the event is `ask_user`, so the session asks; hooks do not get its answer.
 
 A failure is a refusal: a kernel goes on without a handler that fails, which would let the call through.
 """
@@ -63,11 +63,11 @@ class ApprovalGate:
         return stop
 
     def register_provider(self, provider: Any) -> None:
-        """Take what is to be asked from now on: an `ApprovalProvider` of the application."""
+        """Use this `ApprovalProvider` of the application from now on."""
         self._provider = provider
 
     async def on_tool_pre(self, event: str, data: Any) -> HookResult:
-        """Continue, deny with a reason that says what to do, or have the session ask."""
+        """Continue, deny with a reason and a remedy, or have the session ask."""
         call = CheckedToolCall.of(data)
         try:
             return await self._decide(call)
@@ -113,7 +113,7 @@ class ApprovalGate:
         return await self._ask(self._provider, call, shape)
 
     def _verdict(self, call: CheckedToolCall) -> tuple[Decision, str]:
-        """Return what is to be done with a call, and why."""
+        """Return the decision about a call, and the reason."""
         is_required = self._is_required(call)
         for number, rule in enumerate(self._settings.rules):
             if rule.fits(call) and not (is_required and rule.action == "allow"):
@@ -125,7 +125,7 @@ class ApprovalGate:
         return self._settings.default, "no rule of hooks-approval allows it"
 
     def _is_required(self, call: CheckedToolCall) -> bool:
-        """Whether the application wants this tool asked about, also where a rule allows it."""
+        """Whether the application requires a question for this tool, even if a rule allows it."""
         state: Any = getattr(self._coordinator, "session_state", None)
         required = state.get(_REQUIRED_BY_THE_APPLICATION) if hasattr(state, "get") else None
         return isinstance(required, set | frozenset | list | tuple) and call.tool in required
@@ -140,7 +140,7 @@ class ApprovalGate:
         )
 
     async def _ask(self, provider: Any, call: CheckedToolCall, shape: str) -> HookResult:
-        """Ask the application's provider, and act on what the person says."""
+        """Ask the application's provider, and act on the person's answer."""
         timeout = self._settings.timeout
         # A person reads one question at a time, so each that waits already may take as long.
         longest = timeout * (self._open_questions + 1) + _GRACE
@@ -210,7 +210,7 @@ class ApprovalGate:
         about = {"tool_name": call.tool, "tool_call_id": call.id, "action": f"run {call.tool}", "risk_level": _RISK}
         try:
             await self._coordinator.hooks.emit(event, {**about, **more})
-        except Exception:  # who listens does not decide
+        except Exception:  # listeners do not decide
             logger.warning("hooks-approval: could not emit %s", event, exc_info=True)
 
 

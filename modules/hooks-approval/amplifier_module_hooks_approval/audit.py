@@ -1,4 +1,4 @@
-"""A file of what was asked and what was answered, one JSON object a line.
+"""A file of questions and answers, one JSON object a line.
 
 Lines are only added, each with one write, so sessions may share a file. Only its owner can read a file made here: calls
 quote what people work on.
@@ -61,9 +61,9 @@ class AuditFile:
 
 
 def _is_temporary(path: Path, working_dir: Path) -> bool:
-    """Return whether a file would go with this process: in a sandbox, the home is the folder for temporary files.
+    """Return whether a file is deleted with this process: in a sandbox, the home is the folder for temporary files.
 
-    Where the working directory itself is there, as in a test, nothing is meant to outlive the process.
+    If the working directory itself is in that folder, as in a test, nothing is meant to outlive the process.
     """
     home = Path.home()
     if home != Path(tempfile.gettempdir()) or not home.is_mount():

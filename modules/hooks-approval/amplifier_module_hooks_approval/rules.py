@@ -1,7 +1,7 @@
-"""Rules for tool calls: patterns on the tool's name and on its arguments, and what to do.
+"""Rules for tool calls: patterns on the tool's name and on its arguments, and the decision.
 
-In a pattern, `*` stands for any text. In an argument of a rule that allows, it stands for no `..` and for no character
-by which a shell goes on to another command: `git status*` does not allow `git status; rm -rf .`.
+In a pattern, `*` stands for any text. In an argument of a rule that allows, it matches no `..` and no character that
+lets a shell start another command: `git status*` does not allow `git status; rm -rf .`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ApprovalRule:
     def _fits(self, pattern: str, text: str | None) -> bool:
         if text is None or not _matches(pattern, text):
             return False
-        # As often in the text as in the pattern: then no wildcard stands for any of them.
+        # As often in the text as in the pattern: then no wildcard matches any of them.
         return self.action != "allow" or all(text.count(one) == pattern.count(one) for one in _NOT_BY_A_WILDCARD)
 
 
@@ -70,7 +70,7 @@ def names(written: Any, place: str) -> tuple[str, ...]:
     """Return a list of names or patterns of tools.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is not such a list.
     """
     if not isinstance(written, list | tuple) or not all(_is_text(one) and one for one in written):
         raise ValueError(f"hooks-approval: `{place}` must be a list of names of tools, not {written!r}")
@@ -78,10 +78,10 @@ def names(written: Any, place: str) -> tuple[str, ...]:
 
 
 def decision(written: Any, place: str) -> Decision:
-    """Return what is to be done with a call.
+    """Return the decision of a rule.
 
     Raises:
-        ValueError: it is none of the decisions.
+        ValueError: it is no known decision.
     """
     for known in DECISIONS:
         if written == known:

@@ -15,11 +15,11 @@ _LONGEST = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which calls run, which are asked about, and how.
+    """Which calls run, which need a question, and how.
 
-    The first of the `rules` that fits a call decides; without one, the `free_tools` run, and the rest is up to
-    `default`. `content_arguments` are, by tool, those that do not count when "Allow always" is remembered. The default
-    `priority` is late, so that the call that is shown is the one that other hooks made of it.
+    The first of the `rules` that fits a call decides; without one, the `free_tools` run, and `default` decides about
+    the rest. `content_arguments` are, by tool, those that are ignored when "Allow always" is remembered. The default
+    `priority` is late, so that the shown call includes the changes of other hooks.
     """
 
     rules: tuple[ApprovalRule, ...] = ()

@@ -1,6 +1,6 @@
-"""The tool call that is to be decided on, as the event `tool:pre` has it, and how a person reads it.
+"""The tool call to decide on, from the event `tool:pre`, and its text for a person.
 
-The model chose all of it, so it is shown as JSON text, with what cannot be printed escaped: no part of a call can pass
+The model chose all of it, so it is shown as JSON text, with unprintable characters escaped: no part of a call can pass
 for a part of the question.
 """
 
@@ -32,14 +32,14 @@ class CheckedToolCall:
 
     @classmethod
     def of(cls, data: Any) -> CheckedToolCall:
-        """Return the call of an event; what is no call is one of an unknown tool."""
+        """Return the call of an event; an invalid one becomes a call of an unknown tool."""
         fields = data if isinstance(data, dict) else {}
         given = fields.get("tool_input")
         arguments = given if isinstance(given, dict) else {} if given is None else {"tool_input": given}
         return cls(str(fields.get("tool_name") or "unknown tool"), arguments, str(fields.get("tool_call_id") or ""))
 
     def text(self, name: str) -> str | None:
-        """Return an argument as text, for patterns; None where there is none."""
+        """Return an argument as text, for patterns; None if it is absent."""
         if name not in self.arguments:
             return None
         value = self.arguments[name]
@@ -56,7 +56,7 @@ class CheckedToolCall:
         return self._lines() is not None
 
     def shown(self) -> str:
-        """Return the arguments as a person reads them, a line for each; what is left out is counted.
+        """Return the arguments for a person to read, a line for each; omitted ones are counted.
 
         The shortest come first: a long text cannot move the name of a file, or a flag, out of view.
         """
@@ -66,7 +66,7 @@ class CheckedToolCall:
         return "\n".join(f"  {line}" for line in lines) or "  no arguments"
 
     def _lines(self) -> list[str] | None:
-        """Return a line for each argument, as much of it as there is room for; None where there is not enough."""
+        """Return a line for each argument, as much of it as fits; None if not enough fits."""
         texts = [(_printable(_cut(str(name), _MAX_NAME)), _json(value)) for name, value in self.arguments.items()]
         for most in _MAX_VALUES:
             lines = sorted((f"{name}: {_printable(_cut(text, most))}" for name, text in texts), key=len)

@@ -1,8 +1,8 @@
 """Listen to the session's events and log them; never disturb a session that has begun.
 
-A log that cannot be kept is an error at the start. Whatever goes wrong with the file later is reported once through
-`logging` and swallowed. Modules may announce events of their own until the session begins, so the list of events is
-completed when the first session event arrives.
+A log that cannot be kept is an error at the start. A later failure of the file is reported once through `logging` and
+swallowed. Modules may announce events of their own until the session begins, so the list of events is completed when
+the first session event arrives.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BEGINNINGS = (events.SESSION_START, events.SESSION_RESUME, events.SESSION_FORK)
 
 
 class EventLogger:
-    """The hook: one handler registered for every event that is wanted and known."""
+    """The hook: one handler registered for every selected event that is known."""
 
     def __init__(self, coordinator: Any, settings: Settings) -> None:
         self._coordinator = coordinator
@@ -41,10 +41,10 @@ class EventLogger:
         self._complained = False
 
     async def start(self) -> None:
-        """Open the file, and register for the events known by now and for the session's beginning, to learn of others.
+        """Open the file, and register for the known events and for the session's beginning, which completes the list.
 
         Raises:
-            ValueError: the file cannot be written, or would go with this process.
+            ValueError: the file cannot be written, or would be deleted with this process.
         """
         if self._working_dir() is not None:  # else there is no session, and a test that mounts this may grant no file
             self._open(self._path())

@@ -1,8 +1,8 @@
 """Append lines to a file, and go on in a new one when it is large.
 
-Every line is one write of its own: what was logged survives a crash of the process, and sessions may share a file.
-The files before are `<name>.1`, the latest, to `<name>.<n>`; what would be one more is removed. Only its owner can read
-a file made here, for conversations are private.
+Every line is one write of its own: the log survives a crash of the process, and sessions may share a file. The earlier
+files are `<name>.1`, the latest, to `<name>.<n>`; the oldest beyond that is removed. Only its owner can read a file
+made here, for conversations are private.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class LogFile:
         return problem
 
     def close(self) -> None:
-        """Bring what was written to the disk and close the file.
+        """Sync the file to the disk and close it.
 
         Raises:
-            OSError: the disk refused; the file is closed all the same.
+            OSError: the disk refused; the file is closed anyway.
         """
         if self._descriptor is None:
             return
@@ -81,7 +81,7 @@ class LogFile:
         return self._descriptor
 
     def _rotated(self, path: Path, descriptor: int) -> int:
-        """Put the file aside and return a new one; of sessions that do so at once, one does."""
+        """Rename the file and return a new one; if several sessions do so at once, only one renames it."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -108,9 +108,9 @@ class LogFile:
 
 
 def is_temporary(path: Path, working_dir: Path) -> bool:
-    """Return whether a file would go with this process: in a sandbox, the home is the folder for temporary files.
+    """Return whether a file is deleted with this process: in a sandbox, the home is the folder for temporary files.
 
-    Where the working directory itself is there, as in a test, nothing is meant to outlive the process.
+    If the working directory itself is in that folder, as in a test, nothing is meant to outlive the process.
     """
     home = Path.home()
     if home != Path(tempfile.gettempdir()) or not home.is_mount():

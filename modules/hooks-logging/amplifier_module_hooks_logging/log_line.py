@@ -1,7 +1,7 @@
-"""Turn one event into one line of the log, never longer than asked.
+"""Turn one event into one line of the log, never longer than the limit.
 
-What is too long loses its longest texts first; if that is not enough, the data is replaced by the names of its parts.
-A reader can therefore parse every line, and sees where something is missing.
+A line that is too long loses its longest texts first; if that is not enough, the data is replaced by the names of its
+parts. So a reader can parse every line, and sees where something is missing.
 """
 
 from __future__ import annotations

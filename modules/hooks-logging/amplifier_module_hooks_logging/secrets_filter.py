@@ -1,7 +1,7 @@
-"""Leave secrets out of what is logged: by the names they go under, and by their look inside of texts.
+"""Leave secrets out of the log: found by their names, and by their form inside of texts.
 
-Works on copies. It knows the common forms of keys, and what is assigned to the name of a secret; what has neither name
-nor form is not found. Each search takes time in proportion to the text: what a pattern takes it does not give back.
+It works on copies. It knows the common forms of keys, and values assigned to the name of a secret; a secret with
+neither name nor form is not found. Each search takes time in proportion to the text: the patterns never backtrack.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _IN_ADDRESS = re.compile(r"""(://[^\s/:@"']{0,64}:)[^\s/@"']{1,256}(?=@)""")
 
 
 def is_secret(key: str) -> bool:
-    """Return whether a value under this key is to be left out."""
+    """Return whether a value under this key must be left out."""
     return _WORDS.search(_CAMEL.sub("_", key).lower().replace("-", "_").replace(" ", "_")) is not None
 
 

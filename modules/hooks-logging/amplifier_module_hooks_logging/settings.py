@@ -16,9 +16,9 @@ _LEAST_LINE = 4096  # bytes; the longest a line gets once its data is left out
 class Settings:
     """Where to log, which events, and how much of each.
 
-    `events` are names or patterns (`tool:*`). `detail` is `names` (no data), `summary` (long texts cut) or `full`;
-    none of them lets a line grow beyond `max_line_bytes`. The file is put aside before it exceeds `max_file_bytes`;
-    `max_files` are kept, the one written to among them. Handlers of lower `priority` run earlier.
+    `events` are names or patterns (`tool:*`). `detail` is `names` (no data), `summary` (long texts cut) or `full`; none
+    of them lets a line grow beyond `max_line_bytes`. The file is renamed before it exceeds `max_file_bytes`;
+    `max_files` are kept, including the current one. Handlers of lower `priority` run earlier.
     """
 
     path: str = "./session.jsonl"
@@ -65,9 +65,9 @@ class Settings:
 
     @property
     def plain_names(self) -> list[str]:
-        """The events that are asked for by name, known or not."""
+        """The events selected by name, known or not."""
         return [name for name in self.events if not any(character in name for character in "*?[")]
 
     def wants(self, event: str) -> bool:
-        """Return whether the event is to be logged."""
+        """Return whether the event must be logged."""
         return any(fnmatchcase(event, pattern) for pattern in self.events)

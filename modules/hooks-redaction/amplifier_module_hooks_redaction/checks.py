@@ -21,7 +21,7 @@ _IBAN_LENGTHS = {
 }  # fmt: skip
 
 _IN_DIGITS = {ord(letter): str(number) for number, letter in enumerate(ascii_uppercase, start=10)}
-_DOUBLED = str.maketrans("0123456789", "0246813579")  # each digit twice, the digits of that added up
+_DOUBLED = str.maketrans("0123456789", "0246813579")  # each digit doubled, with the digits of the result added up
 
 
 def is_card(text: str) -> bool:
@@ -42,9 +42,9 @@ def _card_lengths(first: int, second: int) -> tuple[int, ...]:
 
 
 def iban_end(text: str, start: int) -> int | None:
-    """Return where the account number ends that begins at `start`, None if none does.
+    """Return where the account number that begins at `start` ends, None if there is none.
 
-    Single spaces between its characters are part of it. What follows may be anything but a letter or digit.
+    Single spaces between its characters are part of it. The next character may be anything but a letter or digit.
     """
     length = _IBAN_LENGTHS.get(text[start : start + 2].upper())
     if length is None:

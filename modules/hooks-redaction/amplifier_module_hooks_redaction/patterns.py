@@ -1,7 +1,7 @@
-"""What secrets and personal data look like: one table, from the name of a category to how it is found.
+"""The forms of secrets and personal data: one table, from the name of a category to its pattern.
 
 Every search takes time in proportion to the text's length alone. Patterns begin at a place that a run of similar
-characters has once, or with fixed words, and every repetition is bounded or cannot give back what it took.
+characters has once, or with fixed words, and every repetition is bounded or cannot backtrack.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Search = Callable[[int], re.Match[str] | None]
 class Pattern:
     """One way to find a category: where `expression` matches and `accepts` the group `found`, or all of the match.
 
-    Texts with none of `hints` in them are not searched. After a match that is not accepted, the search goes on within;
-    matches are therefore bounded, and one that is accepted goes on with what `rest` takes.
+    Texts with none of `hints` in them are not searched. After a rejected match, the search goes on within it; matches
+    are therefore bounded, and an accepted one is extended by the match of `rest`.
     """
 
     expression: re.Pattern[str]
@@ -87,7 +87,7 @@ _REFERENCE = re.compile(r"[$%<{]|(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*\Z|(?:none|null|
 
 
 def _is_literal(match: re.Match[str]) -> bool:
-    """Return whether what is assigned is a value, and not a variable, a call, a path or a word of a sentence."""
+    """Return whether an assigned text is a value, and not a variable, a call, a path or a word of a sentence."""
     if match["bare_found"] is None:
         start, end = _found(match)
         return not match.string.startswith(("$", "<", "{", "%"), start, end)
@@ -102,9 +102,9 @@ def _is_literal(match: re.Match[str]) -> bool:
 
 
 class _Assignment(Pattern):
-    """What is assigned to the name of a secret.
+    """A value assigned to the name of a secret.
 
-    Names are found in the text without its capitals, at a quarter of the time that ignoring them takes.
+    Names are searched in the lower-case text, which takes a quarter of the time of ignoring capitals.
     """
 
     __slots__ = ()

@@ -1,7 +1,7 @@
-"""Hand later hooks, and the emitter, an event's data without secrets and personal data.
+"""Pass an event's data without secrets and personal data to later hooks, and to the emitter.
 
-Where the data cannot be gone through, its ids alone are handed on: what was not looked at is not shown. Modules may
-announce events of their own until the session begins, so the list of events is completed then.
+If the data cannot be searched, only its ids are passed on: unchecked data is not shown. Modules may announce events of
+their own until the session begins, so the list of events is completed then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEPT_ON_FAILURE = ("session_id", "parent_id", "turn_id", "timestamp")
 
 
 class RedactionHook:
-    """The hook: one handler registered for every event that is wanted and known."""
+    """The hook: one handler registered for every selected event that is known."""
 
     def __init__(self, coordinator: Any, settings: Settings) -> None:
         self._coordinator = coordinator
@@ -38,7 +38,7 @@ class RedactionHook:
         self._registered: dict[str, Callable[[], None]] = {}
 
     async def start(self) -> None:
-        """Register for the events known by now, and for the session's beginning, to learn of the others."""
+        """Register for the known events, and for the session's beginning, which completes the list."""
         for event in (*_BEGINNINGS, *self._settings.plain_names, *events.ALL_EVENTS):
             if event in _BEGINNINGS or self._settings.wants(event):
                 self._register(event)
@@ -53,7 +53,7 @@ class RedactionHook:
         try:
             redacted = self._redactor.event(data)
         except Exception as problem:
-            # Not the problem's text, which may hold what was to be redacted.
+            # Not the problem's text, which may contain the secret.
             logger.error(
                 "hooks-redaction: cannot go through %s, and keeps its data back: %s", event, type(problem).__name__
             )

@@ -1,6 +1,6 @@
 """Replace secrets and personal data in an event's data, and nothing else of it.
 
-Works on copies; what holds nothing to replace is returned as it is. Keys, numbers, ids and the shape stay.
+It works on copies; data without a finding is returned unchanged. Keys, numbers, ids and the shape stay.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from .patterns import OTHERS, PII, SECRETS, Pattern
 
-NAMED: Final = "named"  # the category of what stands under the name of a secret
+NAMED: Final = "named"  # the category of a value under the name of a secret
 CATEGORIES: Final[Mapping[str, Pattern]] = {**SECRETS, **PII, **OTHERS}
 
-MAX_DEPTH: Final = 64  # of nested data; deeper than what any message has
+MAX_DEPTH: Final = 64  # of nested data; deeper than any message
 
 # What names an event and its place in the session; never anything else.
 _ENVELOPE: Final = frozenset(
@@ -30,7 +30,7 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Redactor:
-    """Replaces what is of some categories, but for values that are allowed: exactly so, or by `*` and `?`."""
+    """Replaces data of some categories, except allowed values: exact ones, or patterns with `*` and `?`."""
 
     def __init__(self, categories: Sequence[str], allow: Sequence[str] = ()) -> None:
         self._names_count = NAMED in categories
@@ -39,11 +39,11 @@ class Redactor:
         self._allowed = [re.compile(translate(value), re.IGNORECASE) for value in allow]
 
     def event(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an event's data without what is to be replaced; its ids and time are not looked at."""
+        """Return an event's data with all findings replaced; its ids and time are not searched."""
         return {key: value if key in _ENVELOPE else self._item(key, value, 1) for key, value in data.items()}
 
     def text(self, text: str, *, is_id: bool = False) -> str:
-        """Return a text with what is found replaced by its category; in an id nothing but secrets is sought."""
+        """Return a text with each finding replaced by its category; an id is only searched for secrets."""
         spans = [
             (start, end, name)
             for name, pattern in (self._secrets if is_id else self._all)
@@ -57,7 +57,7 @@ class Redactor:
         position = 0
         for start, end, name in spans:
             if end <= position:
-                continue  # within what is replaced already
+                continue  # inside an earlier replacement
             if start >= position:
                 parts += [text[position:start], f"[REDACTED:{name}]"]
             position = end
@@ -83,7 +83,7 @@ class Redactor:
         return [self._value(item, depth + 1) for item in value]
 
     def _hidden(self, value: Any, depth: int) -> Any:
-        """Return what stands under the name of a secret with every text in it replaced."""
+        """Return a value under the name of a secret with every text in it replaced."""
         if isinstance(value, str):
             return value if not value or self._is_allowed(value) else f"[REDACTED:{NAMED}]"
         if not isinstance(value, Mapping | list | tuple):

@@ -63,11 +63,11 @@ class Settings:
 
     @property
     def plain_names(self) -> list[str]:
-        """The events that are asked for by name, known or not."""
+        """The events selected by name, known or not."""
         return [name for name in self.events if not any(character in name for character in "*?[")]
 
     def wants(self, event: str) -> bool:
-        """Return whether the event is to be redacted."""
+        """Return whether the event must be redacted."""
         return _is_one_of(event, self.events) and not _is_one_of(event, self.skip_events)
 
 

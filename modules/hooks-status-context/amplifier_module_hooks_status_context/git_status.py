@@ -1,7 +1,7 @@
 """Ask git for the branch and the changed files of a folder, within a time and a size.
 
-None stands for all that keeps git from answering: it is not installed or may not be run, the folder is in no
-repository, it takes too long. The program has ended when the answer is there, also when the caller is cancelled.
+None stands for every reason why git gives no answer: it is not installed or may not be run, the folder is in no
+repository, it takes too long. When this returns, the program has ended, also when the caller is cancelled.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-_MAX_BYTES = 64 * 1024  # of what git prints; what comes after is not read
+_MAX_BYTES = 64 * 1024  # of git's output; the rest is not read
 
-# A repository's own configuration can name programs that git runs for a status; none of these is wanted here. Filters
-# have names of the repository's choice, so each is asked for first. Objects that are missing are not fetched.
+# A repository's own configuration can name programs that git runs for a status; none of these may run here. The
+# repository chooses the names of filters, so git lists them first. Missing objects are not fetched.
 _QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _STATUS = ("status", "--porcelain=v1", "--branch", "--untracked-files=normal", "--ignore-submodules=dirty")
 _FILTERS = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$")
-_NOTHING_FOUND = 1  # as `git config` says it
+_NOTHING_FOUND = 1  # the exit code of `git config`
 _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
@@ -51,7 +51,7 @@ async def git_status(folder: Path, timeout: float) -> GitStatus | None:
         async with asyncio.timeout(timeout):
             named = await _printed((*command, *_FILTERS), {}, may_return=(0, _NOTHING_FOUND))
             if named is None or named[1]:
-                return None  # with a filter that is not known, a status would start it
+                return None  # a status would start an unknown filter
             found = await _printed((*command, *_STATUS), _without_filters(named[0]))
     except TimeoutError:
         return None
@@ -59,7 +59,7 @@ async def git_status(folder: Path, timeout: float) -> GitStatus | None:
 
 
 def _without_filters(names: bytes) -> dict[str, str]:
-    """Return the variables by which git has no command for any of these settings of filters."""
+    """Return the variables that leave git without a command for any of these settings of filters."""
     keys = dict.fromkeys(os.fsdecode(name) for name in names.split(b"\0") if name)
     environ = {"GIT_CONFIG_COUNT": str(len(keys))}
     for number, key in enumerate(keys):
@@ -71,7 +71,7 @@ def _without_filters(names: bytes) -> dict[str, str]:
 async def _printed(
     command: tuple[str, ...], environ: dict[str, str], may_return: tuple[int, ...] = (0,)
 ) -> tuple[bytes, bool] | None:
-    """Return what a command prints, and whether that is cut; None where it does not run, or fails."""
+    """Return a command's output, and whether it was cut; None if it does not run, or fails."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,

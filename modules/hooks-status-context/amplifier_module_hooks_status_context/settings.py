@@ -14,10 +14,10 @@ FACTS = ("date", "working_dir", "platform", "git")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which facts the model is given, when, and how much of git.
+    """The facts that the model gets, when, and how much of git.
 
-    `max_status_lines` bounds what is shown of changed files, `git_timeout` (seconds) how long git may take: in a large
-    repository it takes long, and the prompt waits for it.
+    `max_status_lines` bounds the shown changed files, `git_timeout` (seconds) the time of git: in a large repository it
+    takes long, and the prompt waits for it.
     """
 
     event: str = events.PROMPT_SUBMIT
@@ -52,7 +52,7 @@ class Settings:
         if not _is_number(self.max_status_lines, int) or self.max_status_lines < 0:
             raise _wrong("max_status_lines", "a whole number, 0 or more", self.max_status_lines)
         if not _is_number(self.git_timeout, int, float) or not 0 < self.git_timeout <= 25:
-            # Below what a host gives a hook for one event, usually half a minute.
+            # Below the host's limit for a hook's answer to one event, usually half a minute.
             raise _wrong("git_timeout", "a number of seconds above 0, 25 at most", self.git_timeout)
         if not _is_number(self.priority, int):
             raise _wrong("priority", "a whole number", self.priority)

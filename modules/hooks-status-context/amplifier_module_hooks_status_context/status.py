@@ -1,7 +1,7 @@
-"""Put together what the model reads of its time and place.
+"""Compose the text about time and place for the model.
 
 At `prompt:submit` it becomes part of the conversation, once for each prompt; at `provider:request` it is ephemeral, in
-each request anew. What cannot be had is left out; the session goes on without it.
+each request anew. A fact that cannot be had is left out; the session goes on without it.
 """
 
 from __future__ import annotations

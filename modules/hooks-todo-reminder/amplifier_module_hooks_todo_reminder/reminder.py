@@ -1,8 +1,8 @@
 """Show the model the open items of the todo list, now and then.
 
-The list is `coordinator.todo_state`, as the todo tool keeps it. The model has read it when it has just changed it, so
-a reminder comes with the first request of a prompt, and then with every so many requests in which the list stays as it
-is. It is ephemeral: it goes into that one request and is not stored.
+The list is `coordinator.todo_state`, as the todo tool keeps it. A model that has just changed the list knows it. So a
+reminder comes with the first request of a prompt, and then after every so many requests without a change. It is
+ephemeral: it goes into that one request and is not stored.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TodoReminder:
 
 def reminder_of(todos: list[dict[str, Any]], max_items: int) -> str:
     """Return the reminder for a list, empty where no item is open."""
-    # Those in progress first: they are what the model is to go on with.
+    # Those in progress first: the model should go on with them.
     lines = [
         f"- [{status.replace('_', ' ')}] {_line(item.get(text) or item.get('content') or '(no text)')}"
         for status, text in _OPEN.items()

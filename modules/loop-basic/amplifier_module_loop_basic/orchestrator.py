@@ -1,4 +1,4 @@
-"""The orchestrator the session talks to: it plays one turn for each prompt.
+"""The session's orchestrator: it runs one turn for each prompt.
 
 It keeps nothing from one prompt for the next, so one instance may serve prompts side by side.
 """

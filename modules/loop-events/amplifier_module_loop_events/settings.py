@@ -9,6 +9,6 @@ from .agent_loop.settings import LoopSettings
 
 @dataclass(frozen=True, slots=True)
 class Settings(LoopSettings):
-    """Whether the model is asked for a plan where no hook gives one; that is one request more for each prompt."""
+    """Whether the model is asked for a plan if no hook gives one; that takes one more request for each prompt."""
 
     planning: bool = True

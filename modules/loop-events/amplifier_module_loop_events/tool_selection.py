@@ -1,6 +1,6 @@
-"""Which tools the model may call, and which of them a call goes to, as hooks decide.
+"""Which tools the model may call, and which tool a call goes to, as hooks decide.
 
-Hooks narrow and exchange; they cannot bring in a tool that is not mounted.
+Hooks can narrow and exchange tools; they cannot add a tool that is not mounted.
 """
 
 from __future__ import annotations

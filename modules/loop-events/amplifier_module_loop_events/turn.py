@@ -1,4 +1,4 @@
-"""One prompt, planned and open to hooks: what the loop does beyond the common one."""
+"""One prompt, planned and open to hooks: the additions to the common loop."""
 
 from __future__ import annotations
 

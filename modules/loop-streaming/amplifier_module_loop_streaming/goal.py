@@ -1,7 +1,7 @@
 """The goal of a session: `session_state["goal"]`, which the application sets and the loop pursues.
 
 It is a mapping with a `condition` in words and perhaps a `cap` on the answers spent on it. The loop counts in it, in
-place, so that the application sees how far it is; a goal that is over is replaced by None.
+place, so that the application sees the progress. A finished goal is replaced by None.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROGRESS = "orchestrator:goal_progress"
 State = Literal["continuing", "achieved", "cap_hit", "cancelled", "error"]
 
 _KEY = "goal"
-# What a judge reads of the conversation: enough for the last steps, at a price that does not grow with it.
+# The part of the conversation that a judge reads: enough for the last steps, at a price that does not grow with it.
 _MESSAGES = 40
 _CHARACTERS = 2000  # of one message, its beginning and its end
 
@@ -40,7 +40,7 @@ class Goal:
 
     @classmethod
     def of(cls, coordinator: Any | None, default_cap: int) -> Goal | None:
-        """Return the session's goal, or None where there is none that can be pursued."""
+        """Return the session's goal, or None if there is none that can be pursued."""
         session_state = getattr(coordinator, "session_state", None)
         if not isinstance(session_state, dict):
             return None
@@ -55,14 +55,14 @@ class Goal:
         return cls(session_state, state, condition, cap)
 
     def count_answer(self, reason: str) -> bool:
-        """Note an answer and what the judge said of it; return whether there may be another."""
+        """Record an answer and the judge's verdict; return whether there may be another."""
         self.state["turns_used"] = _number(self.state, "turns_used") + 1
         self.state["last_reason"] = reason
         self.state["reasons"] = [*(self.state.get("reasons") or []), reason]
         return _number(self.state, "turns_used") < self.cap
 
     def go_on(self, reason: str) -> str:
-        """Note that it is pursued further; return what the model is asked to do."""
+        """Record that the goal is pursued further; return the next prompt for the model."""
         self.state["continuations"] = _number(self.state, "continuations") + 1
         return f"The goal is not reached yet: {self.condition}\nWhat is missing: {reason}\nGo on until it is reached."
 
@@ -71,7 +71,7 @@ class Goal:
         self.session_state[_KEY] = None
 
     def progress(self, loop: str, state: State, reason: str | None) -> dict[str, Any]:
-        """Return what `orchestrator:goal_progress` says."""
+        """Return the data of `orchestrator:goal_progress`."""
         return {
             "orchestrator": loop,
             "state": state,
@@ -85,14 +85,14 @@ class Goal:
 
 
 def judging_messages(goal: Goal, messages: Iterable[Any]) -> list[dict[str, str]]:
-    """Return what a model is asked to judge whether the goal is reached."""
+    """Return the messages that ask a model whether the goal is reached."""
     shown = "\n\n".join(_shown(dict(plain(message))) for message in list(messages)[-_MESSAGES:])
     question = f"Goal: {goal.condition}\n\nConversation:\n\n{shown}"
     return [{"role": "system", "content": _INSTRUCTIONS}, {"role": "user", "content": question}]
 
 
 def judgement(text: str) -> tuple[bool, str]:
-    """Return whether the judge says that the goal is reached, and why; what is no judgement says that it is not."""
+    """Return whether the judge finds the goal reached, and its reason; an invalid verdict counts as not reached."""
     line = text.strip()
     for verdict, is_reached in (("NOT REACHED", False), ("REACHED", True)):
         if line.upper().startswith(verdict):

@@ -1,6 +1,6 @@
-"""The orchestrator the session talks to: it plays one turn for each prompt, and takes steering meanwhile.
+"""The session's orchestrator: it runs one turn for each prompt, and accepts steering meanwhile.
 
-Between prompts it keeps nothing but the steering that no turn has taken yet: the next turn begins with it.
+Between prompts it keeps only the steering that no turn has taken yet: the next turn begins with it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class StreamingOrchestrator:
         self._steering = SteeringQueue(self._settings.max_steering)
 
     def steer(self, message: str) -> None:
-        """Have a message of the person's join the conversation before the next request to the model.
+        """Add a message of the person's to the conversation before the next request to the model.
 
         Raises:
-            ValueError: it says nothing.
+            ValueError: it is empty.
             SteeringQueueFull: too many wait already.
         """
         self._steering.steer(message)

@@ -9,7 +9,7 @@ from .agent_loop.settings import LoopSettings
 
 @dataclass(frozen=True, slots=True)
 class Settings(LoopSettings):
-    """How much may be steered at once, how long a goal is pursued, and who judges.
+    """The limit of waiting messages, the limit of a goal's answers, and the judge.
 
     `max_steering` bounds the messages that wait for the next request: a person writes a few, a program in a loop must
     not fill the memory. `max_goal_turns` counts the answers to a goal that sets no `cap` of its own. `judge_role` is

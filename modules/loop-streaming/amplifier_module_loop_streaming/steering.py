@@ -1,7 +1,7 @@
-"""What a person says while a turn runs, kept until the next request to the model.
+"""A person's messages during a turn, kept until the next request to the model.
 
-Messages leave in the order they came. One that has no room is refused with an error, never dropped. `steer` may be
-called from any thread.
+Messages leave in the order they came. One without room is refused with an error, never dropped. `steer` may be called
+from any thread.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class SteeringQueue:
         return len(self._messages)
 
     def steer(self, message: str) -> None:
-        """Take a message.
+        """Queue a message.
 
         Raises:
-            ValueError: it says nothing.
+            ValueError: it is empty.
             SteeringQueueFull: there is no room; try again after the model's next answer.
         """
         if not isinstance(message, str) or not message.strip():

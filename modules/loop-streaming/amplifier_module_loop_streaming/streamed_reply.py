@@ -1,8 +1,8 @@
-"""One reply of the model while it comes: its pieces become content blocks, announced one by one and in order.
+"""One reply of the model as it arrives: its pieces become content blocks, announced one by one and in order.
 
 A provider's stream yields pieces, a text or a mapping with the text under `content`, `text` or `delta`, and at best a
-whole response at its end. A mapping whose `block_type` or `type` speaks of thinking is thinking; mappings without text
-are passed over.
+whole response at its end. A mapping is thinking if its `block_type` or `type` contains that word; mappings without text
+are skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TEXT, _THINKING = "text", "thinking"
 
 
 class StreamedReply:
-    """What has come so far."""
+    """The pieces received so far."""
 
     def __init__(self, gate: HookGate, span: Span) -> None:
         self._gate = gate
@@ -38,11 +38,11 @@ class StreamedReply:
 
     @property
     def text(self) -> str:
-        """What the model said so far, without its thinking."""
+        """The model's text so far, without its thinking."""
         return "\n\n".join("".join(pieces) for kind, pieces in self._blocks if kind == _TEXT)
 
     async def take(self, piece: Any) -> None:
-        """Take what the stream yields, and announce it."""
+        """Add an item of the stream, and announce it."""
         if isinstance(piece, str):
             kind, text = _TEXT, piece
         elif isinstance(piece, Mapping):
@@ -75,7 +75,7 @@ class StreamedReply:
         """Announce the end of the last block, and the blocks that did not come in pieces, as tool calls."""
         rest, usage = blocks_of(response), usage_of(response)
         final: dict[str, Any] | None = None
-        for kind, _ in self._blocks:  # what has come in pieces is in the response as well, in the same order
+        for kind, _ in self._blocks:  # the response contains the received pieces as well, in the same order
             final = next((block for block in rest if block.get("type") == kind), None)
             if final is not None:
                 rest.remove(final)

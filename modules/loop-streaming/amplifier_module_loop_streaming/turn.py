@@ -1,7 +1,7 @@
-"""One prompt, streamed: what the loop does beyond the common one.
+"""One prompt, streamed: the additions to the common loop.
 
-The answer is announced while it comes, steering joins the conversation before each request, and a goal is pursued until
-a model judges it reached. A reply that is broken off leaves in the conversation what the person has seen of it.
+The answer is announced as it arrives, steering joins the conversation before each request, and a goal is pursued until
+a model judges it reached. A reply that is broken off leaves the part in the conversation that the person has seen.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class StreamingTurn(Turn):
         return reply.finish()
 
     def is_lost(self, error: LLMError) -> bool:
-        # A provider cannot take back what it has streamed, so it leaves it to the loop to ask again.
+        # A provider cannot take back streamed pieces, so it leaves the retry to the loop.
         has_begun = self._streamed is not None and self._streamed.has_begun
         return super().is_lost(error) or (has_begun and isinstance(error, StreamError) and error.retryable)
 

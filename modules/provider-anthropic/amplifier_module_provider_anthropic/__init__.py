@@ -1,4 +1,4 @@
-"""Mount a provider that asks Anthropic's models through the official SDK."""
+"""Mount a provider that sends requests to Anthropic's models through the official SDK."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __amplifier_module_type__ = "provider"
 
 
 async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
-    """Mount an `AnthropicProvider` under its configured name, and return what closes its connections.
+    """Mount an `AnthropicProvider` under its configured name, and return the function that closes its connections.
 
-    It mounts without a key: the first request says what is missing.
+    It mounts without a key: the first request reports that the key is missing.
 
     Raises:
         ValueError: a setting is unknown or has the wrong shape; the message names it.

@@ -28,7 +28,7 @@ _WRAPPED = {"system": "system", "developer": "developer"}
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done to a tool call without a result, or to a result without its call."""
+    """The repair of a tool call without a result, or of a result without its call."""
 
     tool_call_id: str
     tool_name: str
@@ -37,7 +37,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class MessageList:
-    """`system` and `messages` as they are sent, and what had to be repaired."""
+    """`system` and `messages` for the request, and the repairs made."""
 
     system: list[Block]
     messages: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""What goes wrong, in the contract's errors: which one, whether to try again, and what a person can do."""
+"""Failures as the contract's errors: the class, whether to retry, and a remedy for a person."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOO_LONG = re.compile(r"prompt is too long|context (window|length|limit)|maximu
 _UNPAID = re.compile(r"credit balance|spend limit|usage limit|billing", re.I)
 _FILTERED = re.compile(r"content filtering policy|content.filter", re.I)
 _SIGNED = re.compile(r"signature|thinking.{0,40}block|block.{0,40}thinking", re.I)
-_SHOWN_CHARACTERS = 300  # of what a server says
+_SHOWN_CHARACTERS = 300  # of a server's message
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Asked:
 
 
 def failure_of(error: Exception, asked: Asked, now: Callable[[], float] = time.time) -> errors.LLMError:
-    """Return what an exception of the SDK, of its transport or of reading an answer is called here."""
+    """Return the contract's error for an exception of the SDK, of its transport or of reading an answer."""
     if isinstance(error, errors.LLMError):
         return _placed(error, asked)
     if isinstance(error, anthropic.APIStatusError):
@@ -105,7 +105,7 @@ def refused_answer(explanation: str, asked: Asked) -> errors.LLMError:
 
 
 def only_thoughts(max_tokens: int, asked: Asked) -> errors.LLMError:
-    """Return the failure of an answer that was cut off before anything was said."""
+    """Return the failure of an answer that was cut off before any text."""
     return _made(
         errors.InvalidRequestError,
         f"{asked.model} used all {max_tokens} tokens that an answer may have before it said anything. Set a larger "
@@ -120,7 +120,7 @@ def is_about_thinking(failure: errors.LLMError) -> bool:
 
 
 def given_up(failure: errors.LLMError, tries: int) -> errors.LLMError:
-    """Return the failure after the last try, which says how often it was tried."""
+    """Return the failure after the last try, with the number of tries."""
     if tries > 1:
         failure.args = (f"{failure} It was tried {tries} times.", *failure.args[1:])
     return failure

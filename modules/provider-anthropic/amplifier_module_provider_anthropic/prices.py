@@ -1,6 +1,6 @@
-"""What is known of models in advance: prices and sizes, from `models.json` and from the configuration.
+"""The known facts about models: prices and sizes, from `models.json` and from the configuration.
 
-The table names its date and its source. A model that is not in it has no price, so that no cost is reported, and is
+The table names its date and its source. A model that is missing from it has no price, so no cost is reported, and is
 taken to be one of the smaller ones.
 """
 
@@ -25,7 +25,7 @@ _LONG = "long_prompt"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a million tokens cost, in US dollars.
+    """The price of a million tokens, in US dollars.
 
     `long` holds for all of a request whose prompt has more than `above` tokens.
     """
@@ -38,7 +38,7 @@ class Prices:
     long: Prices | None = None
 
     def cost(self, *, fresh: int, cache_read: int, cache_write: int, output: int) -> Decimal:
-        """Return what an answer costs; `fresh` tokens were neither read from the cache nor written to it."""
+        """Return the cost of an answer; `fresh` tokens were neither read from the cache nor written to it."""
         if self.long is not None and fresh + cache_read + cache_write > self.above:
             return self.long.cost(fresh=fresh, cache_read=cache_read, cache_write=cache_write, output=output)
         spent = fresh * self.input + cache_read * self.cache_read + cache_write * self.cache_write
@@ -56,7 +56,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of one model; sizes are in tokens. One that `thinks` does so unless it is asked not to."""
+    """The known facts about one model; sizes are in tokens. One that `thinks` does so unless a request turns it off."""
 
     prices: Prices | None = None
     context_window: int = 200_000
@@ -65,13 +65,13 @@ class Known:
 
 
 class Catalogue:
-    """The models that are known, with the prices of the configuration before those of the table."""
+    """The known models; prices of the configuration take precedence over the table's."""
 
     def __init__(self, prices: Mapping[str, Prices]) -> None:
         self._prices = prices
 
     def of(self, model: str) -> Known:
-        """Return what is known of a model."""
+        """Return the known facts about a model."""
         short = _DATED.sub("", model)
         known = _table().get(model) or _table().get(short) or Known()
         prices = self._prices.get(model) or self._prices.get(short) or known.prices
@@ -83,10 +83,10 @@ class Catalogue:
 
     @staticmethod
     def prices_of(config: Any) -> dict[str, Prices]:
-        """Return the prices that a configuration gives, by model.
+        """Return the prices in a configuration, by model.
 
         Raises:
-            ValueError: it is not of that form; the message names the place.
+            ValueError: its form is wrong; the message names the place.
         """
         if not isinstance(config, Mapping):
             raise ValueError("provider-anthropic: `prices` must be a mapping of models to prices")

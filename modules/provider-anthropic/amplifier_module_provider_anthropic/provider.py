@@ -1,8 +1,8 @@
-"""The provider: answers one request of the contract with as many requests to Anthropic as that takes.
+"""The provider: answers one request of the contract with as many requests to Anthropic as needed.
 
-`complete` announces the answer while it comes; `stream` yields it to its caller instead. Both return it whole. A
-request that fails is repeated; by `stream` only until the first piece of its answer. Cancelling either closes the
-connection. No conversation is kept, only the sum of costs, and the thinking blocks that the vendor refused.
+`complete` announces the answer as it arrives; `stream` yields it to its caller instead. Both return it whole. A failed
+request is repeated; by `stream` only until the first piece of its answer. Cancelling either closes the connection. The
+provider keeps no conversation, only the sum of costs, and the thinking blocks that the vendor refused.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class AnthropicProvider:
         return self._settings.name
 
     def get_info(self) -> ProviderInfo:
-        """Return what the provider is; the sizes in `defaults` are in tokens."""
+        """Return the provider's description; the sizes in `defaults` are in tokens."""
         model = self._catalogue.of(self.default_model)
         return ProviderInfo(
             id="anthropic",
@@ -113,7 +113,7 @@ class AnthropicProvider:
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the models that the key may use, the newest first; without a key, those that are known.
+        """Return the models that the key may use, the newest first; without a key, the known ones.
 
         Raises:
             LLMError: they cannot be had.
@@ -130,10 +130,10 @@ class AnthropicProvider:
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         """Return the model's answer; its pieces are announced as they come, unless `metadata` has `stream: false`.
 
-        An answer that breaks off is asked for again, and its pieces then come from the beginning.
+        An answer that breaks off is requested again, and its pieces then come from the beginning.
 
         Raises:
-            LLMError: there is none.
+            LLMError: there is no answer.
         """
         model = str(kwargs.get("model") or request.model or self.default_model)
         observers = Observers(self._hooks, self.name, model, request.metadata)
@@ -152,7 +152,7 @@ class AnthropicProvider:
         """Yield the answer piece by piece as `{block_type, content}`, and then whole.
 
         Raises:
-            LLMError: there is no answer, or no end of it; it is not asked for again once a piece is out.
+            LLMError: there is no answer, or it has no end; there is no retry after the first piece.
         """
         model = str(kwargs.get("model") or request.model or self.default_model)
         observers = Observers(self._hooks, self.name, model, request.metadata)
@@ -168,7 +168,7 @@ class AnthropicProvider:
         return list(response.tool_calls or [])
 
     def cost(self) -> dict[str, str | None]:
-        """Return what all answers cost in US dollars, as far as the prices are known."""
+        """Return the cost of all answers in US dollars, as far as the prices are known."""
         return {"cost_usd": None if self._cost is None else str(self._cost)}
 
     async def close(self) -> None:
@@ -250,7 +250,7 @@ class AnthropicProvider:
             was_shown = False
 
     async def _pieces(self, sent: Parameters, reply: Reply, asked: Asked) -> AsyncGenerator[ReplyPiece, None]:
-        """Make one request, and yield the pieces of what comes; the connection is closed when this is."""
+        """Make one request, and yield the pieces of its answer; the connection is closed when the generator is."""
         stream = await self._client(asked).messages.create(**sent, stream=True)
         async with stream:
             content_type = stream.response.headers.get("content-type", "")
@@ -262,7 +262,7 @@ class AnthropicProvider:
                     yield piece
         if not reply.is_whole:
             raise failures.ended_early(asked)
-        reply.content()  # raises for a call that cannot be carried out, so that the answer is asked for again
+        reply.content()  # raises for a call that cannot be carried out, so that the request is repeated
 
     async def _tell_repairs(self, conversation: MessageList, observers: Observers) -> None:
         new = [one for one in conversation.repairs if one.tool_call_id not in self._announced]
@@ -339,7 +339,7 @@ class AnthropicProvider:
         return self._made
 
     def _described(self, name: str, said: Any | None = None) -> ModelInfo:
-        """Return a model with what the vendor says of it, and else with what is known."""
+        """Return a model with the vendor's data, or else with the known facts."""
         known = self._catalogue.of(name)
         return ModelInfo(
             id=name,

@@ -25,7 +25,7 @@ _SHOWN_CHARACTERS = 200  # of arguments that are no JSON
 
 @dataclass(frozen=True, slots=True)
 class ReplyPiece:
-    """A part of what the model says or thinks; `index` counts the blocks of the whole answer."""
+    """A part of the model's text or thinking; `index` counts the blocks of the whole answer."""
 
     kind: Kind
     index: int
@@ -43,7 +43,7 @@ class Spent:
     thinking: int | None = None
 
     def take(self, usage: Any) -> None:
-        """Take what an event says; what it does not say stays."""
+        """Add an event's values; others stay."""
         for name, theirs in (
             ("fresh", "input_tokens"),
             ("cache_read", "cache_read_input_tokens"),
@@ -80,7 +80,7 @@ def _is_count(value: object) -> bool:
 class _Open:
     """A block that is not over, or over: its text is thoughts, an answer, or the JSON of arguments."""
 
-    kind: Kind | None  # None for what this provider asked for nowhere, and passes over
+    kind: Kind | None  # None for a kind that this provider never requests, and skips
     texts: list[str] = field(default_factory=list)
     signature: str = ""
     data: str = ""
@@ -115,7 +115,7 @@ class _Open:
 
 
 class Reply:
-    """What has come so far. `first_index` is the index of its first block in the whole answer."""
+    """The answer received so far. `first_index` is the index of its first block in the whole answer."""
 
     def __init__(self, first_index: int = 0) -> None:
         self.id = ""
@@ -135,10 +135,10 @@ class Reply:
         return self.first_index + len(self._blocks)
 
     def take(self, event: Any) -> ReplyPiece | None:
-        """Take an event, and return what is to be shown of it.
+        """Add an event, and return the piece to show.
 
         Raises:
-            StreamError: the event is not what the vendor sends, or not in this place.
+            StreamError: the vendor sends no such event, or not in this place.
         """
         try:
             return self._take(event)
@@ -192,7 +192,7 @@ class Reply:
         return ReplyPiece(block.kind, self.first_index + index, text) if text and block.kind in _SHOWN else None
 
     def wire_blocks(self) -> list[dict[str, Any]]:
-        """Return what can be sent back of an answer that was cut off, to have it go on."""
+        """Return the part of a cut-off answer that can be sent back to continue it."""
         made: list[dict[str, Any]] = []
         for block in self._blocks:
             if block.kind == "text" and block.text.strip():

@@ -23,11 +23,11 @@ _AMOUNTS = (("timeout_seconds", 0.001), ("max_retry_delay", 0.0), ("temperature"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which model is asked where, how an answer is shaped, and how patiently. Sizes are in tokens, times in seconds.
+    """The model and its server, the form of an answer, and the patience. Sizes are in tokens, times in seconds.
 
-    `thinking` is `auto` (what the model does by itself, shown), `adaptive`, `off`, or a number of tokens.
-    `timeout_seconds` bounds each silence of the server, not the whole answer. `prices` add to the module's own table,
-    or replace lines of it. `key_place` is no setting: it says where the key was looked for, as errors name it.
+    `thinking` is `auto` (the model's own default, shown), `adaptive`, `off`, or a number of tokens. `timeout_seconds`
+    bounds each silence of the server, not the whole answer. `prices` add to the module's own table, or replace lines of
+    it. `key_place` is no setting: it names the place of the key, for errors.
     """
 
     api_key: str = field(default="", repr=False)
@@ -80,7 +80,7 @@ class Settings:
             raise _refused("reasoning_effort", f"one of {', '.join(EFFORTS)}", given["reasoning_effort"])
         given["prices"] = Catalogue.prices_of(given.get("prices", {}))
         given.setdefault("api_key", environ.get(KEY_VARIABLE, ""))
-        # A reference to a variable is filled in before it comes here, so that its name is not known.
+        # The host replaces a reference to a variable before this module gets it, so its name is not known.
         given["key_place"] = "`api_key`" if config.get("api_key") else KEY_VARIABLE
         given.setdefault("base_url", environ.get("ANTHROPIC_BASE_URL", "") or ANTHROPIC_URL)
         parts = urlsplit(given["base_url"])

@@ -1,7 +1,7 @@
 """The parameters of one request, from the contract's request, the settings and the conversation.
 
 They change while the request is answered: thinking that the vendor refuses is left out, and an answer that was cut off
-goes on.
+is continued.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def parameters(
 
 
 class Sending:
-    """What is sent for one request until it is answered."""
+    """The data sent for one request until it is answered."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
@@ -72,11 +72,11 @@ class Sending:
         self.parameters = {**self.parameters, "messages": messages}
 
     def leave_out_thinking(self) -> frozenset[str] | None:
-        """Leave out the thinking that the vendor refused, and return its signatures; None where there is none.
+        """Leave out the thinking that the vendor refused, and return its signatures; None if there is none.
 
-        The vendor accepts thinking only after the same messages and tools as when it was made, so not after
-        a compaction. With a budget for thinking, it refuses tool results without the thinking before them, so the
-        budget is left out as well.
+        The vendor accepts thinking only after the same messages and tools as when it was made, so not after a
+        compaction. With a budget for thinking, it refuses tool results without the thinking before them, so the budget
+        is left out as well.
         """
         refused: set[str] = set()
         messages = []
@@ -122,7 +122,7 @@ def _thinking(settings: Settings, thinks: bool) -> dict[str, Any] | None:
         case "adaptive":
             return {"type": "adaptive", "display": "summarized"}
         case "auto":
-            # A model that thinks by itself keeps its thoughts, and what it says between tool calls, to itself.
+            # A model that thinks by itself hides its thoughts, and its text between tool calls.
             return {"type": "adaptive", "display": "summarized"} if thinks else None
         case budget:
             return {"type": "enabled", "budget_tokens": budget}

@@ -1,7 +1,7 @@
 """A provider that answers from a script.
 
-Deterministic: the same script and the same calls give the same replies, ids and token counts. It keeps no
-conversation, touches no network, and raises only what the script tells it to raise.
+It is deterministic: the same script and the same calls give the same replies, ids and token counts. It keeps no
+conversation, touches no network, and raises only the errors in the script.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .settings import Settings
 _PLACEHOLDER = re.compile(r"\{(prompt|last_tool_result)\}")
 _WORD = re.compile(r"\s*\S+|\s+")
 _MILLION = Decimal(1_000_000)
-_IDS = ("turn_id", "span_id", "parent_span_id", "iteration")  # by which a loop tells the events of a request apart
+_IDS = ("turn_id", "span_id", "parent_span_id", "iteration")  # ids that distinguish a loop's requests
 _CAPABILITIES = (capabilities.TOOLS, capabilities.STREAMING, capabilities.THINKING, capabilities.LOCAL)
 
 
@@ -53,7 +53,7 @@ class MockProvider:
         return self._settings.name
 
     def get_info(self) -> ProviderInfo:
-        """Return what the provider claims to be; the sizes in `defaults` are in tokens."""
+        """Return the claimed description; the sizes in `defaults` are in tokens."""
         return ProviderInfo(
             id=self.name,
             display_name="Mock provider",
@@ -82,7 +82,7 @@ class MockProvider:
         """Return the next scripted reply, after its delay; with `deltas`, it is emitted word by word first.
 
         Raises:
-            LLMError: the script says so.
+            LLMError: the script contains it.
         """
         response = await self._next(request, kwargs)
         if self._settings.deltas and self._hooks is not None:
@@ -96,7 +96,7 @@ class MockProvider:
         """Yield the next scripted reply word by word, thinking first, and then whole.
 
         Raises:
-            LLMError: the script says so.
+            LLMError: the script contains it.
         """
         response = await self._next(request, kwargs)
         for _, kind, word in _words(response):
@@ -171,14 +171,14 @@ def _script_is_over(replies: int) -> ScriptedReply:
 
 
 def _filled(template: str, request: ChatRequest) -> str:
-    """Replace the placeholders in one pass, so that braces in what is filled in stay as they are."""
+    """Replace the placeholders in one pass, so that braces in the inserted text stay as they are."""
     values = {"prompt": _last(request, "user"), "last_tool_result": _last(request, "tool")}
     return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
 def _last(request: ChatRequest, role: str) -> str:
     for message in reversed(request.messages):
-        # A hook may speak in the user's role; the prompt is what the person said.
+        # A hook may use the user's role; the prompt is the person's own message.
         if message.role == role and (message.metadata or {}).get("source") != "hook":
             return _plain(message)
     return ""

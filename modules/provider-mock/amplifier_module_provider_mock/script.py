@@ -1,7 +1,7 @@
-"""The script: what the provider answers, call by call.
+"""The script: the provider's answers, call by call.
 
-Values only. `Script.next()` hands out the replies in order and the fallback ever after; it never blocks and never
-fails, and a call that is cancelled later has still used up its reply.
+It holds values only. `Script.next()` returns the replies in order and the fallback ever after; it never blocks and
+never fails, and a call that is cancelled later has still used up its reply.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class ScriptedReply:
 
     @classmethod
     def of(cls, item: Any, place: str) -> ScriptedReply:
-        """Return the reply an item of the configuration describes.
+        """Return the reply that an item of the configuration describes.
 
         Raises:
-            ValueError: the item is neither text nor a mapping with the known keys, or says nothing at all.
+            ValueError: the item is neither text nor a mapping with the known keys, or is empty.
         """
         if isinstance(item, str):
             return cls(text=item)
@@ -111,6 +111,6 @@ def _error(item: Any, place: str) -> ScriptedError:
     error = ScriptedError(kind, message, {k: v for k, v in source.items() if k not in ("type", "message")})
     try:
         error.exception("provider", "model")
-    except TypeError as problem:  # the class itself knows which details it takes
+    except TypeError as problem:  # the class itself defines which details it takes
         raise fields.refuse(place, f"`{kind}` does not take these details: {problem}") from problem
     return error

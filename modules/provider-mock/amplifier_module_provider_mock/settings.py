@@ -1,6 +1,7 @@
-"""What the configuration of the provider says, checked once.
+"""The configuration of the provider, checked once.
 
-Unknown settings are refused, as a misspelt one changes the script. What tunes a model is taken and has no effect.
+Unknown settings are refused, as a misspelt one changes the script. Settings that tune a model are accepted and have no
+effect.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _KEYS = (
     "prices",
 )
 _PRICES = ("input_per_million", "output_per_million")
-# What a session that delegates puts over the configuration of the provider it chooses, which may be this one.
+# A session that delegates adds these to the configuration of its chosen provider, which may be this one.
 _TUNING = (
     "temperature",
     "top_p",
@@ -41,7 +42,7 @@ _PLACE = "config"
 
 @dataclass(frozen=True, slots=True)
 class MockPrices:
-    """What a million tokens are said to cost, in US dollars."""
+    """The claimed price of a million tokens, in US dollars."""
 
     input: Decimal
     output: Decimal

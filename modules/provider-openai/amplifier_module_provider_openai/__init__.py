@@ -1,4 +1,4 @@
-"""Mount a provider that asks OpenAI, or a server with the same chat completions."""
+"""Mount a provider for OpenAI, or for a server with the same chat completions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __amplifier_module_type__ = "provider"
 
 
 async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
-    """Mount an `OpenAIProvider` under its configured name, and return what closes its connections.
+    """Mount an `OpenAIProvider` under its configured name, and return the function that closes its connections.
 
-    A key that lacks is no reason to refuse: the first request says what to do.
+    It mounts without a key: the first request reports the remedy.
 
     Raises:
         ValueError: a setting is unknown or has the wrong shape.

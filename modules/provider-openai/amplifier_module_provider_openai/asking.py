@@ -33,7 +33,7 @@ class Asking:
         return str(self.body["model"])
 
     def going_on(self, text: str) -> Mapping[str, Any]:
-        """Return the body that asks for the rest of an answer that begins with `text`."""
+        """Return the body that requests the rest of an answer that begins with `text`."""
         if not text:
             return self.body
         rest = [{"role": "assistant", "content": text}, {"role": "user", "content": _GO_ON}]

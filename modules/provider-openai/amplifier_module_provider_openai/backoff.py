@@ -18,10 +18,10 @@ class Backoff:
     max_delay: float
 
     def delay(self, retry: int, error: LLMError, chance: float) -> float | None:
-        """Return the seconds to wait before retry number `retry`, or None if there is to be none.
+        """Return the seconds to wait before retry number `retry`, or None for no retry.
 
-        The wait that the server asks for counts if it is longer; if it is beyond `max_delay`, there is no retry.
-        `chance` is between 0 and 1.
+        The server's requested wait counts if it is longer; if it is beyond `max_delay`, there is no retry. `chance` is
+        between 0 and 1.
         """
         if not error.retryable or retry > self.max_retries:
             return None

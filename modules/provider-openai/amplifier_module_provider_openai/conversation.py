@@ -1,8 +1,8 @@
-"""Write a conversation as the service reads it, and mend sequences of tool calls that it would refuse.
+"""Write a conversation in the service's form, and repair sequences of tool calls that it would refuse.
 
-Roles: `function` is written as `tool`; `developer` as `system` where the service is not OpenAI's own. Thinking is left
-out, since the service takes none. Messages that say nothing are left out. Every tool call is followed by its result:
-a missing result is replaced by a notice, a misplaced one is moved, and one without a call is left out.
+Roles: `function` is written as `tool`; `developer` as `system` if the service is not OpenAI's own. Thinking is left
+out, since the service takes none. Empty messages are left out. Every tool call is followed by its result: a missing
+result is replaced by a notice, a misplaced one is moved, and one without a call is left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The service itself, through the official SDK: what it streams, and its list of models.
+"""The service itself, through the official SDK: its streams, and its list of models.
 
 Every failure of the SDK, of the connection or of the server is raised as the contract's error. Cancelling the reader of
 a stream, or closing it, closes the connection at once. Requests are made once; the caller decides on another try.
@@ -111,6 +111,6 @@ class Endpoint:
 
 
 async def _json_of(answer: openai.AsyncStream[Any], kind: str) -> Any:
-    """Return the body of a server that does not stream although it was asked to; text where it is no JSON."""
+    """Return the body of a server that ignores the request to stream; text if it is no JSON."""
     text = (await answer.response.aread()).decode("utf-8", "replace")
     return json.loads(text) if kind.endswith("json") else text

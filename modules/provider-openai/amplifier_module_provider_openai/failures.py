@@ -1,7 +1,6 @@
-"""Turn what the SDK raises into the contract's errors, each with what to do about it.
+"""Turn the SDK's exceptions into the contract's errors, each with a remedy.
 
-The class is chosen by the status and the code that the server gives, and by its words only where it gives no code, as
-compatible servers do.
+The server's status and code determine the class. Its text counts only if it gives no code, as with compatible servers.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import openai
 from amplifier_core import llm_errors
 from amplifier_core.llm_errors import InvalidToolCallError, LLMError
 
-_SHOWN_CHARACTERS = 500  # of what the server says
+_SHOWN_CHARACTERS = 500  # of the server's message
 _TOO_LONG = ("context length", "context_length", "context size", "too many tokens", "maximum context", "too long")
 _FILTERED = ("content_filter", "content filter", "content_policy", "content management policy", "safety system")
 
@@ -29,11 +28,11 @@ class ErrorPlace:
     base_url: str
     host: str  # with the port
     is_openai: bool
-    key_place: str = ""  # where the key is from; empty where there is none
+    key_place: str = ""  # where the key is from; empty without a key
 
 
 def no_key(place: ErrorPlace, model: str) -> LLMError:
-    """Return the error of a request that needs a key where there is none."""
+    """Return the error of a request that needs a key if there is none."""
     return llm_errors.AuthenticationError(
         f"There is no key for {place.host}. {_give_a_key(place)}", provider=place.provider, model=model
     )
@@ -207,7 +206,7 @@ def _unreachable(error: openai.APIConnectionError, place: ErrorPlace, about: dic
 
 
 def _said(error: openai.APIError) -> str:
-    """Return what the server says, as a sentence on one line without control characters."""
+    """Return the server's message, as a sentence on one line without control characters."""
     body = error.body
     text = body.get("message") if isinstance(body, Mapping) else None
     if not isinstance(text, str) or not text:

@@ -1,4 +1,4 @@
-"""What is known of models in advance: sizes and prices, from `models.json` and from the configuration.
+"""The known facts about models: sizes and prices, from `models.json` and from the configuration.
 
 The table names its date and its source. It is about OpenAI's own service: elsewhere a model of the same name has other
 prices, which the configuration may give. For a model without a price no cost is reported.
@@ -26,14 +26,14 @@ _NAMES = ("input_per_million", "output_per_million", "cache_read_per_million")
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a million tokens cost, in US dollars; without a price of its own, cached input costs what input does."""
+    """The price of a million tokens, in US dollars; cached input without a price costs as much as input."""
 
     input: Decimal
     output: Decimal
     cache_read: Decimal | None = None
 
     def cost(self, usage: Usage) -> Decimal:
-        """Return what an answer costs."""
+        """Return the cost of an answer."""
         cached = usage.cache_read_tokens or 0
         cache_read = self.input if self.cache_read is None else self.cache_read
         fresh = max(usage.input_tokens - cached, 0)
@@ -59,7 +59,7 @@ class Known:
 
 
 class Catalogue:
-    """The models that are known, for OpenAI's own service or for another."""
+    """The known models, of OpenAI's own service or of another."""
 
     def __init__(self, prices: Mapping[str, Prices], *, is_openai: bool) -> None:
         self._prices = prices

@@ -1,9 +1,9 @@
-"""The provider: sends requests, repeats those that failed where that may help, and emits events about them.
+"""The provider: sends requests, repeats failed ones where that may help, and emits events about them.
 
-It keeps no conversation, only the sum of what its answers cost. A request that is cancelled ends its connection.
-Events: `llm:request` and `llm:response` around an answer, `provider:retry` before each further try,
-`provider:tool_sequence_repaired` once for each call that was mended, and `content_block:delta` for each piece of an
-answer that is asked for with `complete`; with `stream` the pieces are the caller's to announce.
+It keeps no conversation, only the sum of its answers' costs. Cancelling a request closes its connection. Events:
+`llm:request` and `llm:response` around an answer, `provider:retry` before each further try,
+`provider:tool_sequence_repaired` once for each repaired call, and `content_block:delta` for each piece of an answer of
+`complete`; with `stream` the caller announces the pieces.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class OpenAIProvider:
         self.default_model = settings.default_model
 
     def get_info(self) -> ProviderInfo:
-        """Return what the provider is; the sizes in `defaults` are in tokens, of the default model."""
+        """Return the provider's description; the sizes in `defaults` are in tokens, of the default model."""
         window, most = self._sizes(self.default_model)
         return ProviderInfo(
             id="openai",
@@ -97,10 +97,10 @@ class OpenAIProvider:
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the models that the server lists, with what is known of each; without a key, those of the table.
+        """Return the models that the server lists, with the known facts about each; without a key, those of the table.
 
         Raises:
-            LLMError: there is no list to be had.
+            LLMError: the list cannot be had.
         """
         listed = await self._endpoint.models() if self._endpoint.has_key else self._catalogue.models()
         found: list[ModelInfo] = []
@@ -121,10 +121,10 @@ class OpenAIProvider:
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         """Return the model's answer; its pieces are announced as they come.
 
-        An answer that breaks off is asked for again, and its pieces then come from the beginning.
+        An answer that breaks off is requested again, and its pieces then come from the beginning.
 
         Raises:
-            LLMError: there is no answer, and what to do.
+            LLMError: there is no answer; it contains a remedy.
         """
         span = _span(request)
         response: ChatResponse | None = None
@@ -141,7 +141,7 @@ class OpenAIProvider:
         """Yield the answer piece by piece as `{block_type, content}`, and then whole.
 
         Raises:
-            LLMError: there is no answer, or no end of it; it is not asked for again once a piece is out.
+            LLMError: there is no answer, or it has no end; there is no retry after the first piece.
         """
         async with aclosing(self._answers(request, kwargs, may_repeat=False)) as pieces:
             async for piece in pieces:
@@ -155,7 +155,7 @@ class OpenAIProvider:
         return list(response.tool_calls or [])
 
     def cost(self) -> dict[str, str | None]:
-        """Return what all answers cost in US dollars, as far as the prices are known."""
+        """Return the cost of all answers in US dollars, as far as the prices are known."""
         return {"cost_usd": None if self._cost is None else str(self._cost)}
 
     async def close(self) -> None:

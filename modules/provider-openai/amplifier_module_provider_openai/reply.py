@@ -1,7 +1,7 @@
-"""Collect one answer while it comes, and make the contract's response of it.
+"""Collect one answer as it arrives, and make the contract's response of it.
 
-Lenient in reading, because compatible servers leave out what they like: ids and indices of tool calls, usage, roles,
-the reason for the end. Of all that a server can send, only a tool call that cannot be carried out raises.
+Reading is lenient, because compatible servers leave out many parts: ids and indices of tool calls, usage, roles, the
+reason for the end. Of a server's output, only a tool call that cannot be carried out raises.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Call:
     arguments: list[str] = field(default_factory=list)
 
     def take(self, id: str, name: Any, arguments: Any) -> None:
-        """Take a part of the call; what named it first stays its id and name."""
+        """Add a part of the call; the first id and name stay."""
         self.id = self.id or id
         if isinstance(name, str) and not self.name:
             self.name = name
@@ -41,7 +41,7 @@ class _Call:
 
 
 class Reply:
-    """What has come so far."""
+    """The answer received so far."""
 
     def __init__(self) -> None:
         self._blocks: dict[str, list[str]] = {}  # the order in which they began is that of the response
@@ -52,7 +52,7 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """What the model said, without its thinking."""
+        """The model's text, without its thinking."""
         return "".join(self._blocks.get(TEXT, ()))
 
     @property
@@ -95,7 +95,7 @@ class Reply:
         self._usages.append(None)
 
     def usage(self, cost: Decimal | None = None) -> Usage | None:
-        """Return the tokens of all answers in it, and what they cost; None if the server did not count them."""
+        """Return the tokens of all answers in it, and their cost; None if the server did not count them."""
         counted = [one for one in self._usages if one is not None]
         if not counted:
             return None
@@ -106,10 +106,10 @@ class Reply:
         return Usage(**total, cost_usd=cost)
 
     def response(self, provider: str, model: str, cost: Decimal | None = None) -> ChatResponse:
-        """Return it as the contract wants it.
+        """Return it as the contract's response.
 
         Raises:
-            InvalidToolCallError: the arguments of a tool call are no JSON object. Asking again may help.
+            InvalidToolCallError: the arguments of a tool call are no JSON object. Another request may help.
         """
         content: list[Any] = []
         for kind, pieces in self._blocks.items():

@@ -19,10 +19,10 @@ _TEXTS = ("api_key", "base_url", "default_model", "name", "reasoning_effort")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the models are, which one is asked, and how patiently. Sizes are in tokens, times in seconds.
+    """The server, the model, and the patience. Sizes are in tokens, times in seconds.
 
-    `timeout_seconds` bounds each silence of the server, not the whole answer. None stands for what the model or the
-    server has by itself. `key_place` is no setting: it says where the key was looked for, as errors name it.
+    `timeout_seconds` bounds each silence of the server, not the whole answer. None stands for the default of the model
+    or the server. `key_place` is no setting: it names the place of the key, for errors.
     """
 
     api_key: str = field(default="", repr=False)
@@ -78,7 +78,7 @@ class Settings:
             raise _refused("stream", "true or false", given["stream"])
         given["prices"] = Catalogue.prices_of(given.get("prices", {}))
         given.setdefault("api_key", environ.get(KEY_VARIABLE, ""))
-        # A reference to a variable is filled in before it comes here, so that its name is not known.
+        # The host replaces a reference to a variable before this module gets it, so its name is not known.
         given["key_place"] = "`api_key`" if config.get("api_key") else KEY_VARIABLE
         given.setdefault("base_url", environ.get("OPENAI_BASE_URL", "") or OPENAI_URL)
         parts = urlsplit(given["base_url"])

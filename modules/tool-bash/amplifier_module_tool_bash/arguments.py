@@ -1,4 +1,4 @@
-"""Check what a model passes to a tool against the tool's own schema."""
+"""Check a model's arguments for a tool against the tool's own schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 
 
 def checked(schema: Mapping[str, Any], given: object) -> dict[str, Any]:
-    """Return the arguments that the schema knows, defaults filled in; what it does not know is left out.
+    """Return the arguments that the schema knows, defaults filled in; unknown ones are left out.
 
     Raises:
         Failure: one is missing, of the wrong kind, or out of bounds.

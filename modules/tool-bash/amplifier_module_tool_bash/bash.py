@@ -51,7 +51,7 @@ class Bash:
         }
 
     async def execute(self, input: Mapping[str, Any]) -> ToolResult:
-        """Run the command, and return what it printed and how it ended; a command that fails is a failed result."""
+        """Run the command, and return its output and how it ended; a command that fails is a failed result."""
         try:
             arguments = checked(self.input_schema, input)
             if arguments["run_in_background"]:

@@ -1,4 +1,4 @@
-"""Why a bash tool could not do what it was asked, in words the model can act on."""
+"""Why a bash tool failed, in words the model can act on."""
 
 from __future__ import annotations
 

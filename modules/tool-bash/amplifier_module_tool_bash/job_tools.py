@@ -1,4 +1,4 @@
-"""The tools for commands in the background: read what one printed, end one."""
+"""The tools for commands in the background: read the output of one, end one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _JOB = {"type": "string", "minLength": 1, "description": "The id that bash retur
 
 
 class BashOutput:
-    """`bash_output`: what a job printed since it was last read."""
+    """`bash_output`: a job's output since the last reading."""
 
     name = "bash_output"
     description = (

@@ -64,7 +64,7 @@ class Jobs:
         """Return a job.
 
         Raises:
-            Failure: there is none of that id.
+            Failure: no job has that id.
         """
         job = self._jobs.get(id)
         if job is None:

@@ -1,8 +1,7 @@
-"""A shell command as a process group of its own, and what it prints.
+"""A shell command as a process group of its own, and its output.
 
-The group is one thing: what the command started and left running is ended with it. A process that left the group is
-not: it ends with the module's process tree. What it prints is always read on, so
-that no command waits for a reader, and kept within bounds.
+The group is one thing: the command's leftover processes end with it. A process that left the group ends with the
+module's process tree. Output is always read on, so that no command waits for a reader, and kept within bounds.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class KeptOutput:
             del self._tail[: -self._tail_limit]
 
     def take(self) -> str:
-        """Return what was kept since the last time as text, with a line that says how much is missing in between."""
+        """Return the text kept since the last call, with a line about the amount that is missing in between."""
         tail = self._tail[-self._tail_limit :]
         left_out = self._total - len(self._head) - len(tail)
         if left_out:
@@ -107,7 +106,7 @@ class Process:
         return True
 
     async def stop(self) -> None:
-        """End all that runs of the command: SIGTERM, then SIGKILL; and read what it printed until then."""
+        """End all processes of the command: SIGTERM, then SIGKILL; and read their remaining output."""
         try:
             if self._signal(signal.SIGTERM) and not await self._is_gone_within(_TERM_SECONDS):
                 self._signal(signal.SIGKILL)

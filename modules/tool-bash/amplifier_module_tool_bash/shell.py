@@ -1,4 +1,4 @@
-"""Start commands in the session's working directory, and say in words how they ended."""
+"""Start commands in the session's working directory, and describe in words how they ended."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Shell:
         program = refused["program"]
         if program.startswith(_OF_SYSTEM):
             program = os.path.basename(program)  # of these, plans know the names
-        # The shell was refused it and not this process: auditors of programs that are executed learn of it here.
+        # The shell was refused it and not this process: this event lets auditors of executed programs see it.
         path = os.path.join(self.folder, program) if "/" in program else program
         sys.audit("os.exec", path, [program], None)
         message = (

@@ -10,7 +10,7 @@ from amplifier_core import events
 from .failure import Failure
 from .tool import Artifact, Done, FileTool
 
-_PLACES_NAMED = 10  # of an ambiguous text; enough to tell them apart
+_PLACES_NAMED = 10  # of an ambiguous text; enough to distinguish them
 
 
 class EditFile(FileTool):
@@ -80,7 +80,7 @@ def _windows(text: str) -> str:
 
 
 def _places(text: str, wanted: str) -> list[int]:
-    """Return where the text occurs first, overlapping occurrences included: either of those could be meant."""
+    """Return the first places of the text, overlapping ones included: either of those could be meant."""
     places: list[int] = []
     at = text.find(wanted)
     while at >= 0 and len(places) <= _PLACES_NAMED:

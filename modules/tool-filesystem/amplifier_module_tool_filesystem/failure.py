@@ -1,4 +1,4 @@
-"""Why a file tool could not do what it was asked, in words the model can act on."""
+"""Why a file tool failed, in words the model can act on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Failure(Exception):
 
 
 def from_os_error(error: OSError, doing: str) -> Failure:
-    """Return what an operating system error means for the model; `doing` completes "Cannot …"."""
+    """Return an operating system error as a failure for the model; `doing` completes "Cannot …"."""
     kind = {
         FileNotFoundError: "not_found",
         IsADirectoryError: "not_a_file",

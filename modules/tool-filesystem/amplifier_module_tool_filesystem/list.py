@@ -1,4 +1,4 @@
-"""The tool that says what a folder holds."""
+"""The tool that lists a folder's contents."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .pattern import PathPattern
 
 @dataclass(frozen=True, slots=True)
 class ListedEntry:
-    """Something in a folder: its path from there, what it is, and the size of a file in bytes."""
+    """An entry of a folder: its path from there, its kind, and the size of a file in bytes."""
 
     path: str
     kind: str

@@ -1,4 +1,4 @@
-"""Say what a file is that is no UTF-8 text, so that the model does not try again in vain."""
+"""Describe a file that is no UTF-8 text, so that the model does not try again in vain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIGNATURES = (
 
 
 def text_of(data: bytes) -> str | None:
-    """Return the text that the bytes are as UTF-8, a byte order mark included; None if they are none, or binary."""
+    """Return the bytes as UTF-8 text, a byte order mark included; None if they are binary or not UTF-8."""
     if b"\x00" in data:
         return None  # valid UTF-8, and in no text that a person wrote
     try:

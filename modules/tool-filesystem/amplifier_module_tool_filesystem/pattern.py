@@ -53,7 +53,7 @@ class PathPattern:
         return states
 
     def _with_empty_stars(self, states: set[int]) -> set[int]:
-        """Add what follows when `**` stands for no folder; at the end it stands for at least one name."""
+        """Add the rest of the pattern for a `**` that stands for no folder; at the end `**` needs at least one name."""
         found = set(states)
         for state in sorted(states):
             while state < len(self._parts) - 1 and self._parts[state] == "**":

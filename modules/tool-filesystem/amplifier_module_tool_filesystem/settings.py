@@ -24,11 +24,11 @@ class Settings:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Settings:
-        """Return the settings a mount plan's `config` describes; null means the default, an empty list means nothing.
+        """Return the settings of a mount plan's `config`; null means the default, an empty list means nothing.
 
         Raises:
-            ValueError: a setting is unknown or has the wrong shape; the message names it. One that is meant to forbid
-                something must not be passed over.
+            ValueError: a setting is unknown or has the wrong shape; the message names it. Ignoring one that is meant to
+                forbid something would be unsafe.
         """
         known = {field.name for field in fields(cls)}
         unknown = sorted(str(key) for key in config if key not in known)

@@ -1,4 +1,4 @@
-"""Read a regular file within a size, and replace a file in one step. Knows nothing of what is allowed."""
+"""Read a regular file within a size, and replace a file in one step. This file does not know what is allowed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the file tools share: checking their input, running off the loop, answering failures, emitting events.
+"""Common parts of the file tools: checking their input, running off the loop, answering failures, emitting events.
 
-`execute` never raises for anything the model or the file system did; such failures are results.
+`execute` never raises for a failure of the model or the file system; such failures are results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a tool did: its output, and the event for hooks, if there is one."""
+    """A tool's outcome: its output, and the event for hooks, if there is one."""
 
     output: dict[str, Any]
     artifact: Artifact | None = None
@@ -46,7 +46,7 @@ class FileTool(ABC):
         self._workspace = workspace
 
     async def execute(self, input: Mapping[str, Any]) -> ToolResult:
-        """Do what the input asks, and say what was done or why not."""
+        """Carry out the input, and return the outcome or the failure."""
         try:
             arguments = _checked(self.input_schema, input)
             done = await asyncio.to_thread(self._work, arguments, self._workspace.working_dir)
@@ -66,7 +66,7 @@ _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 
 
 def _checked(schema: dict[str, Any], given: Any) -> dict[str, Any]:
-    """Return the arguments the schema knows, defaults filled in; what it does not know is left out.
+    """Return the arguments the schema knows, defaults filled in; unknown ones are left out.
 
     Raises:
         Failure: one is missing or of the wrong kind.

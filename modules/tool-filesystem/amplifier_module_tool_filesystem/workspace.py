@@ -1,9 +1,9 @@
 """Decide which files the tools may touch, and touch them.
 
-A path is judged by where it really leads: links are followed first, then the target must lie inside an allowed folder.
-Reads never block on a pipe or a device and never exceed the size cap. Writes replace the file in one step, so that a
-reader sees the old text or the new one, and a failed write leaves the old one. The check and the use are two steps;
-against a process that swaps folders for links in between, only a sandbox helps.
+A path is judged by its real target: links are followed first, then the target must lie inside an allowed folder. Reads
+never block on a pipe or a device and never exceed the size cap. Writes replace the file in one step, so that a reader
+sees the old text or the new one, and a failed write leaves the old one. The check and the use are two steps; against a
+process that swaps folders for links in between, only a sandbox helps.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Workspace:
             Failure: it lies outside the allowed folders, or cannot be resolved.
         """
         try:
-            file_path.encode("utf-8")  # what cannot be said of it in a result is no path
+            file_path.encode("utf-8")  # a result cannot contain other names
             real = Path(os.path.realpath(_absolute(file_path, base)))
             roots = [Path(os.path.realpath(_absolute(root, base))) for root in self._allowed(access)]
         except (OSError, ValueError) as error:  # a name too long, a NUL or half a character in it
@@ -101,7 +101,7 @@ class Workspace:
         return len(data)
 
     async def emit(self, event: str, data: dict[str, Any]) -> None:
-        """Emit the event for what was done; a handler's failure does not undo it."""
+        """Emit the event for the outcome; a handler's failure does not undo it."""
         hooks = getattr(self._coordinator, "hooks", None)
         if hooks is None:
             return

@@ -22,7 +22,7 @@ class Content:
 
     @classmethod
     def of(cls, path: str, max_bytes: int) -> Content | None:
-        """Return the content of a file; None if it is larger than that, or cannot be read."""
+        """Return the content of a file; None if it is too large, or cannot be read."""
         try:
             descriptor = os.open(path, _FLAGS)
             try:
@@ -47,7 +47,8 @@ class Content:
             counted = line
             stop = _end_of_line(data, line)
             if not multiline:
-                # What is in the line alone is also found in it; what goes beyond may begin with something that is not.
+                # A match in the line alone is also one in the file; a longer match may begin with text that matches
+                # nothing alone.
                 if end <= stop or compiled.search(data[line:stop]) is not None:
                     yield number, line, stop
                 at = stop + 1

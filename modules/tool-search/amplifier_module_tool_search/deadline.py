@@ -7,7 +7,7 @@ import time
 
 
 class Deadline:
-    """Asked between two files, from the thread that searches."""
+    """Checked between two files, from the thread that searches."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -16,7 +16,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """The seconds that are left, 0 when there are none."""
+        """The remaining seconds, at least 0."""
         return 0.0 if self._stopped.is_set() else max(0.0, self._ends - time.monotonic())
 
     def stop(self) -> None:

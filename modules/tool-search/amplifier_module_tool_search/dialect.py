@@ -1,7 +1,7 @@
-"""The regular expressions that `grep` takes: RE2's, in which time grows with the text alone, and what ripgrep has too.
+"""The regular expressions of `grep`: RE2's, in which time grows with the text alone, as far as ripgrep has them too.
 
-Both engines mean the same by a pattern, or it is refused: each construct that only one knows, or that they read in
-different ways, is either written in the other's words for ripgrep or an error that says what to write instead.
+Both engines give a pattern the same meaning, or it is refused. A construct that only one knows, or that they read in
+different ways, is either rewritten for ripgrep or an error that names an alternative.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def compile_pattern(text: str, *, literal: bool, case_insensitive: bool, multili
     """Return the pattern for both engines.
 
     Raises:
-        Failure: it is not of the dialect; the message says what to write instead.
+        Failure: it is not of the dialect; the message names an alternative.
     """
     if "\n" in text and not multiline:
         raise Failure("invalid_pattern", "`pattern` has a line end in it; set multiline to search across lines.")
@@ -70,7 +70,7 @@ _HINT = "There is no look-around and no backreference; set literal to search for
 
 
 class _Translation:
-    """A pattern in ripgrep's words; RE2 has accepted it, so that it is known to be whole."""
+    """A pattern in ripgrep's syntax; RE2 has accepted it, so it is known to be complete."""
 
     def __init__(self, pattern: str, *, multiline: bool) -> None:
         self._pattern = pattern

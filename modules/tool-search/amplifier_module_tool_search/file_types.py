@@ -1,4 +1,4 @@
-"""Names for kinds of files, as in ripgrep: what `type` of `grep` takes."""
+"""Names for kinds of files, as in ripgrep: the values of `grep`'s `type`."""
 
 from __future__ import annotations
 

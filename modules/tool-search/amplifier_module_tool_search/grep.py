@@ -154,7 +154,7 @@ class Grep(SearchTool):
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Which files are searched, by their names; a part of that ripgrep can judge as well."""
+    """The files to search, by their names; ripgrep can judge a part of that as well."""
 
     fits: Callable[[Names], bool]
     enters: Callable[[Names], bool]
@@ -204,7 +204,7 @@ class _Search:
 
 @dataclass(slots=True)
 class _Report(ABC):
-    """What is returned, up to a number of results and of characters."""
+    """The results, up to a number of results and of characters."""
 
     arguments: dict[str, Any]
     is_full: bool = False
@@ -214,11 +214,11 @@ class _Report(ABC):
 
     @abstractmethod
     def add(self, name: str, data: bytes, lines: Lines) -> bool:
-        """Take what was found in a file; False once there is room for no more."""
+        """Add the matches in a file; False once there is no more room."""
 
     @abstractmethod
     def output(self) -> dict[str, Any]:
-        """Return what was found."""
+        """Return the results."""
 
     def _has_room(self, characters: int) -> bool:
         self.is_full = self.is_full or (

@@ -1,7 +1,7 @@
-"""What a repository's `.gitignore` files say of a path: from its folder up to the root, the last line first.
+"""Apply a repository's `.gitignore` files to a path: from its folder up to the root, the last line first.
 
-Outside of repositories such a file means nothing, as for git. A repository is a stranger's: of a file that would take
-longer to heed than to search, the rest is passed over.
+Outside of repositories such a file means nothing, as for git. A repository is untrusted: if following a file would take
+longer than the search, the rest of it is ignored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class IgnoreRules:
 
     @classmethod
     def of(cls, folder: Path, around: IgnoreRules | None) -> IgnoreRules | None:
-        """Return the rules in a folder, None outside of repositories; those around a repository hold no more in it."""
+        """Return the rules in a folder, None outside of repositories; rules around a repository do not apply in it."""
         if _is_repository(folder):
             return cls(folder.parts, _rules(folder), None)
         if around is not None and (rules := _rules(folder)):
@@ -48,7 +48,7 @@ class IgnoreRules:
         return around
 
     def verdict(self, path: tuple[str, ...], *, is_folder: bool) -> bool | None:
-        """Whether the path, from the root of the file system, is ignored; None where no line is about it."""
+        """Whether the path, from the root of the file system, is ignored; None if no line matches it."""
         here: IgnoreRules | None = self
         while here is not None:
             names = path[len(here.folder) :]
@@ -60,7 +60,7 @@ class IgnoreRules:
 
 
 def rules_above(folder: Path) -> IgnoreRules | None:
-    """Return the rules that folders around this one have for what is in it."""
+    """Return the rules of the folders around this one for its contents."""
     around: IgnoreRules | None = None
     for parent in reversed(folder.parents):
         around = IgnoreRules.of(parent, around)
@@ -73,7 +73,7 @@ def _is_repository(folder: Path) -> bool:
 
 
 def _rules(folder: Path) -> tuple[_Rule, ...]:
-    """Return the lines of a folder's file, the last first; none where it cannot be read."""
+    """Return the lines of a folder's file, the last first; empty if it cannot be read."""
     try:
         with open(os.open(folder / _NAME, _FLAGS), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

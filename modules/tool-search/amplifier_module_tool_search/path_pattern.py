@@ -48,7 +48,7 @@ class GlobPattern:
         return states
 
     def _with_empty_stars(self, states: set[int]) -> set[int]:
-        """Add what follows when `**` stands for no folder; at the end it stands for at least one name."""
+        """Add the rest of the pattern for a `**` that stands for no folder; at the end `**` needs at least one name."""
         found = set(states)
         for state in states:
             while state < len(self._parts) - 1 and self._parts[state] is None:
@@ -86,7 +86,7 @@ class PathPatterns:
 
 
 def _alternatives(text: str, argument: str) -> list[str]:
-    """Return what braces stand for: `*.{c,h}` is `*.c` and `*.h`."""
+    """Return the alternatives of braces: `*.{c,h}` is `*.c` and `*.h`."""
     waiting, done = [text], []
     while waiting:
         one = waiting.pop()

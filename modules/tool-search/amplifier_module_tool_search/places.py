@@ -47,19 +47,19 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file or folder that is searched: where it is, and how paths in it are shown."""
+    """A file or folder to search: its path, and how paths in it are shown."""
 
     path: Path
     prefix: str
 
     @classmethod
     def of(cls, path: Path, base: Path) -> Place:
-        """Return the place; what is in it is shown relative to the working directory where it lies in there."""
+        """Return the place; its contents are shown relative to the working directory if it lies in there."""
         text = os.fspath(path.relative_to(base)) if path.is_relative_to(base) else os.fspath(path)
         return cls(path, "" if text == "." else text)
 
     def file(self, names: tuple[str, ...]) -> str:
-        """Return the path of a file by its names from the place; none stand for the place itself."""
+        """Return the path of a file by its names from the place; no names stand for the place itself."""
         return os.path.join(self.path, *names)
 
     def shown(self, names: tuple[str, ...]) -> str:

@@ -1,7 +1,7 @@
-"""Have ripgrep name the files that may match, where it is installed and may be run.
+"""Have ripgrep name the files that may match, if it is installed and may be run.
 
-It walks and reads many times as fast. What it names is only where to look: lines are found and counted by the same
-code as without it. Where it fails in any way, there is no answer and the files are walked here.
+It walks and reads many times as fast. Its answer only limits the files to search: the same code finds and counts lines
+as without it. If it fails in any way, there is no answer and the files are walked here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Ripgrep:
         return None if program is None else cls(program)
 
     def files(self, root: Path, options: Sequence[str], pattern: str, deadline: Deadline) -> list[Names] | None:
-        """Return the files below a folder that may match, as many as it named in time; None if it failed."""
+        """Return the files below a folder that may match, as many as ripgrep named in time; None if it failed."""
         command = [self.program, *_ALWAYS, *options, f"--regexp={pattern}", "--", "."]
         try:
             process = subprocess.Popen(  # noqa: S603 - no shell; what was asked for is one argument, and no option
@@ -58,7 +58,7 @@ class Ripgrep:
 
 
 def _read(process: subprocess.Popen[bytes], deadline: Deadline) -> bytes | None:
-    """Return what it wrote; None if it complained, or wrote too much."""
+    """Return its output; None if it reported errors, or wrote too much."""
     assert process.stdout is not None and process.stderr is not None
     pieces: list[bytes] = []
     size = 0

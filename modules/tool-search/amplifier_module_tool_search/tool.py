@@ -1,6 +1,6 @@
-"""What both tools share: checking their input, searching off the loop within a time, answering failures.
+"""Common parts of both tools: checking their input, searching off the loop within a time, answering failures.
 
-`execute` never raises for anything the model or the file system did; such failures are results. A search that is
+`execute` never raises for a failure of the model or the file system; such failures are results. A search that is
 cancelled, or whose time is up, ends at its next file; its caller does not wait for that.
 """
 
@@ -34,7 +34,7 @@ class SearchTool(ABC):
         self._settings = settings
 
     async def execute(self, input: Mapping[str, Any]) -> ToolResult:
-        """Search, and return what was found or why nothing could be looked for."""
+        """Search, and return the results or the reason of a failure."""
         deadline = Deadline(self._settings.timeout)
         try:
             arguments = _checked(self.input_schema, input)

@@ -15,7 +15,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which files are gone through; `enters` says of a folder whether anything below it can be of interest."""
+    """The files to walk; `enters` decides whether anything below a folder can be of interest."""
 
     hidden: bool = False
     ignored: bool = False
@@ -40,7 +40,7 @@ def files_below(root: Path, wanted: Wanted, deadline: Deadline) -> Iterator[Name
 
 
 def is_ignored(root: Path) -> bool:
-    """Whether a `.gitignore` names the folder itself. It was named all the same, so that no rule around it holds."""
+    """Whether a `.gitignore` names the folder itself. The caller named it explicitly, so no rule around it applies."""
     rules = rules_above(root)
     return rules is not None and rules.verdict(root.parts, is_folder=True) is True
 
@@ -111,5 +111,5 @@ def _is_passed_over(name: str, folder: Names, rules: IgnoreRules | None, wanted:
         return True
     verdict = None if rules is None else rules.verdict((*folder, name), is_folder=is_folder)
     if verdict is not None:
-        return verdict  # a line that takes something back also shows what is hidden, as in ripgrep
+        return verdict  # a line that takes something back also shows hidden files, as in ripgrep
     return name.startswith(".") and not wanted.hidden

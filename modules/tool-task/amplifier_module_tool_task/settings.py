@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What sub-sessions do without, and how much of an answer the model is given.
+    """The modules that sub-sessions lack, and how much of an answer the model gets.
 
-    `exclude_tools` and `exclude_hooks` are module ids. Agents do not delegate any further, unless `exclude_tools` says
-    otherwise.
+    `exclude_tools` and `exclude_hooks` are module ids. Agents do not delegate any further, unless `exclude_tools` is
+    set otherwise.
     """
 
     exclude_tools: tuple[str, ...] = ("tool-task",)

@@ -1,8 +1,8 @@
-"""The tool `task`: start a sub-session of an agent, or go on with one, and return what it answered.
+"""The tool `task`: start a sub-session of an agent, or continue one, and return its answer.
 
-The application starts the sub-sessions, by its capabilities `session.spawn` and `session.resume`. All that keeps one
-from answering is a failed result, but for a cancellation: that ends the sub-session, and passes on. Calls that run side
-by side share nothing.
+The application starts the sub-sessions, by its capabilities `session.spawn` and `session.resume`. Any reason for no
+answer is a failed result, except a cancellation: that ends the sub-session, and propagates. Calls that run side by side
+share nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TaskTool:
 
     @property
     def description(self) -> str:
-        """What the tool does, with the agents there are now."""
+        """The purpose of the tool, with the agents that exist now."""
         agents = agents_of(self._coordinator)
         if not agents:
             return "Hand work to an agent. There are no agents in this session, so this tool cannot be used."
@@ -153,7 +153,7 @@ class TaskTool:
         return self._output(answer, about["sub_session_id"])
 
     def _output(self, answer: dict[str, Any], session_id: str) -> dict[str, Any]:
-        """Return what the model is given of what the application answered."""
+        """Return the model's part of the application's answer."""
         text, most = str(answer.get("output") or ""), self._settings.max_answer_characters
         if len(text) > most:
             text = f"{text[:most]}… [{len(text) - most} more characters; ask the agent for a shorter answer]"
@@ -166,7 +166,7 @@ class TaskTool:
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         try:
             await self._coordinator.hooks.emit(event, data)
-        except Exception:  # what was delegated is not undone by a handler's failure
+        except Exception:  # a handler's failure does not undo the delegation
             logger.warning("tool-task: could not emit %s", event, exc_info=True)
 
 
@@ -187,7 +187,7 @@ def _without(key: str, names: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def agents_of(coordinator: Any) -> dict[str, Any]:
-    """Return the agents by name; none where the plan has none."""
+    """Return the agents by name; empty if the plan has none."""
     config = getattr(coordinator, "config", None)
     agents = config.get("agents") if isinstance(config, Mapping) else None
     return {str(name): agent for name, agent in agents.items()} if isinstance(agents, Mapping) else {}

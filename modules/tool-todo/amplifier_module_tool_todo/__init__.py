@@ -1,4 +1,4 @@
-"""Mount the tool `todo`, with which a model keeps the list of what is left to do."""
+"""Mount the tool `todo`, with which a model keeps the list of its remaining work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list as plain data, `[{"content", "status", "activeForm"}, …]`: read what a model gives, and count it."""
+"""The list as plain data, `[{"content", "status", "activeForm"}, …]`: read a model's list, and count it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Item = dict[str, str]
 
 
 class InvalidTodos(ValueError):
-    """Raised for a list that is not accepted; its text names the item and what is accepted, for the model."""
+    """Raised for an invalid list; its text names the item and the accepted values, for the model."""
 
 
 def read_todos(given: Any, settings: Settings) -> list[Item]:
-    """Return the list that a model gives, each item with all its keys.
+    """Return a model's list, each item with all its keys.
 
     An item without a status is pending; without an `activeForm`, its content stands for it. Other keys are left out.
 
@@ -35,7 +35,7 @@ def read_todos(given: Any, settings: Settings) -> list[Item]:
 
 
 def stored_todos(state: Any) -> list[Item]:
-    """Return the items of what is stored, less what is no item: any module may have written it."""
+    """Return the valid items of the stored list: any module may have written it."""
     if not isinstance(state, list):
         return []
     return [item for item in state if isinstance(item, dict) and item.get("status") in STATUSES]

@@ -53,7 +53,7 @@ class TodoTool:
         self._settings = settings
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Do what the input says, and return the list as it is then; what is not accepted changes nothing."""
+        """Carry out the input, and return the resulting list; invalid input changes nothing."""
         action = input.get("action") if isinstance(input, dict) else None
         if not isinstance(action, str) or action not in _DONE:
             return _failed(f"`action` must be one of {', '.join(_DONE)}.")

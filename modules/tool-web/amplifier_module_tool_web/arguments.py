@@ -11,7 +11,7 @@ _TYPES: dict[str, type] = {"string": str, "integer": int}
 
 
 def checked(schema: dict[str, Any], given: Any) -> dict[str, Any]:
-    """Return the arguments the schema knows, defaults filled in; what it does not know is left out.
+    """Return the arguments the schema knows, defaults filled in; unknown ones are left out.
 
     Raises:
         Failure: one is missing or of the wrong kind.

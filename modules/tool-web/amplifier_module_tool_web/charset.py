@@ -1,4 +1,4 @@
-"""The characters of a page, by what its server, its first bytes or the page itself say they are."""
+"""The character set of a page, as given by its server, its first bytes or the page itself."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import re
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _IN_PAGE = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _IN_XML = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})", re.IGNORECASE)
-_LOOKED_AT_BYTES = 1024  # where the standard has a page say it
+_LOOKED_AT_BYTES = 1024  # the standard places the page's own declaration there
 
-# Python knows codecs that are no charset of any page (`unicode_escape`, `idna`); these are those in use.
+# Python knows codecs that no page uses (`unicode_escape`, `idna`); these are those in use.
 _KNOWN = re.compile(
     r"utf-?8|utf-?16(-?[lb]e)?|(us-)?ascii|iso-?8859-?\d{1,2}|latin-?1|windows-?\d{3,4}|cp\d{3,4}|koi8-?[ru]|macintosh"
     r"|gb2312|gbk|gb18030|big5(-hkscs)?|shift[_-]jis|sjis|euc-(jp|kr)|iso-2022-jp"
 )
-# What browsers take these for: pages say Latin-1 and mean the larger set.
+# How browsers read these: pages declare Latin-1 and mean the larger set.
 _MEANT = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252"}
 
 
 def decoded(body: bytes, said: str) -> str:
-    """Return the text of `body`; `said` is the charset in the header. What cannot be read becomes a question mark."""
+    """Return the text of `body`; `said` is the charset in the header. Unreadable bytes become question marks."""
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")

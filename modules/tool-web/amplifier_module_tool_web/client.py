@@ -1,8 +1,8 @@
 """Get one page: bounded in bytes, time and redirects, for any server.
 
-Each redirect is a request of its own, and so is judged anew by what stands between this module and the network.
-No cookie outlives a call. What is compressed is decompressed here, a piece at a time, so that a small answer cannot
-become a large one.
+Each redirect is a request of its own, so the gate between this module and the network judges it anew. No cookie
+outlives a call. Compressed data is decompressed here, a piece at a time, so that a small answer cannot become a large
+one.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _SHOWN_CHARACTERS = 500  # of the page that comes with an error
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered: `body` is all of it, or its beginning if it `is_cut`."""
+    """A server's answer: `body` is all of it, or its beginning if it `is_cut`."""
 
     url: str
     status: int
     content_type: str  # lower case, without parameters
-    charset: str  # as the header says, if it does
+    charset: str  # from the header, if it has one
     body: bytes
     is_cut: bool
 
 
 class WebClient:
-    """Gets pages as `settings` say; over `transport` instead of the network, if one is given."""
+    """Gets pages according to `settings`; over `transport` instead of the network, if one is given."""
 
     def __init__(self, settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._settings = settings
         self._transport = transport
 
     async def get(self, url: str, accepts: Callable[[str], bool], params: Mapping[str, str] | None = None) -> Answer:
-        """Return what is at `url`; nothing is read of what `accepts` no type of.
+        """Return the page at `url`; a body whose type `accepts` does not include is not read.
 
         Raises:
-            Failure: there is no page to be had, with what stood in the way.
+            Failure: the page cannot be had; it contains the reason.
         """
         seconds = self._settings.timeout_seconds
         try:

@@ -17,7 +17,7 @@ from .readable import readable
 
 _CHARACTERS = 20_000  # of a page at a time, by default
 _MOST_CHARACTERS = 200_000
-_KEPT_PAGES = 4  # whose next part is most likely asked for
+_KEPT_PAGES = 4  # whose next part the model will most likely request
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT = frozenset({"application/json", "application/xml", "application/javascript", "application/x-ndjson", ""})
@@ -34,7 +34,7 @@ class _Page:
 
 
 class WebFetch:
-    """`web_fetch`: a page as text. From its second part on, a page is what it was when its first part was fetched."""
+    """`web_fetch`: a page as text. Later parts of a page come from the same fetch as its first part."""
 
     name = "web_fetch"
     description = (
@@ -62,7 +62,7 @@ class WebFetch:
         self._kept: dict[str, _Page] = {}
 
     async def execute(self, input: Mapping[str, Any]) -> ToolResult:
-        """Fetch what the input asks for, and return a part of it, or say why there is none."""
+        """Fetch the requested page, and return a part of it, or the reason of a failure."""
         try:
             arguments = checked(self.input_schema, input)
             return ToolResult(success=True, output=await self._part(**arguments))

@@ -1,7 +1,7 @@
 """The readable text of an HTML page: headings, paragraphs, lists, tables and links, without scripts, styles and forms.
 
-The page is parsed as a stream, no tree is made of it, and what is nested without end is given up where it becomes so:
-the time it takes grows with the size of a page alone.
+The page is parsed as a stream, no tree is made of it, and parsing stops where the nesting gets too deep: the time it
+takes grows only with the size of a page.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lxml import etree
 
 _MAX_DEPTH = 400  # real pages have some dozens; beyond it an unmatched end tag costs a search of them all
 _PIECE_CHARACTERS = 16 * 1024
-_MAX_ADDRESS = 2_000  # of a link, and of what it is relative to; a longer one is left out, as it is no reading
+_MAX_ADDRESS = 2_000  # of a link, and of its base; a longer one is left out, as it is not readable
 _MAX_TITLE = 500
 _ADDRESSES_AT_LEAST = 64 * 1024  # that links may add to a page, or its own length where that is more
 
@@ -36,7 +36,7 @@ class _TooDeepError(Exception):
 
 
 class _Text:
-    """Puts text together from what the parser comes across."""
+    """Composes text from the parser's events."""
 
     def __init__(self, url: str, addresses_max: int) -> None:
         self.parts: list[str] = []
@@ -135,13 +135,13 @@ def readable(html: str, url: str) -> tuple[str, str]:
     except _TooDeepError:
         text.parts.append("\n\n[the rest of the page is nested too deeply to be read]")
     except etree.LxmlError:
-        pass  # nothing in it was HTML; what was read until then stands
+        pass  # the rest is not HTML; the text so far stays
     body = _BEFORE_LINE_END.sub("\n", "".join(text.parts))
     return text.title, _LINES.sub("\n\n", body).strip()
 
 
 def _joined(base: str, target: str) -> str:
-    """Return where a link leads; nothing for one that is no address, or too long for one that is to be read."""
+    """Return a link's target; empty for an invalid address, or one too long to read."""
     if max(len(base), len(target)) > _MAX_ADDRESS:
         return ""
     try:

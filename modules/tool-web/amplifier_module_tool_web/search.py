@@ -44,7 +44,7 @@ class WebSearch:
         self._url = url
 
     async def execute(self, input: Mapping[str, Any]) -> ToolResult:
-        """Search for what the input asks for, and return what was found, or say why nothing was."""
+        """Search, and return the results, or the reason of a failure."""
         try:
             arguments = checked(self.input_schema, input)
             params = {"q": arguments["query"], "format": "json"}

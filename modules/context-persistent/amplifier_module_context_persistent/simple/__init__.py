@@ -1,4 +1,4 @@
-"""The files of `context-simple`, as they are there: what is stored in memory, and how a request is made of it.
+"""The files of `context-simple`, unchanged: messages in memory, and requests made of them.
 
 Modules are installed alone, so that neither can import the other; a test of the project keeps the copies the same.
 """

@@ -1,7 +1,7 @@
-"""A message's blocks and tool calls: read whether they are mappings or the contract's own objects, and shortened.
+"""Read and shorten a message's blocks and tool calls, as mappings or as the contract's own objects.
 
-Orchestrators store a reply's content as they got it; both forms are kept, and both have to be recognised. Of what tools
-answered, the first characters stay when it is shortened, with a note on what is missing; nothing else is touched.
+Orchestrators store a reply's content as they got it; both forms are kept, and both have to be recognised. A shortened
+tool result keeps its first characters, with a note about the missing ones; nothing else is touched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def as_mapping(value: Any) -> Mapping[str, Any] | None:
 
 
 def mappings_in(values: Any) -> list[Mapping[str, Any]]:
-    """Return the blocks or calls in a list as mappings, without what is neither; nothing for what is no list."""
+    """Return the blocks or calls in a list as mappings, leaving out other items; empty for anything but a list."""
     listed = values if isinstance(values, list | tuple) else ()
     return [mapping for mapping in map(as_mapping, listed) if mapping is not None]
 
@@ -40,7 +40,7 @@ def shortened(message: dict[str, Any], max_chars: int) -> dict[str, Any]:
 
 
 def _shortened_block(block: Any, max_chars: int, is_result: bool) -> Any:
-    """Return a result, or a block of one, as short as asked; what else stands in a message as it is."""
+    """Return a result, or a block of one, shortened; other parts of a message are unchanged."""
     read = as_mapping(block)
     if read is None:
         return block

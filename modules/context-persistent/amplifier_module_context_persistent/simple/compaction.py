@@ -1,10 +1,10 @@
-"""Choose what of a conversation to show when not all of it fits.
+"""Choose the part of a conversation to show when not all of it fits.
 
-The cheapest loss first: old tool results are shortened, then old exchanges left out whole, oldest first. Only when the
-recent exchanges alone are too large do their older tool rounds follow, and then all but the last exchange. Instructions
-of the application, the last prompt and what surrounds its last tool round always stay, so a view may still be too
-large; the provider then says so.
-Pure: the pieces passed in are never changed. The time it takes grows with the conversation, not with its square.
+The cheapest loss comes first: old tool results are shortened, then old exchanges are left out whole, oldest first. If
+the recent exchanges alone are too large, their older tool rounds follow, and then all but the last exchange.
+Instructions of the application, the last prompt and the messages around its last tool round always stay. So a view may
+still be too large; the provider then reports an error.
+It is pure: the pieces passed in are never changed. Its time grows with the conversation, not with its square.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown, and what that cost."""
+    """The shown messages, and what was lost."""
 
     messages: list[Message]
     tokens: int
@@ -75,7 +75,7 @@ class _Compaction:
 def compacted(pieces: Sequence[Piece], *, target: int, limit: int, keep_turns: int, max_chars: int) -> View:
     """Return a view of at most `target` tokens if leaving out old exchanges achieves that.
 
-    What concerns the last `keep_turns` exchanges is only touched as far as the view would otherwise exceed `limit`.
+    The last `keep_turns` exchanges are only reduced as far as the view would otherwise exceed `limit`.
     """
     compaction = _Compaction(pieces)
     newest = pieces[-1].exchange if pieces else -1

@@ -1,7 +1,7 @@
 """Hold a session's conversation in memory, and show the model as much of it as fits.
 
-What is stored never changes but by `add_message`, `set_messages` and `clear`: compaction makes a view for one request.
-What callers get are copies. Nothing is written anywhere; the conversation ends with the process.
+Only `add_message`, `set_messages` and `clear` change the stored messages: compaction makes a view for one request.
+Callers get copies. Nothing is written anywhere; the conversation ends with the process.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SimpleContextManager:
         self._entries = []
 
     async def set_system_prompt_factory(self, factory: PromptFactory | None) -> None:
-        """Have the system prompt made anew for each request, in place of the stored one; None ends that."""
+        """Set a function that makes the system prompt for each request, replacing the stored one; None removes it."""
         self._prompt_factory = factory
 
     async def get_messages_for_request(
@@ -76,7 +76,7 @@ class SimpleContextManager:
         """Return the conversation ready for a request, reduced if it would fill the budget, counted in tokens.
 
         Results stand directly after the reply that asked for them, and every call has one. An exception of the prompt
-        factory passes: a request without its instructions is worse than none.
+        factory propagates: a request without its instructions is worse than none.
         """
         prompt = await self._prompt_factory() if self._prompt_factory is not None else None
         entries = self._with_system_prompt(prompt) if prompt else self._entries
@@ -90,11 +90,11 @@ class SimpleContextManager:
         return sum(entry.tokens for entry in self._entries)
 
     async def should_compact(self) -> bool:
-        """Return False: each request is reduced as it is made, and what is stored never needs it."""
+        """Return False: each request is reduced when it is made, and the stored messages never need it."""
         return False
 
     async def compact(self) -> dict[str, Any]:
-        """Return what leaving things out of a request of the configured size comes to; what is stored stays whole."""
+        """Return the result of reducing a request of the configured size; the stored messages stay complete."""
         budget = self._settings.max_tokens
         before, view = await self._views(self._entries, budget)
         return {**self._before(before, budget), **self._after(before, view, budget)}
@@ -154,7 +154,7 @@ class SimpleContextManager:
         }
 
     def _budget(self, token_budget: int | None, provider: Any | None) -> int:
-        """Return what the caller allows, else what the provider's window leaves, else the configured size."""
+        """Return the caller's budget, else the rest of the provider's window, else the configured size."""
         if token_budget is not None:
             return token_budget
         window, output = _sizes(provider)
@@ -185,7 +185,7 @@ def copied(value: Any) -> Any:
 
 
 def _sizes(provider: Any | None) -> tuple[int, int]:
-    """Return the provider's context window and largest output, zeros where it does not say."""
+    """Return the provider's context window and largest output, zeros if it does not give them."""
     if provider is None:
         return 0, 0
     try:

@@ -1,9 +1,9 @@
-"""Count how many tokens a message takes: with a tokenizer where one is at hand, by an estimate elsewhere.
+"""Count the tokens of a message: with a tokenizer if one is available, else by an estimate.
 
-The tokenizer is `tiktoken`, if it is installed and the file of its encoding lies in its cache: it would download the
-file otherwise, and a context waits for no network. It counts for models of OpenAI exactly, for others closely.
+The tokenizer is `tiktoken`, if it is installed and the file of its encoding lies in its cache: otherwise it would
+download the file, and a context waits for no network. Its counts are exact for models of OpenAI, and close for others.
 The estimate is four bytes of UTF-8 a token, which is close for English and code and on the safe side for most other
-scripts. Images count at a flat rate; their bytes are not text. `TokenCounter.method` says which of them counts.
+scripts. Images count at a flat rate; their bytes are not text. `TokenCounter.method` names the method in use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MESSAGE_OVERHEAD = 4  # tokens; role and delimiters
 _IMAGE_TOKENS = 1_500  # what vision models charge for a picture of ordinary size
 _CHUNK = 8_192  # characters that are encoded at once: an encoding's time grows faster than its text
 
-# Where tiktoken downloads an encoding from, which names its file in the cache, and what the file hashes to.
+# The address from which tiktoken downloads an encoding (it names the file in the cache), and the file's hash.
 _ENCODINGS = {
     "o200k_base": (
         "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
@@ -46,10 +46,10 @@ class TokenCounter:
     """Counts the size of messages; `method` is `estimate` or the name of an encoding."""
 
     def __init__(self, tokenizer: str = AUTO) -> None:
-        """Take the tokenizer of this name; `auto` is the first encoding at hand, and the estimate without one.
+        """Use the tokenizer of this name; `auto` is the first available encoding, or else the estimate.
 
         Raises:
-            ValueError: the encoding was asked for by name and is not at hand.
+            ValueError: the named encoding is not available.
         """
         self.method = ESTIMATE
         self._encode: Callable[[str], list[int]] | None = None
@@ -111,5 +111,5 @@ def _is_cached(name: str) -> bool:
     named = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     folder = Path(tempfile.gettempdir(), "data-gym-cache") if named is None else Path(named)
     file = folder / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
-    # tiktoken downloads a file anew that is not what it should be.
+    # tiktoken downloads a file again if its hash differs.
     return named != "" and file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == digest

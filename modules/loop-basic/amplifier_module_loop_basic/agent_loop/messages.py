@@ -69,7 +69,7 @@ def tool_message(call: ToolCall, content: str) -> dict[str, Any]:
 
 
 def text_of(response: Any) -> str:
-    """Return what the model said, without its thinking."""
+    """Return the model's text, without its thinking."""
     said = getattr(response, "text", None)
     if isinstance(said, str) and said:
         return said
@@ -112,13 +112,13 @@ def plain(value: Any) -> Any:
 
 
 def _schema_of(tool: Any) -> dict[str, Any]:
-    """Return the JSON schema of a tool's input; tools of the contract's first edition answer it on being asked."""
+    """Return the JSON schema of a tool's input; tools of the contract's first edition have a method for it."""
     schema = getattr(tool, "input_schema", None)
     ask = getattr(tool, "get_schema", None)
     if not schema and callable(ask):
         try:
             schema = ask()
-        except Exception:  # the model can still call it, and the tool then says what it needs
+        except Exception:  # the model can still call it, and the tool then explains its input
             logger.warning("tool %s does not give its schema", getattr(tool, "name", tool), exc_info=True)
     return schema if isinstance(schema, dict) else {}
 

@@ -61,7 +61,7 @@ class ToolBatch:
         return [outcome if outcome is not None else CANCELLED for outcome in self.outcomes]
 
     async def choose(self, call: ToolCall, span: Span) -> ToolCall | str:
-        """Return the call to make in place of the one the model made, or what the model reads in place of a result."""
+        """Return the call to make instead of the model's, or the text to give the model instead of a result."""
         return call
 
     async def _run(self, index: int, call: ToolCall) -> None:
@@ -151,10 +151,10 @@ def _shown(result: ToolResult) -> Any:
 
 
 def _replaced(data: Any, key: str, sent: Any) -> Any:
-    """Return what a hook put under the key, or the very object that was sent if it still says the same.
+    """Return a hook's value under the key, or the very object that was sent if it is unchanged.
 
-    What comes back from an emit is always a copy, and one that JSON has been through: identity says nothing, and
-    the original still has its own order of keys and its exact values.
+    An emit always returns a copy, and one that JSON has been through. So identity proves nothing, and only the original
+    has its own order of keys and its exact values.
     """
     if not isinstance(data, dict) or key not in data:
         return sent
@@ -163,7 +163,7 @@ def _replaced(data: Any, key: str, sent: Any) -> Any:
 
 
 def _serialized(result: Any) -> str:
-    """Return the text the model reads, from a tool's result or from what a hook made of it."""
+    """Return the text for the model, from a tool's result or from a hook's version of it."""
     if isinstance(result, dict) and {"success", "output"} & result.keys():
         result = ToolResult.model_validate(result)
     if hasattr(result, "get_serialized_output"):

@@ -33,7 +33,7 @@ MESSAGE_END = "message.end"  # the last event of a turn that ended of its own ac
 ERROR = "error"  # the last event of a turn that failed
 ANNOUNCED = (MESSAGE_END, ERROR)  # events beyond the contract's, for hooks that log all that is announced
 
-_TRIES = 3  # of one request; what is lost three times would be lost again
+_TRIES = 3  # of one request; a reply lost three times would be lost again
 _REASON = 500  # characters of an error that answer a call which it left open
 _PREVIEW = 200  # characters of the answer that `prompt:complete` shows
 
@@ -48,7 +48,7 @@ Status = Literal["success", "incomplete", "denied", "cancelled", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a turn ended, and what it answered."""
+    """How a turn ended, and its answer."""
 
     status: Status
     answer: str
@@ -56,7 +56,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What one turn is played with."""
+    """The objects that one turn uses."""
 
     loop: str  # the module's id, as events name it
     settings: LoopSettings
@@ -78,7 +78,7 @@ class Parts:
         hooks: Any,
         coordinator: Any | None,
     ) -> Parts:
-        """Return the parts from what an orchestrator's `execute` is given.
+        """Return the parts from the arguments of an orchestrator's `execute`.
 
         Raises:
             RuntimeError: no provider is mounted.
@@ -105,11 +105,11 @@ class Turn:
     # --- steps that other loops override
 
     async def open(self, prompt: str) -> Ending | None:
-        """Do what comes before the first request; return an ending if the turn is over with that."""
+        """Prepare the first request; return an ending if the turn is over already."""
         return None
 
     async def prepare(self) -> None:
-        """Do what comes before each request; what it adds to the conversation goes along."""
+        """Prepare each request; additions to the conversation are sent with it."""
 
     async def offer(self) -> Mapping[str, Any]:
         """Return the tools that the next request offers, and that its reply may call."""
@@ -121,11 +121,11 @@ class Turn:
 
     def is_lost(self, error: LLMError) -> bool:
         """Return whether a reply failed in a way that only a new request makes good, at once."""
-        # A provider whose process died is there again; what providers can try again, they have.
+        # A provider whose process ended has been restarted; errors that providers can retry, they have retried.
         return isinstance(error, ProviderUnavailableError) and error.retry_after == 0
 
     async def start_again(self) -> None:
-        """Put in order what a reply left half done whose request is made again."""
+        """Clean up after a lost reply whose request is made again."""
 
     async def show(self, response: Any) -> None:
         """Announce the content blocks of a reply."""
@@ -142,11 +142,11 @@ class Turn:
         return ToolBatch(calls, tools, self.gate, self.cancellation, self.request_span, self.parts.coordinator)
 
     async def follow_up(self) -> bool:
-        """Return whether the turn goes on although the model has answered; it has then added what it goes on with."""
+        """Return whether the turn goes on although the model has answered; the next input is then added."""
         return False
 
     async def break_off(self) -> None:
-        """Put in order what a reply that was cancelled or failed left half done."""
+        """Clean up after a reply that was cancelled or failed."""
 
     # --- the loop
 
@@ -232,7 +232,7 @@ class Turn:
     async def ask_aside(
         self, messages: Sequence[Any], purpose: str, parent: Span, choice: Choice | None = None
     ) -> Any | None:
-        """Ask a model, the turn's own by default, what is no step of the conversation.
+        """Ask a model, the turn's own by default, a question beside the conversation.
 
         Return its reply, or None if a person stopped it.
 

@@ -1,4 +1,4 @@
-"""Choose the provider that a turn asks, or that a request beside the conversation is for."""
+"""Choose the provider for a turn, or for a request beside the conversation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-_RESOLVER = "model_role_resolver"  # the capability of who knows which model is for what
+_RESOLVER = "model_role_resolver"  # the capability that maps roles to models
 
 DEFAULT_PRIORITY = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A mounted provider, and the model that it is asked for: None for its own."""
+    """A mounted provider, and the model to ask it for: None for its own."""
 
     name: str
     provider: Any
@@ -24,7 +24,7 @@ class Choice:
 
 
 async def of_role(role: str, providers: Mapping[str, Any], coordinator: Any | None) -> Choice | None:
-    """Return what the session has for a role of models; None where nothing resolves roles, or none of it is mounted."""
+    """Return the session's choice for a role of models; None without a resolver, or if none of it is mounted."""
     lookup = getattr(coordinator, "get_capability", None)
     resolver = lookup(_RESOLVER) if lookup is not None else None
     if resolver is None:
@@ -44,10 +44,10 @@ async def of_role(role: str, providers: Mapping[str, Any], coordinator: Any | No
 
 
 def preferred(loop: str, providers: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the provider with the lowest `priority` (100 where it has none), the first mounted among equals.
+    """Return the provider with the lowest `priority` (100 by default), the first mounted among equals.
 
     Raises:
-        RuntimeError: there is none; the message names the loop.
+        RuntimeError: no provider is mounted; the message names the loop.
     """
     if not providers:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Emit events with the ids of their span, and act on what hooks answer.
+"""Emit events with the ids of their span, and act on hooks' answers.
 
 With a coordinator, persisting injections, showing messages and asking for approval are its job; without one, the gate
 persists injections itself and treats a question as denied. Ephemeral injections wait here for the next request.
@@ -50,7 +50,7 @@ class HookGate:
         else:
             result = await self._process(result, event)
         if result.action == "inject_context":
-            # What was to be persisted is in the context by now; older kernels still return it as it came.
+            # Persistent injections are in the context already; older kernels still return them as they came.
             self._pending += [injection for injection in _injections(result) if injection.ephemeral]
         return result
 
@@ -59,7 +59,7 @@ class HookGate:
         self._pending.append(injection)
 
     def take_injections(self) -> list[Injection]:
-        """Return what the next request must carry, and forget it."""
+        """Return the injections for the next request, and forget them."""
         taken, self._pending = self._pending, []
         return taken
 

@@ -13,24 +13,24 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-POLL_INTERVAL = 0.05  # seconds; what a person takes for at once, at twenty attribute reads a second
+POLL_INTERVAL = 0.05  # seconds; a person takes it for immediate, at twenty attribute reads a second
 GRACE = 5.0  # seconds; only work that swallows its cancellation runs this out
 
 
 class Cancellation:
-    """What the session's cancellation token says; never cancelled where there is no token."""
+    """The state of the session's cancellation token; never cancelled without a token."""
 
     def __init__(self, coordinator: Any | None) -> None:
         self._token = getattr(coordinator, "cancellation", None)
 
     @property
     def requested(self) -> bool:
-        """Whether the person asked to stop, now or after what is running."""
+        """Whether the person asked to stop, now or after the running work."""
         return self._token is not None and bool(self._token.is_cancelled)
 
     @property
     def immediate(self) -> bool:
-        """Whether the person asked to stop what is running."""
+        """Whether the person asked to stop the running work."""
         return self._token is not None and bool(self._token.is_immediate)
 
     @property

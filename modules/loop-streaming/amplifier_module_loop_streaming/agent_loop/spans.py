@@ -1,6 +1,6 @@
-"""The ids that tell the events of one turn apart: turn, span, parent span and iteration.
+"""The ids that distinguish the events of one turn: turn, span, parent span and iteration.
 
-The loop's own events carry all of them. `RunningTurns` has every other event of the session carry the turn's.
+The loop's own events carry all of them. `RunningTurns` makes every other event of the session carry the turn's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Span:
 
     @classmethod
     def root(cls, turn_id: str | None) -> Span:
-        """Return the span of a turn, with an id of its own where the application gave none."""
+        """Return the span of a turn, with a new id if the application gave none."""
         return cls(turn_id or _new_id(), _new_id())
 
     def child(self, iteration: int | None = None) -> Span:

@@ -30,7 +30,7 @@ class Transcript:
         self._open: deque[ToolCall] = deque()
 
     async def add_prompt(self, prompt: str) -> None:
-        """Add what a person, or a goal in their place, says."""
+        """Add the prompt of a person, or of a goal in their place."""
         await self._complete(self._context.add_message({"role": "user", "content": prompt}))
 
     async def add_reply(self, response: Any, calls: Sequence[ToolCall]) -> None:
@@ -38,7 +38,7 @@ class Transcript:
         await self._complete(self._store_reply(response, calls))
 
     async def add_partial(self, text: str) -> None:
-        """Add what was shown of a reply that was broken off; it calls no tools."""
+        """Add the shown part of a reply that was broken off; it calls no tools."""
         content = [{"type": "text", "text": text}]
         await self._complete(self._context.add_message({"role": "assistant", "content": content}))
 
@@ -48,12 +48,12 @@ class Transcript:
             await self._complete(self._store_answer(content))
 
     async def close(self, outcomes: Sequence[str | None], reason: str) -> None:
-        """Answer every call that is still open: with its outcome if that is taken, else with the reason.
+        """Answer every open call: with its outcome if it has one to take, else with the reason.
 
         Never raises: the turn is ending with an error of its own.
         """
         if self._last_write is not None:
-            with contextlib.suppress(Exception):  # already raised where the write was asked for
+            with contextlib.suppress(Exception):  # already raised to the caller of the write
                 await self._last_write
         try:
             while self._open:
