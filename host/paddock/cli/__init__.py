@@ -1,8 +1,8 @@
-"""The command line: its entry, and what every command's end has in common.
+"""The command line: its entry point, and the common end of every command.
 
 `main` ends the process with one of the documented exit codes: a command's own, 2 for a call that is not understood, 130
-for an interruption, 3 for a defect of ours, which is reported in a form that can be pasted into a report. A command is
-loaded when it runs, so that the version and the list of commands come at once.
+for an interruption, 3 for an internal error, which is reported in a form that can be pasted into a report. A command is
+loaded when it runs, so the version and the list of commands appear at once.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _ALLOCATIONS = 50_000  # between two collections; with garbage of all of them, s
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command that `args`, by default those of the process, ask for, and exit."""
+    """Run the command in `args`, by default the arguments of the process, and exit."""
     # While it loads, a command makes objects by the ten thousand, which all stay: at the usual threshold, looking for
     # garbage among them again and again takes a tenth of the time that a short command takes.
     gc.set_threshold(_ALLOCATIONS)
     from paddock.cli.commands import paddock
 
     for stream in (sys.stdout, sys.stderr):
-        # What a module answers may hold what no encoder writes; it is shown all the same, as an escape.
+        # A module's answer may contain characters that no encoder writes; they are shown as escapes.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = paddock.main(args=list(args) if args is not None else None, prog_name="paddock", standalone_mode=False)
@@ -51,8 +51,8 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # Who read the output has left. Nobody is told, not by the interpreter's own last flush either.
+        # The reader of the output has left. No message is written, not even by the interpreter's own last flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    # The system takes back what is there all at once; the interpreter's last collection need not walk through it first.
+    # The system frees all memory at once; the interpreter's last collection need not walk through it first.
     gc.freeze()
     sys.exit(code)

@@ -1,7 +1,7 @@
 """Call one tool of one module from the command line.
 
-stdout has what the tool returned or, for scripts, exactly the dump of a tool result, also when there is none of the
-tool's own. The module's process is gone when the command ends, whatever happens.
+stdout receives the tool's result or, for scripts, exactly the dump of a tool result, even if the tool returned none.
+The module's process is gone when the command ends, in every case.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import ToolResult
 
-# What each family of grants takes, as a plan has it.
+# The value of each family of grants, as in a plan.
 _FAMILIES: Final = {
     "read": ("PATH", "A folder or file it may read."),
     "write": ("PATH", "A folder or file it may read and change."),
@@ -128,7 +128,7 @@ def call(
             outcome = None
         except SystemExit:
             raise
-        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
+        except BaseException as error:  # the top of a command: an unforeseen error is reported here
             defect = failure.as_exception(error)
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
     for change in session.changes:
@@ -141,7 +141,7 @@ def call(
 
 
 def _tell_confined(screen: Screen, confined: Confined, folder: Path) -> None:
-    """Tell how the module is shut in, and what follows from the options where they open a guarded place."""
+    """Show how the module is sandboxed, and the effect of options that open a guarded place."""
     tell_confinements(screen, confined)
     for entry, confinement in confined:
         for granted in confinement.grants.writes:
@@ -150,11 +150,11 @@ def _tell_confined(screen: Screen, confined: Confined, folder: Path) -> None:
 
 
 def _hints_of_the_plan(name: str, plan: Path) -> Iterator[str]:
-    """Yield how a tool's entry of that name in the folder's plan is called, since a call reads no plan."""
+    """Yield the id of the folder's plan entry for a tool of that name, since a call reads no plan."""
     try:
         entries = load_plan(plan, environ=os.environ).entries() if plan.is_file() else ()
     except PaddockError:
-        return  # what is wrong with a plan is said by the commands that read it
+        return  # the commands that read the plan report its problems
     for entry in entries:
         if entry.kind == "tool" and entry.source and name in (entry.module, entry.instance_id):
             yield (
@@ -172,7 +172,7 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
     if isinstance(outcome.error, (PlanError, PolicyRefusedError)):
         plan_options.retell(outcome.error)
         result = failed_result(outcome.error)
-    if outcome.error is not None:  # the same facts as of a run
+    if outcome.error is not None:  # the same facts as after a run
         result = result.model_copy(update={"error": {**failure.as_dict(outcome.error), **(result.error or {})}})
     if outcome.level:
         screen.note(f"isolation: {outcome.level}")
@@ -205,14 +205,14 @@ def _reason(result: ToolResult) -> str:
     return ": ".join(str(part) for part in (kind, message) if part) or "it gave no reason"
 
 
-# -- what was written ----------------------------------------------------------------------
+# -- arguments -----------------------------------------------------------------------------
 
 
 def _object(text: str, what: str) -> dict[str, Any]:
     """Return the JSON object in `text`.
 
     Raises:
-        click.UsageError: it is none.
+        click.UsageError: the text is no JSON object.
     """
     try:
         value = json.loads(text, parse_constant=_no_number)

@@ -1,4 +1,4 @@
-"""The command `paddock`: which commands there are, and where each is."""
+"""The command `paddock`: the table of its commands, and the place of each."""
 
 from __future__ import annotations
 

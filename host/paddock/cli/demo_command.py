@@ -1,4 +1,4 @@
-"""Run the demonstration from the command line and show what it showed, as a table or as an object for scripts."""
+"""Run the demonstration from the command line and show its results, as a table or as an object for scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paddock.cli.terminal.progress import activity_of
 from paddock.cli.terminal.render import Screen
 from paddock.demo import Demonstration, DemoOutcome
 
-_FAILED = 3  # the demonstration is ours: whatever it did not show is a defect
+_FAILED = 3  # the demonstration is Paddock's own, so a missing result is an internal error
 
 
 @click.command()
@@ -27,7 +27,7 @@ def demo(as_json: bool) -> int:
     def activity() -> str:
         return "preparing" if demonstration.session is None else activity_of(demonstration.session)
 
-    # Warnings are left out: that modules misbehave is the subject, and the table says how it ended.
+    # Warnings are left out: misbehaving modules are the subject, and the table shows the outcome.
     outcome = find(demonstration.run, screen, activity, as_json=as_json, level=logging.ERROR)
     if isinstance(outcome, int):
         return outcome

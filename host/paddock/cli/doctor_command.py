@@ -1,4 +1,4 @@
-"""Examine the machine and show what was found out, for people or for scripts."""
+"""Examine the machine and show the findings, for people or for scripts."""
 
 from __future__ import annotations
 

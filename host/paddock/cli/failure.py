@@ -1,7 +1,7 @@
-"""What a failure means for whoever ran the command: an exit code, an object for scripts, a text for a report.
+"""Turn a failure of a command into an exit code, an object for scripts, and text for people or for a report.
 
-Failures of Paddock's own tree say these things themselves; others come from a module's code, which can be told by their
-marks, or are a defect of ours. Nothing here writes anywhere.
+Errors of Paddock's own tree state these themselves. Other exceptions come from a module's code, recognisable by their
+traceback, or are internal errors. Nothing here writes anywhere.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from paddock.text import escape
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sources.errors import SourceError
 
-if TYPE_CHECKING:  # most commands start no session, and need not load what one is made of
+if TYPE_CHECKING:  # most commands start no session, and need not load its code
     from paddock.session.session import ModuleStatus
     from paddock.workers.exit_report import ExitReport
 
-_NEEDED = ("orchestrator", "context", "provider")  # kinds whose death a turn may fail of
+_NEEDED = ("orchestrator", "context", "provider")  # kinds whose end can make a turn fail
 _DEFECT = 3
-_MAX_BRIEF = 600  # characters of what a module raised
+_MAX_BRIEF = 600  # characters of an exception from a module
 
-# What a person can do about an error of the contract that a provider raised, by the name of its class.
+# A person's fix for an error of the contract that a provider raised, by the name of its class.
 _ADVICE: Mapping[str, str] = {
     "AuthenticationError": "the key is missing or wrong: see `secrets` in the provider's entry of the plan, and the "
     "variable that it names",
@@ -75,16 +75,16 @@ class SourceFailedError(PaddockError):
 
     @classmethod
     def of(cls, error: SourceError, *, code: str = "") -> Self:
-        """Return the error that tells people what `error` told us."""
+        """Return the error that reports `error` to people."""
         return cls(error.code, error.summary, code=code, detail=error.detail, hints=error.hints)
 
     def facts(self) -> dict[str, object]:
-        """Return the kind of failure for scripts."""
+        """Return the failure's kind for scripts."""
         return {"cause": self.cause}
 
 
 def as_exception(error: BaseException) -> Exception:
-    """Return an exception that tells of `error`: itself, if it is one."""
+    """Return an exception for `error`: `error` itself, if it is one."""
     if isinstance(error, Exception):
         return error
     told = RuntimeError(f"{type(error).__name__}: {error}")
@@ -93,12 +93,12 @@ def as_exception(error: BaseException) -> Exception:
 
 
 def of_turn(error: Exception, orchestrator: str, modules: Sequence[ModuleStatus]) -> Exception:
-    """Return the error to report for a turn that ended with `error`: ours as it is, a module's as a `TurnError`."""
+    """Return the error to report for a turn that ended with `error`: a module's exception as a `TurnError`."""
     kind = getattr(error, "remote_type", None)
     if isinstance(error, PaddockError) or kind is None:
         return error
     advice = _ADVICE.get(str(kind).rpartition(".")[2])
-    # What a person can mend is no defect of a module, whose code is then no part of the answer.
+    # A user error is no error of a module, so the module's code is no part of the answer.
     trace = str(getattr(error, "remote_traceback", "")) if advice is None else ""
     refused = CallRefusedError.exit_code if isinstance(error, RefusedError) else None
     turn = TurnError(orchestrator, str(kind), str(error), traceback=trace, report=_death(modules), exit_code=refused)
@@ -111,7 +111,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def as_dict(error: BaseException) -> dict[str, object]:
-    """Return `error` for scripts; `message` is escaped text, as a person would be shown it."""
+    """Return `error` for scripts; `message` is escaped text, as it would be shown to a person."""
     facts: dict[str, object] = {"type": code_of(error), "message": escape(str(error), multiline=True)}
     if isinstance(error, PaddockError):
         facts["hints"] = [escape(hint) for hint in error.hints]
@@ -133,14 +133,14 @@ def as_dict(error: BaseException) -> dict[str, object]:
 
 
 def text(error: BaseException) -> str:
-    """Return what a person is told of `error`; of a defect, all that a report of it needs."""
+    """Return the text about `error` for a person; for an internal error, everything that a report needs."""
     return render(error) if isinstance(error, PaddockError) else defect_report(error)
 
 
 def brief(error: BaseException, mask: Callable[[str], str]) -> str:
-    """Return what a person is told of `error` in a conversation: of what a module raised, not where in its code.
+    """Return the text about `error` in a conversation; for a module's exception, without the place in its code.
 
-    What `mask` hides is hidden in what is cut.
+    `mask` also applies to the part that is cut.
     """
     if not isinstance(error, TurnError) or error.report is not None:
         return text(error)
@@ -150,7 +150,7 @@ def brief(error: BaseException, mask: Callable[[str], str]) -> str:
 
 
 def defect_report(error: BaseException) -> str:
-    """Return the text about a failure that Paddock did not foresee, ready to be pasted into a report."""
+    """Return the text about an unforeseen failure, ready to be pasted into a report."""
     trace = "".join(traceback.format_exception(error)).rstrip()
     return "\n".join(
         [

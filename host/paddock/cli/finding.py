@@ -1,6 +1,6 @@
-"""The top of a command whose whole outcome is one finding: a diagnosis, a demonstration, a list of attacks.
+"""The top of a command with one finding as its result: a diagnosis, a demonstration, a list of attacks.
 
-Whatever happens instead of a finding is told here, to people and to scripts, and is an exit code.
+If there is no finding, this reports the reason to people and scripts, and returns an exit code.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def find(
     as_json: bool,
     level: int = logging.WARNING,
 ) -> _Finding | int:
-    """Return what `search` finds, or the exit code when it was interrupted or failed.
+    """Return the result of `search`, or the exit code when it was interrupted or failed.
 
-    `activity` says what is being done, in a few words; log records below `level` are not shown.
+    `activity` describes the work in a few words; log records below `level` are not shown.
     """
     with LogLines(screen, level=level):
         try:
@@ -39,7 +39,7 @@ def find(
             found = None
         except SystemExit:
             raise
-        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
+        except BaseException as error:  # the top of a command: an unforeseen error is reported here
             screen.text(failure.text(error))
             if as_json:
                 print_json({"ok": False, "error": failure.as_dict(error)})

@@ -16,7 +16,7 @@ import click
 from paddock.cli.command_group import LazyCommand
 
 _HOST: Final = Path(__file__).resolve().parents[1]
-_WIDEST: Final = 100  # columns of text that are read with ease
+_WIDEST: Final = 100  # columns of text that are easy to read
 
 
 def manual_pages() -> dict[str, Path]:

@@ -1,6 +1,6 @@
-"""The options that several commands take, and what they come to.
+"""The options that several commands take, and their values.
 
-Loads nothing that a command works with: a chat asks for its first line before it loads the rest.
+This file imports nothing that a command works with: a chat asks for its first line before it loads the rest.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _SESSION: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
-    """Which options about modules' code were given."""
+    """The given options about modules' code."""
 
     offline: bool = False
     locked: bool = False
@@ -78,7 +78,7 @@ class SourceFlags:
     dev: bool = False
 
     def read(self, progress: Progress) -> SourceOptions:
-        """Return what they mean; `progress` shows what takes time.
+        """Return their meaning; `progress` shows slow steps.
 
         Raises:
             click.UsageError: two of them contradict each other.

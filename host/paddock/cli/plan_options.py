@@ -1,7 +1,7 @@
-"""The options that stand for parts of a plan's entry: limits and grants, read into what a plan would say.
+"""The options that stand for parts of a plan's entry, limits and grants, read into the plan's form.
 
-What is wrong with the writing itself is a usage error. What is found out later, about places in an entry that nobody
-wrote, is told of the options again.
+Wrong spelling is a usage error. For problems found later, about places in an entry that no person wrote, the message
+names the options instead.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from paddock.plan.limits import Limits
 from paddock.plan.permissions import PRESETS, Permissions, grants_in_word
 from paddock.plan.problems import problems_of
 
-_GRANT: Final = re.compile(r".*permissions: \{(\w+): \[([^\]]+)\]\}")  # how a hint tells what to write in a plan
+_GRANT: Final = re.compile(r".*permissions: \{(\w+): \[([^\]]+)\]\}")  # a hint with a line of a plan
 _PLACE: Final = re.compile(
     r"(?P<part>permissions|limits|config|isolation)(?:\.(?P<name>\w+)|(?P<index>\[.*))?(?P<rest>.*)", re.DOTALL
 )
 
 
 def read_limits(written: Sequence[str]) -> dict[str, object]:
-    """Return the limits `K=V` as a plan writes them.
+    """Return the limits `K=V` in a plan's form.
 
     Raises:
-        click.UsageError: one is not `K=V`, not known, or its value not understood.
+        click.UsageError: one is not `K=V`, not known, or its value is not understood.
     """
     limits: dict[str, object] = {}
     for item in written:
@@ -41,7 +41,7 @@ def read_limits(written: Sequence[str]) -> dict[str, object]:
 
 
 def read_grants(written: Mapping[str, Sequence[str]]) -> dict[str, object]:
-    """Return the grants, by family, as a plan writes them; a comma stands between two, and twice for itself.
+    """Return the grants, by family, in a plan's form; a comma separates two, and `,,` is a comma.
 
     Raises:
         click.UsageError: one is not of the form that its family takes.
@@ -55,10 +55,10 @@ def read_grants(written: Mapping[str, Sequence[str]]) -> dict[str, object]:
 
 
 def read_presets(written: Sequence[str]) -> dict[str, str]:
-    """Return the presets `MODULE=PRESET` by module; a comma stands between two.
+    """Return the presets `MODULE=PRESET` by module; a comma separates two.
 
     Raises:
-        click.UsageError: one is not `MODULE=PRESET`, there is no such preset, or a module is given two.
+        click.UsageError: one is not `MODULE=PRESET`, the preset is unknown, or a module gets two.
     """
     presets: dict[str, str] = {}
     for item in (part.strip() for option in written for part in option.split(",")):
@@ -73,7 +73,7 @@ def read_presets(written: Sequence[str]) -> dict[str, str]:
 
 
 def retell(error: PlanError | PolicyRefusedError) -> None:
-    """Tell of options what the error tells of a plan."""
+    """Replace the names of plan places in an error by the names of options."""
     if isinstance(error, PolicyRefusedError):
         error.retell("the call", _option_of)
     else:

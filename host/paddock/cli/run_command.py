@@ -1,8 +1,8 @@
 """Run one turn of a session from the command line.
 
-Whatever happens, every process of the session is gone when the command ends, stdout has the answer or, for scripts,
-exactly one object, and stderr tells what was started, contained and refused. At a terminal that is both, the answer is
-drawn as it comes, with what the tools did on the way to it.
+In every case, each process of the session is gone when the command ends, stdout receives the answer or, for scripts,
+exactly one object, and stderr reports what was started, contained and refused. If one terminal shows both, the answer
+is drawn as it arrives, with the tool calls on the way to it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run(plan: Path, prompt: str | None, options: SessionOptions, as_json: bool, 
             turn.interrupt()
         except SystemExit:
             raise
-        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
+        except BaseException as error:  # the top of a command: an unforeseen error is reported here
             turn.fail(failure.as_exception(error))
     if as_json:
         print_json(turn.as_dict(), screen.mask)
@@ -82,11 +82,11 @@ def run(plan: Path, prompt: str | None, options: SessionOptions, as_json: bool, 
 
 
 class _Turn:
-    """One turn, and what came of it; it is shown while it runs if `followed_in` is a folder, that of its files."""
+    """One turn and its result; the turn is shown while it runs if `followed_in` is set, the folder of its files."""
 
     def __init__(self, screen: Screen, opener: SessionOpener, followed_in: Path | None, *, verbose: bool) -> None:
         self.response: str | None = None
-        self.is_shown = False  # whether a person has seen the response as it came
+        self.is_shown = False  # whether a person has seen the response as it arrived
         self.is_interrupted = False
         self._screen = screen
         self._opener = opener
@@ -119,16 +119,16 @@ class _Turn:
         }
 
     def interrupt(self) -> None:
-        """Take that the person interrupted the turn where nothing of it could be stopped any more."""
+        """Note that the person interrupted the turn where nothing of it could be stopped any more."""
         self.is_interrupted = True
 
     def fail(self, error: Exception) -> None:
-        """Take the failure of the turn and tell the person."""
+        """Note the failure of the turn and report it to the person."""
         self._error = error
         self._screen.text(failure.text(error))
 
     async def run(self, prompt: str) -> None:
-        """Run the turn. Raises only what nobody foresaw."""
+        """Run the turn. Only unforeseen errors are raised."""
         session_id = str(uuid.uuid4())
         try:
             session = self._opener.session(self._approval, TerminalConsent(self._dialogue), session_id)
@@ -148,7 +148,7 @@ class _Turn:
         ):
             try:
                 await self._run_in(session, prompt)
-            except Exception as error:  # what modules raise has any class; ours are told apart in `of_turn`
+            except Exception as error:  # modules raise exceptions of any class; `of_turn` recognises Paddock's own
                 failed = error
             finally:
                 self.is_interrupted = interruption.happened
@@ -189,7 +189,7 @@ class _Turn:
             session.cancel(immediate=True)
         scope.cancel()
 
-    # -- what people are told --------------------------------------------------------------
+    # -- messages for people ---------------------------------------------------------------
 
     def _activity(self, session: Session) -> str:
         if self._modules and not self._is_running:
@@ -227,7 +227,7 @@ class _Turn:
 
 
 def _is_one_terminal() -> bool:
-    """Whether the answer and what is told of it are read at the same terminal, so that they can be drawn as one."""
+    """Whether the answer and the messages go to the same terminal, so that they can be drawn together."""
     try:
         return os.ttyname(sys.stdout.fileno()) == os.ttyname(sys.stderr.fileno())
     except OSError:
@@ -241,7 +241,7 @@ def _follower(session: Session, screen: Screen, folder: Path, *, is_verbose: boo
 
 
 def _with_last_denials(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:
-    """Return modules as they were before they ended, but with what they were refused up to their end."""
+    """Return modules as they were before they ended, but with their denials up to their end."""
     return tuple(
         replace(one, denials=last.denials, denials_left_out=last.denials_left_out)
         for one, last in zip(modules, ended, strict=False)

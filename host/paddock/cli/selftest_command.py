@@ -1,7 +1,7 @@
-"""Attack the isolation of this machine for real, and show what became of each attack, for people or for scripts.
+"""Attack the isolation of this machine for real, and show the result of each attack, for people or for scripts.
 
-Exit codes: 0 all that could be attacked held; 3 something did not; otherwise that of the error because of which a level
-that was asked for, or any at all, is not available.
+Exit codes: 0 every attack that could be made was contained; 3 one was not; otherwise the code of the error that makes a
+requested level, or every level, unavailable.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackRunner, AttackTria
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 
-_FAILED: Final = 3  # isolation is ours: an attack that got through is a defect
+_FAILED: Final = 3  # isolation is Paddock's own, so a successful attack is an internal error
 _UNREACHABLE: Final = 1
-_MAX_SHOWN: Final = 160  # characters; the whole of it is in the JSON
+_MAX_SHOWN: Final = 160  # characters; the JSON has the whole text
 _LEAKS: Final = f"{Verdict.LEAKS} (known limits of the level, as said above)"
 _NOWHERE: Final = "not possible here"
 
@@ -51,7 +51,7 @@ def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_js
     screen = Screen(sys.stderr)
     doing = ["preparing"]
     runner = AttackRunner(tuple(dict.fromkeys(levels)) or LEVELS, chosen, told=lambda what: doing.__setitem__(0, what))
-    # Warnings are left out: that modules misbehave is the subject, and what is shown says how it ended.
+    # Warnings are left out: misbehaving modules are the subject, and the table shows the outcome.
     result = find(runner.run, screen, lambda: doing[0], as_json=as_json, level=logging.ERROR)
     if isinstance(result, int):
         return result
@@ -73,7 +73,7 @@ def _chosen(names: Sequence[str]) -> tuple[Attack, ...]:
     """Return the attacks of these names, or all.
 
     Raises:
-        UsageError: there is none of a name.
+        UsageError: a name is of no attack.
     """
     known = {attack.name: attack for attack in CATALOGUE}
     for name in names:
@@ -85,7 +85,7 @@ def _chosen(names: Sequence[str]) -> tuple[Attack, ...]:
 
 
 def _missing(result: Result, asked: Sequence[IsolationLevel]) -> tuple[PaddockError, ...]:
-    """Return why a level that was asked for, or every level, was not to be had."""
+    """Return why a requested level, or every level, was unavailable."""
     if asked or not result.levels:
         return tuple(result.unreachable.values())
     return ()
@@ -104,7 +104,7 @@ def _as_dict(result: Result, *, is_fine: bool) -> dict[str, object]:
 
 def _show(result: Result, screen: Screen) -> None:
     for trial in result.trials:
-        # In a column among others the name, which is there to be copied, would be broken.
+        # In a narrow column the name, which people copy, would be broken.
         screen.title(f"{trial.attack.name}: {trial.attack.tries}")
         screen.labelled([*_rows(trial, result.levels)])
     for level, error in result.unreachable.items():

@@ -1,4 +1,4 @@
-"""How a command opens the session of its plan, and lists its modules: all of it is on the command's screen."""
+"""Open the session of a command's plan, and list its modules, on the command's screen."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from paddock.session.session import Session
 
 
 class SessionOpener:
-    """Makes the sessions of one command, which enters `fetching` while they run.
+    """Makes the sessions of one command, and enters `fetching` while they run.
 
     Raises:
-        click.UsageError: an option is not understood.
+        click.UsageError: an option is invalid.
     """
 
     def __init__(self, plan: Path, options: SessionOptions, screen: Screen, *, is_verbose: bool) -> None:
@@ -33,7 +33,7 @@ class SessionOpener:
         self._sources = options.sources.read(self.fetching)
 
     def session(self, approval: TerminalApproval, consent: Consent, session_id: str | None = None) -> Session:
-        """Return a session that is not started yet; from now on the screen hides its secrets.
+        """Return a session that is not started yet; from now on the screen masks its secrets.
 
         Raises:
             PaddockError: the plan has problems.

@@ -1,7 +1,6 @@
-"""Explain what a module may do, in a session that ran or by a plan: the answer, the rules behind it, the line to add.
+"""Explain what a module may do, in a past session or by a plan: the answer, the rules behind it, the line to add.
 
-Nothing is started and nothing tried. The answer is the exit code as well: 0 for what the module may, 4 for what it may
-not.
+Nothing is started and nothing tried. The exit code is the answer as well: 0 for permitted, 4 for refused.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from paddock.text import escape
 from paddock_sources.cache import SourceCache
 
 _REFUSED: Final = 4
-_MAX_NAMED: Final = 8  # of the names that there are instead
+_MAX_NAMED: Final = 8  # of the existing names
 _VERBS: Final[dict[Family, str]] = {
     "read": "read",
     "write": "write to",
@@ -46,7 +45,7 @@ _VERBS: Final[dict[Family, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A module, the record it is in, and what was found; without `is_session` nothing of it ran."""
+    """A module, its record, and the findings; without `is_session` nothing of it ran."""
 
     record: SessionRecord
     module: ModuleRecord
@@ -58,7 +57,7 @@ class _Case:
 
     @property
     def grant(self) -> str:
-        """The line that would allow what is refused, or the option for a call; empty where a policy is against it."""
+        """The line that would permit a refused act, or the option for a call; empty where a policy forbids it."""
         if self.refusals or self.found.added is None:
             return ""
         return self.found.grant if self.module.place else allow_option(self.family, self._added)
@@ -147,7 +146,7 @@ def run_why(
     except NotAcceptedError as error:
         said = f"{error.problem}; {error.accepted}" if error.accepted else error.problem
         raise click.UsageError(f"TARGET for `{family}`: {escape(said)}") from error
-    except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+    except Exception as error:  # the top of a command: an unforeseen error is reported here
         (screen or Screen(sys.stderr)).text(failure.text(error))
         if as_json:
             print_json({"error": failure.as_dict(error)})

@@ -148,7 +148,7 @@ class ChatConversation:
             with on_interrupt(interruption.request), ActivityLine(self._screen, self._activity):
                 try:
                     answer = await session.execute(prompt)
-                except Exception as error:  # modules raise any class; `of_turn` tells ours apart
+                except Exception as error:  # modules raise any class; `of_turn` recognises Paddock's own
                     failed = error
                 finally:
                     interruption.end()

@@ -38,7 +38,7 @@ _PROMPT: Final = "What is in this folder?"
 
 @dataclass(frozen=True, slots=True)
 class _Wishes:
-    """What the plan is to have."""
+    """The choices for the plan."""
 
     provider: PlannedModule
     tools: tuple[PlannedModule, ...]
@@ -111,7 +111,7 @@ def init(
         approvals = False
     try:
         if not replaces and os.path.lexists(plan):
-            raise plan_exists(plan)  # before anybody is asked
+            raise plan_exists(plan)  # before any question is asked
         service = ServiceOptions(model, key_variable, base_url)
         choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
         wishes = _wishes(catalogue, choice.choose(provider), tools, approvals, logs, person)
@@ -124,7 +124,7 @@ def init(
             (Path.cwd() / _LOG).parent.mkdir(exist_ok=True)
     except (click.ClickException, click.Abort):
         raise
-    except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+    except Exception as error:  # the top of a command: an unforeseen error is reported here
         screen.text(failure.text(error))
         if as_json:
             print_json({"plan": None, "error": failure.as_dict(error)})
@@ -167,7 +167,7 @@ def _wishes(
     logs: bool | None,
     person: Screen | None,
 ) -> _Wishes:
-    """Return what options say, and for the rest what the person says, or the default."""
+    """Return the choices of options, and for the rest the person's answers, or defaults."""
     if tools or person is None:
         wanted = _tools(catalogue, tools or _TOOLS)
     else:
@@ -215,7 +215,7 @@ def _is_wanted(plan: Path, modules: Sequence[PlannedModule], person: Screen) -> 
     return confirm(person, "Write it?", default=True)
 
 
-# -- what was written ----------------------------------------------------------------------
+# -- report --------------------------------------------------------------------------------
 
 
 def _granted(module: PlannedModule) -> tuple[str, str]:

@@ -147,7 +147,7 @@ class ProviderChoice:
             )
         return chosen
 
-    # -- which one -------------------------------------------------------------------------
+    # -- choose a provider ---------------------------------------------------------------------
 
     def _named(self, written: str) -> ModelService | PlannedModule:
         """Return the provider that an option or a person names."""
@@ -236,7 +236,7 @@ class ProviderChoice:
             own = ask(self._person, "its address", _EXAMPLE_URL, lambda typed: _at(own, typed))
         return own
 
-    # -- how -------------------------------------------------------------------------------
+    # -- complete its settings -----------------------------------------------------------------
 
     def _completed(self, service: ModelService) -> ModelService:
         """Return a service with its address, key and model settled."""

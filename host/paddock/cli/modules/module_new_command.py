@@ -1,4 +1,4 @@
-"""Write the project of a new module, and say what to do with it."""
+"""Write the project of a new module, and print the next steps."""
 
 from __future__ import annotations
 

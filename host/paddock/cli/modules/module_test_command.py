@@ -1,6 +1,6 @@
-"""Run a module's tests, and pass on what pytest prints, a line at a time, with nothing in it that acts on a terminal.
+"""Run a module's tests, and print pytest's output, one line at a time, without anything that acts on a terminal.
 
-Exit codes: 0 all passed; 1 one failed, there was none, or they could not be run; 5 they died or overstayed.
+Exit codes: 0 all passed; 1 one failed, there was none, or they could not be run; 5 they died or exceeded their time.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from paddock.workers.output import OutputLine
 
 
 class _PassingOn(click.Command):
-    """A command that says where options for pytest go."""
+    """A command that explains where options for pytest go."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse them; an option that is not the command's own may have been meant for pytest."""
+        """Parse them; an unknown option may have been meant for pytest."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

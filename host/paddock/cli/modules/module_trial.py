@@ -1,4 +1,4 @@
-"""What the commands that try a module out share: their options, and how their work is begun, told of and ended."""
+"""The common parts of commands that try out a module: their options, and how they start, report and end their work."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ PATH: Final = click.argument("path", type=click.Path(path_type=Path))
 
 
 class Interrupted(Exception):
-    """Raised when the person at the terminal has had enough."""
+    """Raised when the person at the terminal interrupts the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """The options that these commands have in common."""
+    """The options that these commands share."""
 
     limits: Mapping[str, object]
     isolation: IsolationLevel | None = None
@@ -55,7 +55,7 @@ class TrialOptions:
 
 
 def trial_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add these options, which `command` gets as `trial`; one that is not understood is a usage error."""
+    """Add these options, which `command` gets as `trial`; an option that is not understood is a usage error."""
 
     @wraps(command)
     def with_options(*, limits: Sequence[str], isolation: IsolationLevel | None, offline: bool, **others: Any) -> int:
@@ -71,11 +71,11 @@ def run_trials(
     activity: str,
     on_line: Callable[[OutputLine], None] | None,
 ) -> _Found:
-    """Return what `work` finds out.
+    """Return the result of `work`.
 
     Raises:
         Interrupted: the person interrupted it.
-        PaddockError: as `work` does; told of options where they are what is wrong.
+        PaddockError: `work` raised it; the message names options where they are wrong.
     """
     fetching = FetchProgress(screen)
 
@@ -83,7 +83,7 @@ def run_trials(
         environ = dict(os.environ)
         audit = AuditLog(str(uuid.uuid4()), environ=environ)
         fetch_options = FetchOptions(environ, trial.offline, fetching, audit)
-        # Relative paths mean nothing here: nothing in a folder of the user's is granted.
+        # Relative paths are not supported here: nothing in the user's folders is granted.
         authorizer = await Authorizer.at_work(Path("/"), environ, None)
         on_confined = partial(tell_confinements, screen)
         return await work(TrialContext(authorizer, fetch_options, trial.limits, trial.isolation, on_line, on_confined))
@@ -104,6 +104,6 @@ def run_trials(
 
 
 def tell_failure(screen: Screen, error: PaddockError) -> int:
-    """Tell a person what went wrong, and return the exit code."""
+    """Report a failure to a person, and return the exit code."""
     screen.text(failure.text(error))
     return failure.exit_code(error)

@@ -1,7 +1,8 @@
-"""Validate a module, and write what was found out: a table for people, one object for scripts.
+"""Validate a module, and print the findings: a table for people, one object for scripts.
 
 `-o json`: `{"module_type", "module_path", "passed", "checks": [{"name", "passed", "message", "severity"}]}`, with an
-`error` beside it where there is no finding. Exit codes: 0; 1 it is not what hosts expect, or is not there; 5 it died.
+`error` beside it where there is no finding. Exit codes: 0; 1 the module is not what hosts expect, or is missing; 5 it
+died.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from paddock.workers.output import OutputLine
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 
 _BEHAVIOR: Final = "behavior_tests"
-_MAX_LINES: Final = 500  # of what pytest prints over tests that fail
+_MAX_LINES: Final = 500  # of pytest's output about failing tests
 
 
 @click.command()
@@ -74,7 +75,7 @@ def validate(
     async def work(trial_context: TrialContext) -> ValidationResult:
         result = await validation.validate(trial_context, folder, chosen)
         printed.clear()
-        if behavioral and result.passed:  # what cannot be mounted is not worth a page of failures
+        if behavioral and result.passed:  # a module that cannot be mounted does not need a page of failures
             result.add(_as_check(await run_behavior_tests(trial_context, folder, chosen)))
         return result
 
@@ -110,7 +111,7 @@ def validate(
 
 
 def _fail(screen: Screen, error: PaddockError, module: tuple[Kind, ModuleFolder] | None, *, as_json: bool) -> int:
-    """Tell of an error in place of a finding, and return the exit code; `module` is what was to be validated."""
+    """Report an error in place of a finding, and return the exit code; `module` is the path to validate."""
     code = tell_failure(screen, error)
     if as_json:
         _print_nothing(module, failure.as_dict(error))

@@ -1,1 +1,1 @@
-"""The commands about where modules come from: the lock file, and the cache."""
+"""The commands about the origin of modules: the lock file, and the cache."""

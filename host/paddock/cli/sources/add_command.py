@@ -1,12 +1,12 @@
 """Lock a source and, if wanted, name it in a plan; show what the module asks for, and grant none of it.
 
-On a terminal it asks before anything is written, unless that is answered beforehand; elsewhere it does as it is told.
-What is locked already stays as it is: newer versions are taken by `paddock update`, which shows what moved.
+On a terminal it asks before anything is written, unless an option answers beforehand; elsewhere it follows its options
+without a question. Locked sources stay as they are: `paddock update` takes newer versions, and shows what moved.
 
 `--json`: `{"module", "kind", "source", "ref", "ref_kind", "commit", "committed_at", "tree", "subdirectory",
 "dependencies", "asks_for": [line…], "permissions": what a plan would grant or null, "grant": the line of it or null,
-"lock": path or null, "plan": path or null, "place": where in the plan or null, "error"}`. Exit codes: 0; 1 it could not
-be had or added; 4 refused by policy or by the answer.
+"lock": path or null, "plan": path or null, "place": where in the plan or null, "error"}`. Exit codes: 0; 1 it was
+unavailable or could not be added; 4 refused by policy or by the answer.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ from paddock_sources.provisioner import PinKind, PinnedSource
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """A module as it was found: `locked` is None for what needs no lock, `request` is what it asks for.
+    """A module as it was found: `locked` is None where nothing needs a lock, `request` is what it asks for.
 
-    `lock` is what the lock file said when it was looked at.
+    `lock` is the content of the lock file at that time.
     """
 
     module_id: str
@@ -86,7 +86,7 @@ class _Added:
 
     @property
     def grant(self) -> str | None:
-        """The line that would grant what it asks for."""
+        """The line that would grant the module's request."""
         if self.permissions is None or self.permissions == Permissions():
             return None
         return grant_line(self.plan, self.permissions)
@@ -117,7 +117,7 @@ class _Added:
 
 @dataclass(frozen=True, slots=True)
 class _Wishes:
-    """What is to be added where, and which commits are taken."""
+    """The addition and its destination, and the accepted age of commits."""
 
     source: str
     plan: Path | None
@@ -198,7 +198,7 @@ async def _found(context: CommandContext, wishes: _Wishes, start: Path) -> _Adde
         )
     module_id = await context.call(partial(_module_id, context, uri, locked, wishes.module_id))
     kind: str = kind_of_id(module_id)
-    if wishes.plan is not None:  # which section it belongs in is up to its code
+    if wishes.plan is not None:  # the module's code decides the section
         resolution: Resolution = await context.call(partial(context.provider.provide, uri, module_id, locked))
         kind = resolution.kind
     written = _written(uri, key, module_id)
@@ -225,13 +225,13 @@ async def _found(context: CommandContext, wishes: _Wishes, start: Path) -> _Adde
 
 
 def _folder(plan: Path | None, start: Path) -> Path:
-    """Return the folder whose lock file it is: that of the plan, which has to be one, or the one to work in."""
+    """Return the folder of the lock file: that of the plan, which has to be valid, or the working directory."""
     origin = load_plan(plan, environ={}).origin if plan is not None else None
     return origin.parent if origin is not None else start.resolve()
 
 
 def _uri(written: str, start: Path) -> SourceUri:
-    """Return the source that somebody means, with the name of a shipped module standing for that."""
+    """Return the source in a person's text; the name of a shipped module stands for its source."""
     uri = SourceUri.parse(Owner.current(os.environ).with_home(written))
     if isinstance(uri, PackageUri) and not uri.version and uri.name in BuiltinSource().list():
         return SourceUri.parse(f"builtin:{uri.name}")
@@ -239,10 +239,10 @@ def _uri(written: str, start: Path) -> SourceUri:
 
 
 def _check_is_here(context: CommandContext, uri: SourceUri, start: Path) -> None:
-    """Refuse a folder or a package that is to be here already, and is not.
+    """Refuse a folder or a package that should exist here, and does not.
 
     Raises:
-        KindError: with what may be meant.
+        KindError: it names sources that may be meant.
     """
     match uri:
         case FolderUri() if not uri.folder.is_dir():
@@ -265,18 +265,18 @@ def _check_is_here(context: CommandContext, uri: SourceUri, start: Path) -> None
 def _folders(parent: Path) -> list[str]:
     try:
         return [one.name for one in parent.iterdir() if one.is_dir()]
-    except OSError:  # it is only asked for what may be meant
+    except OSError:  # it is only asked for suggestions
         return []
 
 
 def _pinned(
     context: CommandContext, uri: SourceUri, key: str, known: LockedModule | None, wishes: _Wishes
 ) -> tuple[PinnedSource, LockedModule | None]:
-    """Return what a source is, and what of it is to be locked: what is locked already, unless it is a folder."""
+    """Return the pinned source, and the part to lock: the existing pin, except for a folder."""
     if known is not None and not isinstance(uri, FolderUri):
         return _as_locked(uri, known), known
     pinned = context.provider.pin(uri, allow_impostor=wishes.allow_impostor)
-    # A folder is locked by hand even if it needs nothing: then `list` and `verify` know it.
+    # A folder is locked on request even without dependencies, so that `list` and `verify` know it.
     if not (context.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
         return pinned, None
     locked = context.provider.lock(uri, pinned=pinned, allow_impostor=wishes.allow_impostor)
@@ -284,16 +284,16 @@ def _pinned(
 
 
 def _as_locked(uri: SourceUri, known: LockedModule) -> PinnedSource:
-    """Return what a source was when it was locked."""
+    """Return a source as it was when it was locked."""
     kind = "version" if isinstance(uri, PackageUri) else cast("PinKind", known.requested_kind)
     return PinnedSource(known.requested_ref, kind, known.commit, known.committed_at)
 
 
 def _module_id(context: CommandContext, uri: SourceUri, locked: LockedModule | None, wanted: str | None) -> str:
-    """Return the id of the one module that is meant.
+    """Return the id of the intended module.
 
     Raises:
-        KindError: it could be several, or there is none.
+        KindError: several modules fit, or none.
     """
     try:
         found = context.provider.module_ids(uri, locked)
@@ -329,7 +329,7 @@ def _why_not(uri: SourceUri) -> str:
 
 
 def _written(uri: SourceUri, key: str, module_id: str) -> str | None:
-    """Return how a plan names the source: as the person did, but for credentials; a folder as the lock file does."""
+    """Return the source in the plan's spelling: the person's, without credentials; a folder as in the lock file."""
     match uri:
         case BuiltinUri():
             return None if uri.module_id == module_id else uri.text
@@ -342,7 +342,7 @@ def _written(uri: SourceUri, key: str, module_id: str) -> str | None:
     return uri.text
 
 
-# -- what is shown -------------------------------------------------------------------------
+# -- display -------------------------------------------------------------------------------
 
 
 def _question(added: _Added) -> str:
@@ -366,7 +366,7 @@ def _facts(added: _Added) -> list[tuple[str, str]]:
 
 
 def _named(pinned: PinnedSource) -> str:
-    """Return by which name a commit was found, and from when it is."""
+    """Return the name by which a commit was found, and its date."""
     names = {"branch": f", branch {pinned.requested_ref}", "tag": f", tag {pinned.requested_ref}"}
     name = ", its default branch" if pinned.kind == "default" else names.get(pinned.kind, "")
     made = f", made {date_text(pinned.committed_at)} by its own word" if pinned.committed_at is not None else ""

@@ -1,7 +1,7 @@
-"""Look after the cache of the user: say where it is, how large, and what is in it; verify it, and take things away.
+"""Manage the user's cache: print its place, size and contents; verify it, and remove things.
 
-stdout has what was asked for, or exactly one JSON object; everything else goes to stderr. Nothing is fetched, no module
-is touched, and nothing that a running session uses goes away.
+stdout receives the requested output, or exactly one JSON object; everything else goes to stderr. Nothing is fetched, no
+module is touched, and nothing that a running session uses is removed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paddock_sources.errors import SourceError
 
 _AGE: Final = re.compile(r"([0-9]{1,6})\s*([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DIGITS: Final = 12  # of a digest; enough to tell two apart by eye
+_DIGITS: Final = 12  # of a digest; enough to distinguish two by eye
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
 _KINDS: Final = {
@@ -45,7 +45,7 @@ _FIX: Final = "`paddock cache prune` takes it away; what is needed of it is fetc
 
 @dataclass(frozen=True, slots=True)
 class _CommandReport:
-    """What a command ends with: facts for scripts, what people are shown on stdout, and what is wrong, if anything."""
+    """The result of a command: facts for scripts, text on stdout for people, and the problem, if any."""
 
     facts: Mapping[str, object]
     show: Callable[[Screen], None]
@@ -54,7 +54,7 @@ class _CommandReport:
 
 
 def _damage_error(damages: tuple[Damage, ...]) -> KindError | None:
-    """Return the error for what in the cache is not as it was put there; None if that is nothing."""
+    """Return the error for changed entries of the cache; None if there are none."""
     if not damages:
         return None
     hints = [_FIX]
@@ -159,7 +159,7 @@ def clean(as_json: bool) -> int:
 
 
 def _run(work: Callable[[SourceCache], _CommandReport], *, as_json: bool) -> int:
-    """Do the work, tell what came of it, and return the exit code."""
+    """Do the work, report its result, and return the exit code."""
     screen = Screen(sys.stderr)
     try:
         with SourceCache.of_user(os.environ) as cache:
@@ -207,7 +207,7 @@ def _read_age(written: str) -> float:
     return float(int(match[1]) * _SECONDS[match[2]])
 
 
-# -- how things are shown
+# -- display
 
 
 def _list(screen: Screen, rows: Sequence[Sequence[str]]) -> None:

@@ -1,9 +1,9 @@
-"""List the modules of a plan, or of a lock file: where each comes from, and what it is pinned to. Asks nobody.
+"""List the modules of a plan, or of a lock file: where each comes from, and what it is pinned to. It sends no request.
 
 `--json`: `{"lock", "plan", "modules": [{"module", "place", "kind", "source", "layer", "pin", "live", "public",
-"locked": {…} or null}…], "unused": [source…], "error"}`; `layer` is what named the source in the plan's place, or null;
-`pin` is `tag`, `branch`, `commit`, `ref`, `default`, `version`, `folder`, `installed`, `shipped`, or `none` where no
-source was found; `live` whether the module would run from a folder that may change at any time, `public` whether its
+"locked": {…} or null}…], "unused": [source…], "error"}`; `layer` is the setting that replaced the plan's source, or
+null; `pin` is `tag`, `branch`, `commit`, `ref`, `default`, `version`, `folder`, `installed`, `shipped`, or `none` where
+no source was found; `live` whether the module would run from a folder that may change at any time, `public` whether its
 entry in the plan grants it every public host. Exit codes: 0; 1.
 """
 
@@ -79,7 +79,7 @@ def list_(plan: Path | None, live: bool, working_dir: Path | None, as_json: bool
     try:
         sources = read_modules(plan, working_dir)
         rows = list(_rows(sources, live=live))
-    except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+    except Exception as error:  # the top of a command: an unforeseen error is reported here
         screen = Screen(sys.stderr, masked)
         shown = SourceFailedError.of(error) if isinstance(error, SourceError) else error
         screen.text(failure.text(shown))
@@ -164,7 +164,7 @@ def _marks(row: _Row) -> str:
 
 
 def _from(row: _Row) -> str:
-    """Return the source, unless all was said of it, and what named it in the plan's place."""
+    """Return the source, unless it was shown already, and the setting that replaced the plan's."""
     return f"{row.source or ''}{f', by {row.layer}' if row.layer is not None else ''}"
 
 

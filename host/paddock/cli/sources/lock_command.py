@@ -1,4 +1,4 @@
-"""Lock what a plan names and the lock file lacks; or, with `--check`, only say whether something is lacking.
+"""Lock sources that a plan names and the lock file lacks; with `--check`, only report whether one is missing.
 
 `--json`: `{"lock", "plan", "locked": [module…], "kept": N, "missing": [module…], "unused": [source…], "error"}`; a
 module is `{"module", "place", "source", "locked": {"requested_ref", "requested_kind", "commit", "committed_at", "tree",
@@ -98,7 +98,7 @@ async def _lock(context: CommandContext, sources: SourcedModules, *, checks: boo
 
 
 def _lacks_lock(provider: Provisioner, module: SourcedModule) -> bool:
-    """Whether a source has to be locked, or is locked as it no longer is."""
+    """Whether a source has to be locked, or differs from its locked content."""
     if module.locked is None:
         return provider.needs_lock(module.uri)
     if isinstance(module.uri, BuiltinUri):

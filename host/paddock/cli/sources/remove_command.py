@@ -1,10 +1,10 @@
 """Take a module out of the lock file and, if wanted, out of a plan.
 
-What is locked stays where another module of the plan comes from the same source. What was fetched stays in the cache,
-which is cleared by `paddock cache prune`.
+A locked source stays where another module of the plan comes from it. Fetched code stays in the cache, which `paddock
+cache prune` clears.
 
-What `plan.yaml` of the folder still names is not taken out of the lock file alone: the next session would lock the
-source anew, as it is that day, and nobody would have been shown what it asks for.
+A source that `plan.yaml` of the folder still names is not removed from the lock file alone: the next session would lock
+it anew, as it is that day, and no person would have seen what it asks for.
 
 `--json`: `{"lock", "plan", "removed": [source…], "kept": [source…], "places": [place that was in the plan…], "error"}`.
 Exit codes: 0; 1 nothing of that name is there, or it cannot be taken out.
@@ -85,10 +85,10 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
 
 
 def _place(sources: SourcedModules, written: str) -> str:
-    """Return where in the plan the one module is that somebody means; it may be one without a source.
+    """Return the place in the plan of the one module that is meant, which may be one without a source.
 
     Raises:
-        NoSuchModuleError: there is none, or there are several.
+        NoSuchModuleError: no module fits, or several.
     """
     assert sources.plan is not None
     plan = sources.plan
@@ -103,7 +103,7 @@ def _place(sources: SourcedModules, written: str) -> str:
 
 
 def _locked_as(provider: Provisioner, sources: SourcedModules, written: str) -> list[SourcedModule]:
-    """Return the one source in the lock file that somebody means, also by the id of a module in it."""
+    """Return the one source in the lock file that is meant, also by the id of a module in it."""
     try:
         found = list(sources.meant(written))
     except NoSuchModuleError:
@@ -119,7 +119,7 @@ def _locked_as(provider: Provisioner, sources: SourcedModules, written: str) -> 
 def _ids(provider: Provisioner, module: SourcedModule) -> tuple[str, ...]:
     try:
         return provider.module_ids(module.uri, module.locked)
-    except SourceError:  # not in the cache, and not fetched for this
+    except SourceError:  # not in the cache, and not fetched for this purpose
         return ()
 
 

@@ -1,7 +1,8 @@
-"""What the commands about sources have in common: they run beside what fetches, tell what came of it, and end.
+"""The common parts of commands about sources: they run with a fetcher, report the result, and end.
 
-stdout has what was asked for, or exactly one JSON object; everything else goes to stderr. What repositories and servers
-say is escaped, and no credentials of an address are shown. Interrupted, nothing is left running and nothing half-done.
+stdout receives the requested output, or exactly one JSON object; everything else goes to stderr. Text of repositories
+and servers is escaped, and credentials in addresses are not shown. An interruption leaves nothing running and nothing
+half-done.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ WORKING_DIR: Final = click.option(
 )
 OFFLINE: Final = click.option("--offline", is_flag=True, help="Ask nobody; what is not in the cache is an error.")
 
-_AT_A_TIME: Final = 8  # sources that are asked about side by side
-_DIGITS: Final = 12  # of a commit or digest; enough to tell two apart by eye
+_AT_A_TIME: Final = 8  # requests about sources at the same time
+_DIGITS: Final = 12  # of a commit or digest; enough to distinguish two by eye
 _SSH_USER: Final = re.compile(r"(\bssh://[\w.-]+@)(?![^/\s`]*@)")
 
 _Item = TypeVar("_Item")
@@ -63,7 +64,7 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """What a command ends with: its exit code, what scripts are told, and what people are shown on stdout."""
+    """The result of a command: its exit code, the object for scripts, and the text on stdout for people."""
 
     code: int
     facts: Mapping[str, object]
@@ -72,7 +73,7 @@ class CommandOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """What a command works with: where code comes from, the operator's policy, the screen, and who can be asked."""
+    """The collaborators of a command: the fetcher, the operator's policy, the screen, and the person to ask."""
 
     screen: Screen
     policy: Policy
@@ -80,10 +81,10 @@ class CommandContext:
     dialogue: Dialogue | None
 
     async def call(self, act: Callable[[], _Found]) -> _Found:
-        """Return what a call that blocks returns.
+        """Run a blocking call in a thread and return its result.
 
         Raises:
-            SourceFailedError: it failed with what a source can fail with.
+            SourceFailedError: it failed with an error about a source.
         """
         try:
             return await anyio.to_thread.run_sync(act, abandon_on_cancel=True)
@@ -93,7 +94,7 @@ class CommandContext:
     async def side_by_side(
         self, items: Sequence[_Item], act: Callable[[_Item], _Found]
     ) -> list[_Found | SourceFailedError]:
-        """Return what calls that block return, or how each of them failed, in the order of the items."""
+        """Return the results of blocking calls, or the error of each that failed, in the order of the items."""
         limiter = anyio.CapacityLimiter(_AT_A_TIME)
         found: dict[int, _Found | SourceFailedError] = {}
 
@@ -111,25 +112,25 @@ class CommandContext:
         return [found[index] for index in range(len(items))]
 
     async def agrees(self, title: str, lines: Sequence[str], yes: str, no: str) -> bool | None:
-        """Return whether the person says yes; None where nobody can be asked. Nothing typed is no."""
+        """Return whether the person agrees; None where no person can be asked. An empty answer is no."""
         if self.dialogue is None or not self.dialogue.has_person:
             return None
         question = Question(
             title="Paddock asks, not a module",
-            text="\n".join(map(escape, [title, *lines])),  # no text of a repository makes another row of ours
+            text="\n".join(map(escape, [title, *lines])),  # a repository's text cannot imitate another row
             options=(Option("yes", yes), Option("no ", no)),
             told=lambda count: ("type yes or no, and Enter [no]:", "yes or no [no]:"),
             is_ours=True,
         )
         words = {"yes": True, "y": True, "no": False, "n": False, "": False}
         answer = await self.dialogue.ask(question, lambda line, _: words.get(line.casefold()))
-        await anyio.lowlevel.checkpoint()  # whoever was interrupted has answered nothing
+        await anyio.lowlevel.checkpoint()  # an interrupted person has given no answer
         return bool(answer)
 
 
 @asynccontextmanager
 async def open_provider(environ: Mapping[str, str], progress: Progress, *, offline: bool) -> AsyncIterator[Provisioner]:
-    """Have what fetches code for the user who has `environ`."""
+    """Open a fetcher of code for the user who has `environ`."""
     from paddock.module_sources.provisioning import provisioning
 
     async with provisioning(environ, offline=offline, progress=progress) as provisioner:
@@ -143,7 +144,7 @@ def run_source_command(
     asks: bool = False,
     as_json: bool,
 ) -> int:
-    """Do the work, tell what came of it, and return the exit code; `asks` says that a person may be asked."""
+    """Do the work, report its result, and return the exit code; `asks` means that a person may be asked."""
     screen = Screen(sys.stderr, masked)
     dialogue = Dialogue.at(screen, sys.stdin) if asks and not as_json else None
     try:
@@ -152,7 +153,7 @@ def run_source_command(
         outcome = None
     except (click.ClickException, SystemExit):
         raise
-    except BaseException as caught:  # the top of a command: what nobody foresaw is told as what it is
+    except BaseException as caught:  # the top of a command: an unforeseen error is reported here
         return _failed(caught, screen, as_json=as_json)
     if outcome is None:
         if as_json:
@@ -190,7 +191,7 @@ async def _at_desk(
         async with opened as provider:
             try:
                 return await work(CommandContext(screen, policy, provider, dialogue))
-            except Exception as error:  # told as it is, and not as one of a group
+            except Exception as error:  # reported as it is, and not as one of a group
                 problem = error
         if problem is not None:
             raise problem
@@ -207,23 +208,23 @@ def _failed(caught: BaseException, screen: Screen, *, as_json: bool) -> int:
     return failure.exit_code(error)
 
 
-# -- what is read --------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------
 
 
 def read_modules(plan: Path | None, working_dir: Path | None) -> SourcedModules:
-    """Return the modules of PLAN, of `plan.yaml` in the folder if it is there, or of the folder's lock file.
+    """Return the modules of PLAN, of `plan.yaml` in the folder if it exists, or of the folder's lock file.
 
     Raises:
         PlanError: the plan has problems.
-        PolicyFileError: the user's settings of sources cannot be relied on.
-        SourceError: the lock file cannot be relied on.
+        PolicyFileError: the user's settings of sources cannot be trusted or understood.
+        SourceError: the lock file cannot be trusted or understood.
     """
     folder = working_dir or Path.cwd()
     usual = folder / USUAL_PLAN
     return SourcedModules.read(plan if plan is not None else usual if usual.is_file() else None, folder, os.environ)
 
 
-# -- how things are shown ------------------------------------------------------------------
+# -- display -------------------------------------------------------------------------------
 
 
 def masked(text: str) -> str:
@@ -233,19 +234,19 @@ def masked(text: str) -> str:
 
 
 def short(commit: str) -> str:
-    """Return enough of a commit or a digest to know it by."""
+    """Return enough of a commit or a digest to recognise it."""
     return commit.removeprefix("sha256:")[:_DIGITS]
 
 
 def pin_text(locked: LockedModule) -> str:
-    """Return what a module is pinned to, as people know it."""
+    """Return the pin of a module, in the words that people use."""
     if not (locked.tree or locked.commit):
-        return f"{len(locked.dependencies)} packages"  # of what is shipped, they are all that is locked
+        return f"{len(locked.dependencies)} packages"  # for a shipped module, only these are locked
     return short(locked.commit) if locked.tree and locked.commit else locked.commit or f"tree {short(locked.tree)}"
 
 
 def date_text(moment: datetime | None) -> str:
-    """Return the day of a commit; it is the commit's own word."""
+    """Return the day of a commit, as the commit itself claims."""
     return f"{moment:%Y-%m-%d}" if moment is not None else "no date"
 
 
@@ -255,7 +256,7 @@ def iso_text(moment: datetime | None) -> str | None:
 
 
 def locked_facts(locked: LockedModule | None) -> dict[str, object] | None:
-    """Return what is locked for scripts."""
+    """Return the locked facts for scripts."""
     if locked is None:
         return None
     return {
@@ -270,17 +271,17 @@ def locked_facts(locked: LockedModule | None) -> dict[str, object] | None:
 
 
 def module_facts(module: SourcedModule) -> dict[str, object]:
-    """Return which module it is for scripts."""
+    """Return the module's identity for scripts."""
     return {"module": module.name, "place": module.place, "source": module.key}
 
 
 def unresolved_failures(sources: SourcedModules) -> list[tuple[str, SourceFailedError]]:
-    """Return the modules of a plan that no source was found for, and why."""
+    """Return the modules of a plan without a source, and why."""
     return [(one.entry.module, SourceFailedError.of(one.error)) for one in sources.unresolved]
 
 
 def tell_failures(screen: Screen, failures: Sequence[tuple[str, SourceFailedError]]) -> None:
-    """Tell what went wrong with each of several modules."""
+    """Report the failures of several modules."""
     for name, error in failures:
         screen.text(failure.text(_of_module(name, error)))
 

@@ -1,7 +1,7 @@
-"""Have all that is locked ready to run: fetched and installed, so that nothing more has to be asked of anybody.
+"""Make all locked modules ready to run: fetched and installed, so that a run needs no further request.
 
 `--json`: `{"lock", "plan", "modules": [{"module", "place", "source", "ready": true, "problem": null}…], "error"}`. Exit
-codes: 0 all is there; 1 something is not locked or could not be had; 4 refused by policy.
+codes: 0 all is there; 1 something is not locked or is unavailable; 4 refused by policy.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def sync(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bo
 
 
 def _have(provider: Provisioner, module: SourcedModule) -> bool:
-    """Have a module ready; False if it would have to be locked first."""
+    """Make a module ready; False if it would have to be locked first."""
     if module.locked is None and provider.needs_lock(module.uri):
         return False
     ids = (module.name,) if module.entry is not None else provider.module_ids(module.uri, module.locked)

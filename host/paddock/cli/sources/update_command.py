@@ -1,7 +1,7 @@
-"""Take newer versions of what is locked, after showing what moved; what asks for more only if that is accepted.
+"""Take newer versions of locked modules, after showing what moved; a version that asks for more only on consent.
 
-Branches and tags are looked up anew. A tag that moved is refused unless that is wanted. Accepting what a version asks
-for grants it nothing: the plan does. What a module depends on is kept where it still fits.
+Branches and tags are looked up anew. A tag that moved is refused unless that is wanted. Accepting a version's request
+grants it nothing: only the plan grants. Dependencies are kept where they still fit.
 
 `--json`: `{"lock", "plan", "modules": [{"module", "place", "source", "state", "reason", "ref", "ref_kind", "old":
 {"commit", "committed_at", "tree"}, "new": the same or null, "asks_more": [line…], "asks_less": [line…]}…], "error"}`;
@@ -50,7 +50,7 @@ _MOVED: Final = "moved"
 
 
 def read_age(written: str | None) -> timedelta:
-    """Return the age that somebody writes as `12h`, `7d` or `2w`; none is no age at all.
+    """Return the age in a text such as `12h`, `7d` or `2w`; `none` means no minimum.
 
     Raises:
         click.UsageError: it is not written so.
@@ -122,14 +122,14 @@ def _wanted(sources: SourcedModules, names: Sequence[str]) -> list[SourcedModule
 
 
 def _written(update: SourceUpdate, lock: LockFile) -> SourceUpdate:
-    """Return an update as it is after the file was written, in which somebody else's may stand."""
+    """Return an update as written to the file, which may contain another process's version."""
     if update.state != _MOVED or lock.get(update.module.key) == update.new:
         return update
     return replace(update, state="held", reason="somebody else locked it meanwhile, and that stays")
 
 
 async def _answered(context: CommandContext, update: SourceUpdate, *, accepts_more: bool) -> SourceUpdate:
-    """Return an update as it is after the person, or an option, accepted what it asks for more, or did not."""
+    """Return an update after the person, or an option, accepted or declined what it asks for more."""
     if update.state != _MOVED or not update.asked.asks_more or accepts_more:
         return update
     lines = [
@@ -150,7 +150,7 @@ async def _answered(context: CommandContext, update: SourceUpdate, *, accepts_mo
     return replace(update, state="refused", reason=reason)
 
 
-# -- what came of it -----------------------------------------------------------------------
+# -- results -------------------------------------------------------------------------------
 
 
 def _facts(update: SourceUpdate) -> dict[str, object]:
@@ -177,7 +177,7 @@ def _facts(update: SourceUpdate) -> dict[str, object]:
 
 
 def _tell(screen: Screen, found: Sequence[SourceUpdate]) -> None:
-    """Tell what deserves attention, which is told to whoever reads stderr."""
+    """Report what deserves attention, on stderr."""
     for one in found:
         if one.state == _MOVED and one.reason:
             screen.warning(f"{one.module.name}: {one.reason}")
@@ -218,7 +218,7 @@ def _told(update: SourceUpdate) -> str:
 
 
 def _change(update: SourceUpdate) -> str:
-    """Return from what to what a source moved, with the days that the commits say."""
+    """Return the old and the new commit of a source, with the dates that the commits claim."""
     old = f"{pin_text(update.old)} ({date_text(update.old.committed_at)})"
     if update.new is not None:
         return f"{old} → {pin_text(update.new)} ({date_text(update.new.committed_at)})"

@@ -1,11 +1,11 @@
-"""See whether what is locked is still what it was: the files in the cache, and the tags it was locked by.
+"""Check that locked code is unchanged: the files in the cache, and the tags it was locked by.
 
-All that the lock file names is read again and compared with its digests. Servers are asked only where tags are now, and
-nothing is fetched of what a tag was moved to; a branch that went on is what branches do, and is no finding.
+Everything that the lock file names is read again and compared with its digests. Servers get only a request for the
+present place of tags, and nothing is fetched from where a tag moved; a branch that moved on is normal, and no finding.
 
 `--json`: `{"lock", "plan", "modules": [{"module", "place", "source", "state", "findings": [text…]}…], "error"}`;
-`state` is `ok`, `missing` (not in the cache, which is no damage), `damaged`, `moved` or `failed`. Exit codes: 0 all is
-as it was; 1 it is not, or could not be found out.
+`state` is `ok`, `missing` (not in the cache, which is no damage), `damaged`, `moved` or `failed`. Exit codes: 0
+everything is as it was; 1 something is not, or could not be checked.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _verdict(provider: Provisioner, module: SourcedModule, *, offline: bool) -> 
 
 
 def _moved_tag(provider: Provisioner, module: SourcedModule, locked: LockedModule) -> str:
-    """Return where the tag that a module was locked by is now, if that is elsewhere."""
+    """Return where the module's locked tag is now, if that is elsewhere."""
     if not isinstance(module.uri, GitUri) or locked.requested_kind != "tag":
         return ""
     pinned = provider.look(module.uri)

@@ -1,1 +1,1 @@
-"""What a person sees and types: drawing, questions, notes and progress."""
+"""A person's terminal: drawing, questions, notes and progress."""

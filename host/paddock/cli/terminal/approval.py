@@ -1,8 +1,8 @@
 """Ask the person at the terminal whether something may happen.
 
-What is asked was written by a module: who asks is told by the host, the rest is framed, escaped and cut to what fits on
-the screen. Questions are asked one after the other. A module that does not stop asking is denied what it asks from then
-on. Without a terminal nobody is asked, and the default holds.
+A module wrote the question. The host names the module; the rest is framed, escaped and cut to fit the screen. Questions
+are asked one after the other. A module that does not stop asking is denied everything from then on. Without a terminal
+no question is asked, and the default holds.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from paddock.lookalikes import not_as_it_looks
 from paddock.session.requester import Requester, current_requester
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 
-_LONGEST: Final = 24 * 3600.0  # seconds; a module may name any number, and nobody sits there for longer
-_MAX_OPTIONS: Final = 20  # of a question, however high the terminal
+_LONGEST: Final = 24 * 3600.0  # seconds; a module may name any number, and no person waits longer
+_MAX_OPTIONS: Final = 20  # of a question, even on a high terminal
 _MAX_IN_A_ROW: Final = 20  # questions of one module, each soon after the one before
 _PAUSE: Final = 30.0  # seconds without a question, after which it is not in a row with the next
 _DENIED: Final = "deny"
@@ -28,7 +28,7 @@ _DENIED: Final = "deny"
 class TerminalApproval:
     """An approval system that asks through `dialogue`; `clock` is a monotonic one.
 
-    `preview` is called with what is asked, right before a person sees it, to show what that is about.
+    `preview` is called with the question, right before a person sees it, to show its subject.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class TerminalApproval:
 
     @classmethod
     def at(cls, screen: Screen, terminal: TextIO) -> TerminalApproval:
-        """Return one that asks whoever sits at `terminal`."""
+        """Return an approval system that asks the person at `terminal`."""
         return cls(Dialogue.at(screen, terminal))
 
     def withdraw(self) -> None:
-        """Answer the question that is being asked, and every later one, with deny: the person wants out."""
+        """Answer the present question, and every later one, with deny: the person wants to leave."""
         self._is_withdrawn = True
         self._dialogue.end()
 
@@ -64,12 +64,12 @@ class TerminalApproval:
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
     ) -> str:
-        """Return the option the person chose; without a terminal, the one that is called as `default`.
+        """Return the person's choice; without a terminal, the option with the name in `default`.
 
         Of more options than fit on a screen, only those that are shown can be chosen.
 
         Raises:
-            ApprovalTimeoutError: no answer came in time, or no option is called as the default.
+            ApprovalTimeoutError: no answer came in time, or no option has the default's name.
         """
         requester = current_requester()
         if not self._dialogue.has_person:
@@ -105,7 +105,7 @@ class TerminalApproval:
             raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None
         finally:
             self._row_of(requester).end(self._clock())
-        return _DENIED if answer is None else answer  # the end of the input, or of the patience, allows nothing
+        return _DENIED if answer is None else answer  # the end of the input, or of the time, permits nothing
 
     def _is_flood(self, requester: Requester | None) -> bool:
         row = self._row_of(requester)
@@ -120,12 +120,12 @@ class TerminalApproval:
     def _row_of(self, requester: Requester | None) -> _Row:
         key = (
             None if requester is None else Requester(requester.kind, requester.name)
-        )  # the rest is the module's to change
+        )  # the rest may be changed by the module
         return self._rows.setdefault(key, _Row())
 
 
 class _Row:
-    """The questions of one module that came one after the other: how many, and when the last one ended."""
+    """A series of questions of one module: how many, and when the last one ended."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -137,7 +137,7 @@ class _Row:
         self._last = now
 
     def end(self, now: float) -> None:
-        """Take that the question has ended."""
+        """Note that the question has ended."""
         self._last = now
 
 

@@ -1,7 +1,7 @@
-"""Tell a person how modules are shut in, before the first of them is started: how strongly, and with which grants.
+"""Show a person how modules are sandboxed, before the first of them is started: the level, and the grants.
 
-What a level weaker than the usual ones does not give is said once, whoever accepted it; that there is no isolation at
-all is said loudly.
+The missing protections of a level weaker than the usual ones are shown once, also where the plan was accepted. The
+absence of any isolation is shown as an alarm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Confined = Sequence[tuple[ModuleEntry, Confinement]]
 
 
 def tell_confinements(screen: Screen, confined: Confined, *, verbose: bool = False) -> None:
-    """Write what there is to know about these modules: with `verbose` every grant, else what may not be expected."""
+    """Write the notes about these modules: with `verbose` every grant, else only the missing protections."""
     for level in ISOLATION_LEVELS:
         names = [entry.module for entry, confinement in confined if confinement.profile.level == level]
         if names:
@@ -58,7 +58,7 @@ def _lines(entry: ModuleEntry, confinement: Confinement) -> Iterator[str]:
 
 
 def _other_grants(entry: ModuleEntry) -> Iterator[str]:
-    """Yield what is granted of other things than files and programs; of variables and secrets only the names."""
+    """Yield the grants of other things than files and programs; for variables and secrets only the names."""
     granted = grants_of(entry.permissions)
     yield from (_host(NetRule.parse(written)) for written in granted.net)
     yield from (f"env {grant.partition('=')[0]}" for grant in granted.env)

@@ -1,8 +1,8 @@
 """Ask the person at the terminal whether a plan is to be trusted, before any of its modules is started.
 
-Each module is shown with what the plan grants it and what it would be given; then there is one question. It is
-Paddock's own, and looks like none that a module can ask; it names the digest of the plan that the answer is good for,
-and takes a word for an answer. Off a terminal the same is shown, and nobody is asked.
+Each module is shown with its grants in the plan and the proposed ones; then there is one question. It is Paddock's own,
+and looks like none that a module can ask. It names the digest of the plan that the answer is for, and the answer is a
+word. Off a terminal the same is shown, and no question is asked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paddock.cli.terminal.render import Screen
 from paddock.lookalikes import marked
 from paddock.text import escape
 
-_DIGITS: Final = 12  # of a digest; enough to tell two plans apart by eye
+_DIGITS: Final = 12  # of a digest; enough to distinguish two plans by eye
 _WORDS: Final[Mapping[str, ConsentAnswer]] = {
     "yes": ConsentAnswer.ACCEPT,
     "no": ConsentAnswer.AS_IT_IS,
@@ -33,7 +33,7 @@ class TerminalConsent:
         self._dialogue = dialogue
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:
-        """Show the review and return the answer; with nobody there to ask, `AS_IT_IS`."""
+        """Show the review and return the answer; without a person to ask, `AS_IT_IS`."""
         screen = self._dialogue.screen
         _show(screen, review)
         if review.is_of_the_lock:
@@ -100,7 +100,7 @@ def _unasked(review: PlanReview) -> Iterator[str]:
 def _question(review: PlanReview) -> Question:
     return Question(
         title="Paddock asks, not a module",
-        text="\n".join(map(escape, _text(review))),  # no name in it makes another row of ours
+        text="\n".join(map(escape, _text(review))),  # a name in it cannot imitate another row of Paddock's
         options=(
             Option("yes ", _accepting(review)),
             Option("no  ", _declining(review)),

@@ -1,4 +1,4 @@
-"""Tell a person, once a command is over, what modules were refused and which lines would allow it."""
+"""Show a person, at the end of a command, what modules were refused and which lines would permit it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 def tell_denials(
     screen: Screen, denials: Iterable[Mapping[str, object]], left_out: int = 0, *, of_call: bool = False
 ) -> None:
-    """Write a line for each different denial, of which each is told as `Denial.as_dict` has it.
+    """Write a line for each different denial; a denial has the facts of `Denial.as_dict`.
 
-    What would allow it is written as a line of the plan or, of a call, as its options. `left_out` counts what the host
-    keeps nowhere.
+    The fix is written as a line of the plan or, for a call, as its options. `left_out` counts the denials that the host
+    did not keep.
     """
     all_of_them = (Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
     notes = (f"{marked(denial.describe())}; {_remedy(denial, of_call)}" for denial in _without_climbs(all_of_them))

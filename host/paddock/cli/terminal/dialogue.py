@@ -1,7 +1,7 @@
 """Put questions to the person at the terminal, one after the other, and take the answers.
 
-While a question stands nothing else is drawn. An answer belongs to the one question it was typed for: what came before
-it, or in the first half second, is dropped, and each new drawing of a question starts that anew.
+While a question is open nothing else is drawn. An answer counts for one question only: text typed before it, or in the
+first half second, is dropped, and each new drawing of a question starts that again.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Dialogue:
 
     @classmethod
     def at(cls, screen: Screen, terminal: TextIO) -> Dialogue:
-        """Return the dialogue with whoever sits at `terminal`."""
+        """Return a dialogue with the person at `terminal`."""
         return cls(screen, Keyboard(terminal))
 
     @property
     def has_person(self) -> bool:
-        """Whether somebody both sees and can type."""
+        """Whether a person can both see and type."""
         return self.screen.is_terminal and self._keyboard.is_there
 
     def end(self) -> None:
-        """Take the question that stands, and every later one, back."""
+        """Withdraw the open question, and every later one."""
         self._keyboard.close()
 
     def resume(self) -> None:
@@ -57,10 +57,10 @@ class Dialogue:
         seconds: float | None = None,
         preface: Callable[[], None] = lambda: None,
     ) -> _Answer | None:
-        """Return what the answer was understood as, or None if the person has left or the dialogue was ended.
+        """Return the interpreted answer, or None if the person has left or the dialogue was ended.
 
-        `understood` is given a line and the number of options that were shown; None for what is no answer. The
-        `seconds` begin when an answer can be typed. `preface` draws what goes before the question.
+        `understood` gets a line and the number of options that were shown; it returns None for a line that is no
+        answer. The `seconds` begin when an answer can be typed. `preface` draws the text before the question.
 
         Raises:
             NobodyAnsweredError: no answer came in time.

@@ -1,4 +1,4 @@
-"""Show the messages of hooks to the person at the terminal, each with its level and where it comes from."""
+"""Show the messages of hooks to the person at the terminal, each with its level and its source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ScreenDisplay:
         self._screen = screen
 
     def show_message(self, message: str, level: Literal["info", "warning", "error"], source: str = "hook") -> None:
-        """Show one message, line by line, what of it is secret hidden; so much of it as a person reads."""
+        """Show one message, line by line, with its secrets masked, up to the length that a person reads."""
         # Masked as a whole: a secret may have lines of its own.
         lines = self._screen.mask(message[:_MAX_CHARACTERS]).splitlines() or [""]
         for line in lines[:_MAX_LINES]:

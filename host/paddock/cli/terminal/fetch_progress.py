@@ -1,7 +1,7 @@
-"""Show how far fetching and installing have got: bars on a terminal, elsewhere a line as each phase begins and ends.
+"""Show the progress of fetching and installing: bars on a terminal, elsewhere a line as each phase begins and ends.
 
-Told from any thread, whatever those are in the middle of: it never raises, and what it is told after it was left is
-shown to nobody. While a question stands nothing of it is drawn.
+Any thread may report, at any point: reporting never raises, and a report after the context was left is ignored. While a
+question is open no progress is drawn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BAR_CELLS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What is being done about one subject: how far its phase has got, since when, and which phases there were."""
+    """The work on one subject: the progress of its phase, its start, and the earlier phases."""
 
     step: ProgressStep
     since: float
@@ -32,7 +32,7 @@ class _Work:
 
 
 class FetchProgress:
-    """Shows on `screen` what it is told, for as long as it is entered; `clock` is a monotonic one."""
+    """Shows reports on `screen` while it is entered; `clock` is a monotonic one."""
 
     def __init__(self, screen: Screen, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._screen = screen
@@ -56,7 +56,7 @@ class FetchProgress:
             self._draw()
 
     def step(self, step: ProgressStep) -> None:
-        """Show that something has got that far."""
+        """Show a step of progress."""
         with self._lock:
             if self._is_over:
                 return
@@ -67,7 +67,7 @@ class FetchProgress:
                 self._works[step.subject] = replace(work, step=step)
                 if self._clock() - self._drawn_at >= _PERIOD:
                     self._draw()
-            elif step.phase == work.step.phase:  # others may be behind; what has been told to end has ended
+            elif step.phase == work.step.phase:  # other work may be behind; a subject reported as ended has ended
                 self._works[step.subject] = replace(work, step=step)
 
     def finished(self, subject: str) -> None:
@@ -92,7 +92,7 @@ class FetchProgress:
     def _end(self, work: _Work) -> None:
         if not self._screen.is_terminal:
             step = work.step
-            counted = _count(step) if step.done > 0 else ""  # else it was begun, and nobody counted
+            counted = _count(step) if step.done > 0 else ""  # otherwise it began without a count
             told = f"{step.phase} {without_credentials(step.subject)} took {self._clock() - work.since:.1f} s"
             self._screen.note(f"{told}: {counted}" if counted else told)
 
@@ -108,7 +108,7 @@ class FetchProgress:
 
 
 def _brief(step: ProgressStep) -> str:
-    """Return what an address is about without its scheme: a row has few characters, and its end tells most."""
+    """Return the subject of an address without its scheme: rows are short, and the end is the most specific."""
     shown = without_credentials(step.subject)
     return shown.partition("://")[2] or shown
 

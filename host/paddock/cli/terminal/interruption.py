@@ -1,7 +1,7 @@
-"""What Ctrl-C means while a command runs: first end well, then end now, then be killed.
+"""The effect of Ctrl-C while a command runs: the first ends it gently, the second at once, the third kills it.
 
-Signals are taken on the running loop and given back on leaving. SIGTERM ends now. A command learns from `happened`
-that it was interrupted; what it does about that is its own.
+The running loop handles the signals, and leaving restores the former handlers. SIGTERM ends at once. `happened` shows a
+command that it was interrupted; the command decides what follows.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Interruption:
     """Turns signals into requests.
 
     Args:
-        say: tells the person what a signal came to.
-        stop_gently: asks what runs to come to an end; False when nothing runs that could.
+        say: shows the person the effect of a signal.
+        stop_gently: requests an end of the running work; returns False when nothing could end.
         stop_now: ends it.
     """
 
@@ -63,7 +63,7 @@ class Interruption:
     def _end_now(self) -> None:
         self.happened = True
         self._give_back()
-        # The next one is for whoever has run out of patience, or when the way out itself hangs.
+        # The next one is for an impatient person, or for a shutdown that hangs.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         self._say(_NOW)
@@ -83,7 +83,7 @@ async def interruptible(
     *,
     on_stop: Callable[[], None] = lambda: None,
 ) -> _Result | None:
-    """Return what `work` returns, None if it was interrupted; `activity` says what it is doing, in a few words.
+    """Return the result of `work`, None if it was interrupted; `activity` describes the work in a few words.
 
     `on_stop` is called right before the work is cancelled.
     """

@@ -1,8 +1,8 @@
-"""JSON on stdout, whatever a module put into a value.
+"""JSON on stdout, for any value that a module produced.
 
-Every text in it is masked. It is plain ASCII, so that a module's text cannot act on a terminal, and always valid:
-numbers that JSON lacks become null, bytes base64, sets sorted lists, objects of no known form their `repr`. A key
-becomes text as its value would; of keys that come to the same text the last one stays. No value makes it fail.
+Every text in it is masked. It is plain ASCII, so a module's text cannot act on a terminal, and always valid: numbers
+that JSON lacks become null, bytes base64, sets sorted lists, objects of unknown types their `repr`. A key becomes text
+as its value would; of keys that become the same text the last one stays. No value makes it fail.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 _MAX_REPR: Final = 1000  # characters of an object that has no form in JSON
-_MAX_DEPTH: Final = 100  # deeper than anything that crosses from a module; readers of JSON have limits as well
+_MAX_DEPTH: Final = 100  # deeper than any value that a module can send; readers of JSON have limits as well
 _MAX_INTEGER_BITS: Final = 14_000  # Python refuses to write more than 4300 digits
 
 
@@ -28,7 +28,7 @@ Mask = Callable[[str], str]
 
 
 def print_json(value: object, mask: Mask = str) -> None:
-    """Write `value` to stdout as one line; `mask` hides what nobody is to read, in every text of it."""
+    """Write `value` to stdout as one line; `mask` hides secrets in every text of it."""
     sys.stdout.write(json.dumps(plain(value, mask)) + "\n")
     sys.stdout.flush()
 
@@ -66,14 +66,14 @@ class _Plain:
             if fields is not None:
                 return {self._key(key, depth - 1): self.of(item, depth - 1) for key, item in fields.items()}
             known = to_jsonable_python(value, fallback=self._repr)
-        except Exception:  # what an object does when it is looked at is anybody's guess
+        except Exception:  # an object may do anything when it is inspected
             return self._repr(value)
-        # Of JSON's types by now, and of no more depth than was asked for.
+        # By now it has only JSON's types, and a bounded depth.
         return self.of(known, depth - 1)
 
     def _key(self, key: object, depth: int) -> str:
         if isinstance(key, float) and not math.isfinite(key):
-            return repr(float(key))  # null would make one of several
+            return repr(float(key))  # null would merge several keys
         shown = self.of(key, depth)
         return shown if isinstance(shown, str) else json.dumps(shown)
 

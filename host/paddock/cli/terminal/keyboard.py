@@ -1,7 +1,7 @@
-"""Lines that a person types at a terminal, none of which was typed before it was asked for.
+"""Read lines that a person types at a terminal, without any text typed before it was asked for.
 
-What is typed early, or pasted as several lines, is no answer to anything. The terminal keeps its own line editing: a
-line comes when Enter is pressed. A terminal that is gone reads as the end of the input.
+Text that was typed early, or pasted as several lines, answers no question. The terminal keeps its own line editing: a
+line arrives when Enter is pressed. A terminal that is gone reads as the end of the input.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final, TextIO
 import anyio
 
 _DEBOUNCE: Final = 0.5  # seconds in which a person cannot have read anything yet
-_BURST: Final = 0.05  # seconds in which nobody types two lines, and a paste has come as a whole
-_MAX_BYTES: Final = 4096  # what a terminal hands over at most as one line
+_BURST: Final = 0.05  # seconds in which no person types two lines, and a paste arrives completely
+_MAX_BYTES: Final = 4096  # the longest line that a terminal delivers
 _ECHO_FLAGS: Final = 3  # where a terminal's attributes hold whether it echoes
 
 
@@ -40,11 +40,11 @@ class Keyboard:
 
     @property
     def is_there(self) -> bool:
-        """Whether somebody can type."""
+        """Whether a person can type."""
         return not self._terminal.closed and self._terminal.isatty()
 
     def close(self) -> None:
-        """Let the line that is waited for, and every later one, be the end of the input."""
+        """Let the line that is awaited, and every later one, be the end of the input."""
         self.is_closed = True
         if self._coming is not None and not self._coming.done():
             self._coming.set_result(False)
@@ -54,14 +54,14 @@ class Keyboard:
         self.is_closed = False
 
     async def forget(self) -> None:
-        """Return once everything that was typed up to now, and half a second longer, can no longer be read."""
+        """Return once everything typed until now, and for half a second longer, is dropped."""
         until = self._clock() + _DEBOUNCE
         try:
             saved = termios.tcgetattr(self._terminal)
         except termios.error:
             return
         silent = [*saved]
-        silent[_ECHO_FLAGS] = saved[_ECHO_FLAGS] & ~termios.ECHO  # what does not count is not shown either
+        silent[_ECHO_FLAGS] = saved[_ECHO_FLAGS] & ~termios.ECHO  # text that does not count is not shown either
         try:
             _set(self._terminal, silent)
             while not self.is_closed and (left := until - self._clock()) > 0:
@@ -85,7 +85,7 @@ class Keyboard:
         return None
 
     async def _has_come(self) -> bool:
-        """Return whether the keyboard was not closed before something could be read."""
+        """Return whether input arrived before the keyboard was closed."""
         loop = asyncio.get_running_loop()
         coming: asyncio.Future[bool] = loop.create_future()
         self._coming = coming
@@ -98,7 +98,7 @@ class Keyboard:
             self._coming = None
 
     def _read(self) -> bytes:
-        """Return all that can be read now, of which the end of the input is the last."""
+        """Return all available input; the last item is the end of the input, if it was reached."""
         read = b""
         descriptor = self._terminal.fileno()
         waiting = select.poll()  # not `select`, whose descriptors end at 1024
@@ -124,5 +124,5 @@ def _set(terminal: TextIO, attributes: list[Any]) -> None:
     try:
         termios.tcsetattr(terminal, termios.TCSANOW, attributes)
         termios.tcflush(terminal, termios.TCIFLUSH)
-    except termios.error:  # the terminal is gone, as reading from it will tell
+    except termios.error:  # the terminal is gone, which the next read reports
         return

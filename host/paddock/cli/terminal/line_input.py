@@ -1,7 +1,7 @@
-"""Read what a person types at a prompt, a line at a time, where a Ctrl-C is never lost.
+"""Read a person's input at a prompt, one line at a time, without ever losing a Ctrl-C.
 
-For questions of our own that nothing is going on beside. The prompt is written to stderr, and the terminal keeps its
-own line editing.
+For Paddock's own questions while nothing else runs. The prompt is written to stderr, and the terminal keeps its own
+line editing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError, render
 from paddock.text import escape
 
-_LINE_BYTES: Final = 4096  # what a terminal hands over at most as one line
+_LINE_BYTES: Final = 4096  # the longest line that a terminal delivers
 
 _Answer = TypeVar("_Answer")
 
 
 def ask(screen: Screen, prompt: str, default: str, understood: Callable[[str], _Answer]) -> _Answer:
-    """Return what the answer is understood as; one that `understood` raises a `PaddockError` for is asked for again.
+    """Return the interpreted answer; if `understood` raises a `PaddockError`, the question is asked again.
 
     Raises:
         click.Abort: the person has left.
@@ -58,7 +58,7 @@ def confirm(screen: Screen, prompt: str, *, default: bool) -> bool:
 
 
 def numbered(typed: str, names: Sequence[str]) -> str:
-    """Return the one of `names` that a typed number stands for, counted from 1, or else what was typed."""
+    """Return the one of `names` with the typed number, counted from 1, or else the typed text."""
     if typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(names):
         return names[int(typed[:6]) - 1]
     return typed
@@ -82,7 +82,7 @@ def _typed(prompt: str) -> str:
 
 @contextmanager
 def _signals() -> Iterator[socket.socket]:
-    """Have each signal be something to read."""
+    """Make each signal readable from a descriptor."""
     reader, writer = socket.socketpair()
     with reader, writer:
         reader.setblocking(False)

@@ -1,8 +1,8 @@
 """Show Paddock's own log on the screen while a command runs.
 
-Warnings of the host are for the person who runs the command: what a module was refused, which handler was answered for.
-The rest of what is logged repeats events and reports, and is shown when more was asked for. A record is one line,
-whatever names it holds that modules chose; the lines of a traceback are marked as such.
+Warnings of the host are for the person who runs the command: a refusal to a module, a handler that was replaced by a
+default. The rest of the log repeats events and reports, and is shown on request. A record is one line, even if modules
+chose names in it; the lines of a traceback are marked as such.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Self
 
 from paddock.cli.terminal.render import Screen
 
-# Where code comes from is the host's business; the registry runs in the host, so a guard that raised and was skipped is
-# for the person to know.
+# `paddock_sources` works for the host. The hook registry runs in the host, so the person has to know of a guard that
+# raised and was skipped.
 _HOST_LOGS = ("paddock.", "paddock_sources.", "paddock_sdk.kernel.hooks")
-_MAX_TRACEBACK_LINES = 60  # the end of it says what failed
+_MAX_TRACEBACK_LINES = 60  # the failure is at its end
 
 
 class LogLines(logging.Handler):

@@ -1,4 +1,4 @@
-"""Say what is being waited for, on a terminal, once it takes longer than a moment."""
+"""Show what a command is waiting for, on a terminal, once it takes longer than a moment."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from paddock.cli.terminal.render import Screen
 if TYPE_CHECKING:
     from paddock.session.session import Session
 
-_PATIENCE: Final = 1.0  # seconds without a word; what ends sooner needs none
-_PERIOD: Final = 0.25  # seconds between two looks at what is going on
+_PATIENCE: Final = 1.0  # seconds without a line; shorter waits need none
+_PERIOD: Final = 0.25  # seconds between two checks of the activity
 
 
 class ActivityLine:
@@ -42,7 +42,7 @@ class ActivityLine:
 
 
 def activity_of(session: Session) -> str:
-    """Return what a session that is being opened or runs a turn waits for."""
+    """Return what a session waits for while it is opened or runs a turn."""
     modules = session.modules
     starting = next((one.module for one in modules if not (one.is_mounted or one.problem)), None)
     if starting is not None or not modules:

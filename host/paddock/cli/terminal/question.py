@@ -1,8 +1,8 @@
-"""Lay out a question so that all of it that matters is in view: who asks, the choices, and the line to answer in.
+"""Lay out a question so that the important parts are visible: who asks, the choices, and the line to answer in.
 
-What is asked gives way to these: it is cut to the height there is, and what was cut is told. Each row of a module's
-text stands behind a mark of ours, so that no row of it passes for a part of the frame, an option, or a question of
-Paddock's own, whose marks are different ones. Draws nothing.
+The module's text gives way to these: it is cut to the available height, and the cut is shown. Each row of a module's
+text stands behind a mark of Paddock's, so that no row of it passes for a part of the frame, an option, or a question of
+Paddock's own, whose marks are different. This file draws nothing.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from paddock.cli.terminal.rows import cells, clip, fold
 _MAX_CHARACTERS: Final = 4000  # of a question; a person reads no more
 _MAX_OPTION_CHARACTERS: Final = 200
 _MAX_OPTION_ROWS: Final = 8  # of one option
-_MIN_OPTION_ROWS: Final = 4  # of all options, before what is asked gets any
-_MIN_FRAME_ROWS: Final = 4  # of what is asked and the end of its frame, before there are more options
+_MIN_OPTION_ROWS: Final = 4  # of all options, before the module's text gets any
+_MIN_FRAME_ROWS: Final = 4  # of the module's text and the end of its frame, before there are more options
 _AGAIN: Final = "not one of these; "
-_SPARE: Final = 1  # row for the answer, where it is longer than the rest of its own
+_SPARE: Final = 1  # row for the answer, where its prompt is too long for one row
 _TIGHT: Final = 6  # rows of a terminal below which none is spared
 
 Safe = Callable[[str], str]
 
 
 class Option(NamedTuple):
-    """What can be chosen, and the key to type for it."""
+    """An option, and the key to type for it."""
 
     key: str
     text: str
@@ -34,10 +34,10 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question: `title` and `told`, the same in ever fewer words, are ours, `text` and the options are the asker's.
+    """A question: Paddock writes `title` and `told` (the same prompt in ever fewer words), the asker the rest.
 
-    Of more options than fit on the screen the first ones are shown; `told` is given how many. `left_out` are those that
-    are not even among these. `is_ours`: it is Paddock that asks, no module. `is_again`: what was typed is no answer.
+    If not all options fit on the screen, the first ones are shown; `told` gets their number. `left_out` are those that
+    are not even among these. `is_ours`: Paddock asks, no module. `is_again`: the typed text was no answer.
     """
 
     title: str
@@ -73,7 +73,7 @@ class Layout:
 
 
 def lay_out(question: Question, width: int, height: int, *, safe: Safe, in_ascii: bool = False) -> Layout:
-    """Return the rows of a question for a terminal of this size; `safe` makes text fit to be shown."""
+    """Return the rows of a question for a terminal of this size; `safe` makes text safe to show."""
     marks = _marks(question, in_ascii=in_ascii)
     width = max(1, width - 1)  # the last column is where terminals differ
     height = max(2, height)
@@ -89,7 +89,7 @@ def lay_out(question: Question, width: int, height: int, *, safe: Safe, in_ascii
     least = min(len(asked) + 1, _MIN_FRAME_ROWS, max(0, left - min(total, _MIN_OPTION_ROWS)))
     room = max(1, left - least)  # for options
     shown = options if total <= room else options[: max(1, room - 1)]
-    wanted = max(least, min(len(asked) + 1, left // 2))  # for the frame, if the options can be had in the rest
+    wanted = max(least, min(len(asked) + 1, left // 2))  # for the frame, if the options fit in the rest
     rows = _option_rows(shown, width, max(left - wanted, len(shown)), safe)
     if left_out := total - len(shown):
         ending = _ending(question, len(shown), width, len(ending), safe)
@@ -104,7 +104,7 @@ def lay_out(question: Question, width: int, height: int, *, safe: Safe, in_ascii
 
 
 def _frame(text: str, asked: Sequence[str], marks: _Marks, room: int, width: int) -> tuple[str, ...]:
-    """Return the rows of what is asked and the frame's end, which tells how much is not shown."""
+    """Return the rows of the module's text and the frame's end, which shows how much was cut."""
     if len(asked) <= room and len(text) <= _MAX_CHARACTERS:
         return (*asked, marks.bottom.rstrip())[:room]
     shown = asked[: max(1, room - 1)]
@@ -119,7 +119,7 @@ def _marks(question: Question, *, in_ascii: bool) -> _Marks:
 
 
 def _ending(question: Question, count: int, width: int, rows: int, safe: Safe) -> tuple[str, ...]:
-    """Return the longest of the texts before the answer that takes no more rows than these."""
+    """Return the longest of the prompts that takes no more rows than these."""
     variants = [safe(told) for told in question.told(count)]
     ending = _first_to_fit(variants, width, rows)
     if question.is_again:  # in no more rows, so that the same options fit
@@ -150,7 +150,7 @@ def _option_rows(options: Sequence[Option], width: int, room: int, safe: Safe) -
 
 
 def _cut(rows: Sequence[str], most: int, width: int) -> Sequence[str]:
-    """Return the first of these rows, the last of which says that there are more."""
+    """Return the first of these rows; the last one shows that there are more."""
     return rows if len(rows) <= most else (*rows[: most - 1], clip(rows[most - 1], width - 1) + "…")
 
 

@@ -1,9 +1,9 @@
 """The one place that draws: lines, tables and questions for people.
 
-Everything handed in may come from a module: it is masked and escaped here, and on a terminal folded, so that nothing of
-it begins a row of its own. While a question stands nothing else is drawn; it waits, up to a limit, until the question
-is over. All of it is legible without colour; `NO_COLOR` is honoured, and off a terminal there is neither colour nor
-anything that moves. Writing never raises: who is not listening is not told.
+Every argument may come from a module: it is masked and escaped here, and on a terminal folded, so that no part of it
+begins a row of its own. While a question is open nothing else is drawn; drawings wait, up to a limit, until it is
+answered. Everything is legible without colour; `NO_COLOR` is honoured, and off a terminal there is neither colour nor
+anything that moves. Writing never raises: a reader who has left gets no error.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from paddock.text import escape
 Level = Literal["info", "warning", "error"]
 
 _STYLES: Final = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan", "info": "bold", "note": "dim"}
-_MAX_LINE_CHARACTERS: Final = 2000  # of what a module prints, a message or a warning
-_MAX_NAME_CHARACTERS: Final = 100  # of who says it
+_MAX_LINE_CHARACTERS: Final = 2000  # of a module's output, a message or a warning
+_MAX_NAME_CHARACTERS: Final = 100  # of the speaker's name
 _MAX_MASKED_CHARACTERS: Final = 1 << 20  # of a text that is cut to far fewer afterwards
-_MAX_QUOTE_CHARACTERS: Final = 4000  # of a text in a frame; a person reads no more, and what is left out is said
+_MAX_QUOTE_CHARACTERS: Final = 4000  # of a text in a frame; a person reads no more, and the omission is shown
 _MAX_QUOTE_LINES: Final = 40
 _MIN_COLUMN: Final = 30  # characters of text beside a label, however narrow the terminal
 _ANSWER_CELLS: Final = 4  # of the spinner before a status, and the last column
 _DRAWINGS_PER_SECOND: Final = 12.5
-_MIN_LABEL: Final = 16  # cells that say what a bar is of, however narrow the terminal
+_MIN_LABEL: Final = 16  # cells for the label of a bar, even on a narrow terminal
 
 _THEME: Final = Theme({"markdown.code": "cyan", "markdown.item.bullet": "none", "markdown.item.number": "none"})
 _DIM: Final = "\x1b[2m"
 _PLAIN: Final = "\x1b[0m"
 
 _GOES_ON: Final = "  "  # before each further row of one line
-_MODULE_GOES_ON: Final = "  | "  # the same, of a line that is a module's
+_MODULE_GOES_ON: Final = "  | "  # the same, for a line of a module
 
 
 class Screen:
-    """Draws on one stream; `mask` hides what nobody is to read, in whatever is drawn."""
+    """Draws on one stream; `mask` hides secrets in everything that is drawn."""
 
     def __init__(self, stream: TextIO, mask: Callable[[str], str] = str) -> None:
         self.mask = mask
@@ -63,18 +63,18 @@ class Screen:
         )
         self._moving: tuple[Live, Spinner] | None = None
         self._bars: tuple[tuple[str, str], ...] = ()
-        self._open: list[str] = []  # rows that are to be replaced
-        self._backlog: DrawingBacklog | None = None  # of what waits while a question stands
-        self._lock = threading.RLock()  # what is logged in another thread is drawn there
+        self._open: list[str] = []  # rows that will be replaced
+        self._backlog: DrawingBacklog | None = None  # drawings that wait while a question is open
+        self._lock = threading.RLock()  # another thread draws its log records there
 
     def hide_with(self, mask: Callable[[str], str]) -> None:
-        """Have `mask` hide what it does, in all that is drawn from now on."""
+        """Apply `mask` to everything drawn from now on."""
         self.mask = mask
 
     # -- lines -----------------------------------------------------------------------------
 
     def text(self, text: str) -> None:
-        """Write text that is escaped already, such as a rendered error, its `error:` and `hint:` marked."""
+        """Write text that is already escaped, such as a rendered error, and mark its `error:` and `hint:`."""
         for line in self.mask(text).splitlines():
             mark, colon, rest = line.partition(": ")
             if colon and mark in ("error", "hint", "warning"):
@@ -91,7 +91,7 @@ class Screen:
         self._line("warning: ", _STYLES["warning"], self._shown(text))
 
     def alarm(self, text: str) -> None:
-        """Write one line that nobody should miss."""
+        """Write one line that no reader should miss."""
         self._line("WARNING: ", _STYLES["error"], self._shown(text), _STYLES["error"])
 
     def title(self, text: str) -> None:
@@ -99,7 +99,7 @@ class Screen:
         self._line("", "", self._shown(text), _STYLES["info"])
 
     def message(self, level: Level, source: str, text: str) -> None:
-        """Write one line of what a module tells the person."""
+        """Write one line of a module's message to the person."""
         who = self._shown(source, _MAX_NAME_CHARACTERS)
         self._line(f"{level}: ", _STYLES[level], f"{who}: {self._shown(text)}", goes_on=_MODULE_GOES_ON, is_ours=False)
 
@@ -129,7 +129,7 @@ class Screen:
     # -- tables ----------------------------------------------------------------------------
 
     def listing(self, rows: Sequence[Sequence[str]]) -> None:
-        """Write rows in columns, without a frame; of none, nothing."""
+        """Write rows in columns, without a frame; without rows, nothing."""
         with_marks = [[*row[:-1], self._marked(row[-1], " ".join(row))] for row in rows]
         shown = [[self._name(row[0]), *map(self._shown, row[1:])] for row in with_marks]
         wide = [max(map(cells, column)) + 2 for column in zip(*shown, strict=True)]
@@ -162,7 +162,7 @@ class Screen:
                 max(self._width(), len(label) + _MIN_COLUMN),
                 initial_indent=label,
                 subsequent_indent=below,
-                break_long_words=False,  # a path or a command is there to be copied
+                break_long_words=False,  # people copy paths and commands
                 break_on_hyphens=False,
             )
         self._print(Text("\n".join(rows) or label.rstrip(" ")))
@@ -177,7 +177,7 @@ class Screen:
         self._draw(lambda: self._print(table, soft_wrap=False))
 
     def quote(self, title: str, text: str) -> None:
-        """Write text in a frame, so that nothing in it passes for ours."""
+        """Write text in a frame, so that no part of it passes for Paddock's."""
         lines = self.mask(text)[:_MAX_QUOTE_CHARACTERS].splitlines()[:_MAX_QUOTE_LINES]
         quoted = Question(title, "\n".join(lines), (), lambda count: ("",))
 
@@ -198,11 +198,11 @@ class Screen:
 
     @property
     def can_move(self) -> bool:
-        """Whether what was drawn can be drawn anew."""
+        """Whether drawn rows can be drawn again."""
         return self.is_terminal and not self._console.is_dumb_terminal
 
     def laid_out(self, shown: RenderableType, width: int) -> list[Text]:
-        """Return the rows of something for a width, escaped; a row that may be wider on some terminal is folded."""
+        """Return the rows of a drawing for a width, escaped; a row that may be wider on some terminals is folded."""
         options = self._console.options.update(width=max(1, width), height=None, highlight=False)
         rows: list[Text] = []
         for line in self._console.render_lines(shown, options, pad=False):
@@ -220,7 +220,7 @@ class Screen:
             self._draw(lambda: self._print(shown), len(shown), is_ours=is_ours)
 
     def show_open(self, rows: Sequence[str], *, is_dim: bool = False) -> None:
-        """Show rows, masked, escaped and folded already, that are to be replaced; they stay below what is written.
+        """Show rows, masked, escaped and folded already, that will be replaced; they stay below other output.
 
         Only what differs from the rows before is written, so that a text that grows does not flicker.
         """
@@ -237,7 +237,7 @@ class Screen:
         if same is None:
             same = min(len(before), len(rows))
         if before and same == len(before) - 1 < len(rows) and rows[same].startswith(before[same].removesuffix(tail)):
-            begun = len(before[same]) - len(tail)  # that row grew: what of it is there stays
+            begun = len(before[same]) - len(tail)  # that row grew: its existing part stays
             written = (_DIM if tail else "") + "\n".join([rows[same][begun:], *rows[same + 1 :]])
         elif before and same == len(before):
             written = "".join(f"\n{row}" for row in rows[same:])
@@ -249,26 +249,26 @@ class Screen:
             self._stream.flush()
 
     def _without_open(self) -> list[str]:
-        """Take the open rows away, and return none; who writes next also flushes."""
+        """Remove the open rows, and return none; the next writer also flushes."""
         self._stream_write(_erasing(len(self._open)))
         return []
 
-    # -- what moves ------------------------------------------------------------------------
+    # -- status and bars -------------------------------------------------------------------
 
     def show_status(self, text: str) -> None:
-        """Show what is being waited for, until something else is written or `hide_status`; bars go before it."""
+        """Show the present wait, until something else is written or `hide_status`; bars precede it."""
         with self._lock:
             if not self._bars:
                 self._move([self._shown(text)])
 
     def hide_status(self) -> None:
-        """Take away what `show_status` showed."""
+        """Remove the line of `show_status`."""
         with self._lock:
             if not self._bars:
                 self._stand_still()
 
     def show_bars(self, bars: Sequence[tuple[str, str]]) -> None:
-        """Show how far several things have got, each what it is and how far, until there are none.
+        """Show the progress of several things, each with its label, until there are none.
 
         They stay below what is written meanwhile, and come back after a question.
         """
@@ -292,7 +292,7 @@ class Screen:
         self._move([label + gap + one[1] for label, gap, one in zip(labels, gaps, bars, strict=True)])
 
     def _move(self, rows: Sequence[str]) -> None:
-        """Draw rows that are escaped already, and go on drawing them."""
+        """Draw rows that are escaped already, and keep drawing them."""
         if not self.is_terminal or self._backlog is not None or self._open:
             return
         width = max(1, self._width() - _ANSWER_CELLS)
@@ -300,7 +300,7 @@ class Screen:
         with contextlib.suppress(OSError, ValueError):
             if self._moving is None:
                 spinner = Spinner("dots", text=shown, style="status.spinner")
-                # Nothing is redirected: data for stdout would otherwise be drawn here while something moves.
+                # Nothing is redirected: otherwise data for stdout would be drawn here while something moves.
                 live = Live(
                     spinner,
                     console=self._console,
@@ -325,7 +325,7 @@ class Screen:
 
     @contextlib.contextmanager
     def question(self) -> Iterator[Drawing]:
-        """Give the screen to one question; all else that is drawn meanwhile is drawn when it is left."""
+        """Give the screen to one question; all other drawings wait until it is left."""
         with self._lock:
             self._stand_still()
             self._backlog = backlog = DrawingBacklog()
@@ -356,7 +356,7 @@ class Screen:
                 self._stream_write("\r\x1b[K")
             self._print(Text("\n".join(rows), style), end=end)
 
-    # -- what all have in common -----------------------------------------------------------
+    # -- shared parts ----------------------------------------------------------------------
 
     def _draw(self, draw: Callable[[], None], size: int = 0, *, is_ours: bool = True) -> None:
         with self._lock:
@@ -380,22 +380,22 @@ class Screen:
             self._stream.write(text)
 
     def _shown(self, text: str, characters: int = _MAX_LINE_CHARACTERS) -> str:
-        # Masked before it is cut: half a secret is no secret to a mask.
+        # Masked before it is cut: half a secret would not be recognised.
         masked = self.mask(text[:_MAX_MASKED_CHARACTERS])
         is_cut = len(masked) > characters or len(text) > _MAX_MASKED_CHARACTERS
         return escape(masked[:characters] + "…" if is_cut else masked)
 
     def _marked(self, text: str, row: str = "") -> str:
-        """Return a text with the characters named that are not as they look in it, or in the row that it ends."""
+        """Return a text with a warning about deceptive characters in it, or in the row that it ends."""
         return marked(self.mask(text[:_MAX_MASKED_CHARACTERS]), self.mask(row[:_MAX_MASKED_CHARACTERS]))
 
     def _name(self, name: str) -> str:
-        """Return a name for the start of a row, where it is not to look like a mark of ours."""
+        """Return a name for the start of a row that cannot pass for a mark of Paddock's."""
         shown = self._shown(name, _MAX_NAME_CHARACTERS)
         return shown if shown[:1].isalnum() else f"`{shown}`"
 
     def _fit(self, text: str) -> str:
-        """Return the text as the stream's encoding will have it, whose escapes take more cells."""
+        """Return the text as the stream's encoding writes it; escapes take more cells."""
         encoding = self._stream.encoding or "utf-8"
         return escape(text).encode(encoding, "backslashreplace").decode(encoding)
 
@@ -436,16 +436,16 @@ class Drawing:
         return layout.shown_options
 
     def take_answer(self) -> None:
-        """Take that the question is answered, so that it stays on the screen as it is."""
+        """Note that the question is answered, so that it stays on the screen as it is."""
         self.is_answered = True
 
     def invite(self) -> None:
-        """Write what is to be typed; from now on an answer counts."""
+        """Write the prompt for the answer; from now on an answer counts."""
         self._show(self._ending, "", "")
 
 
 class _Console(Console):
-    """A console as large as the terminal it writes to, which takes a reader's leaving for no reason to exit."""
+    """A console as large as its terminal that does not exit when its reader leaves."""
 
     @property
     def size(self) -> ConsoleDimensions:
@@ -472,7 +472,7 @@ class DrawingBacklog:
     """Keeps the first of what is added to it, and counts the rest.
 
     Drawings of modules and those of the host have limits of their own, so that a module's flood costs no warning of
-    ours.
+    Paddock's.
     """
 
     def __init__(self) -> None:
@@ -491,7 +491,7 @@ class DrawingBacklog:
         self._waiting.append(draw)
 
     def release(self, draw: Callable[[Callable[[], None]], None], tell: Callable[[str], None]) -> None:
-        """Hand what was kept to `draw`, one by one, and `tell` how much was not kept."""
+        """Pass the kept drawings to `draw`, one by one, and report the number of dropped ones to `tell`."""
         for waiting in self._waiting:
             draw(waiting)
         for is_ours, whose in ((False, "of modules"), (True, "of Paddock")):

@@ -1,8 +1,8 @@
-"""Fold text into rows no wider than a terminal, so that every row begins as we want it to.
+"""Fold text into rows no wider than a terminal, so that Paddock chooses the beginning of every row.
 
-A row that a terminal wraps by itself goes on at the left edge, where a module could then write what it likes. Terminals
-differ in how wide they draw some characters; here each counts for the most that any of them takes. Text is escaped
-before it comes here.
+A row that a terminal wraps by itself continues at the left edge, where a module could then write any text. Terminals
+differ in the width of some characters; here each counts for the widest that any of them takes. Text is escaped before
+it comes here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def clip(text: str, width: int) -> str:
 
 
 def cells(text: str) -> int:
-    """Return how many cells of a row `text` takes at most."""
+    """Return the most cells of a row that `text` takes."""
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
@@ -53,7 +53,7 @@ def _cells(char: str) -> int:
     if category in _SINGLE:
         return 1
     is_symbol = _SYMBOL_BLOCKS[0] <= ord(char) <= _SYMBOL_BLOCKS[1]
-    # What this version of Unicode does not know yet may be an emoji to the terminal.
+    # A character unknown to this version of Unicode may be an emoji to the terminal.
     if category in ("Cn", "Co") or is_symbol or char == _EMOJI_STYLE or ord(char) >= _SUPPLEMENTARY:
         return 2
     return 2 if unicodedata.east_asian_width(char) in _WIDE else 1

@@ -1,7 +1,7 @@
-"""What a command reads from stdin and writes to stdout, for programs as for people.
+"""A command's input from stdin and its output to stdout, for programs and people.
 
-A module's text is masked for both, and escaped for a terminal. There it is the last thing a command writes: there is no
-question any more that it could imitate.
+A module's text is masked for both, and escaped for a terminal. There it is the last output of a command: no question
+follows that it could imitate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read_stdin(screen: Screen, what: str) -> str:
 
 
 def print_answer(text: str, mask: Callable[[str], str] = str) -> None:
-    """Write `text`, in which `mask` hides what nobody is to read, and a newline."""
+    """Write `text`, with secrets hidden by `mask`, and a newline."""
     shown = mask(text)
     sys.stdout.write((escape(shown, multiline=True) if sys.stdout.isatty() else shown) + "\n")
     sys.stdout.flush()
