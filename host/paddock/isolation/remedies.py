@@ -146,7 +146,7 @@ def _bubblewrap(failure: LevelFailure, machine: Machine) -> str:
         return _INSTALL_BUBBLEWRAP
     if failure.step != "start":
         return ""
-    # What stands in its way is what stands in ours, and it tells in words of its own.
+    # Bubblewrap meets the same obstacles as the host, and reports them in words of its own.
     if machine.is_filtered:
         return _filter(machine)
     if machine.restricts_namespaces and not machine.apparmor_profile:

@@ -24,7 +24,7 @@ from paddock_sources import BuiltinSource
 _LIBRARY_FOLDERS: Final = ("/lib64", "/usr/lib64")
 _LIBRARY_FOLDERS_ELSEWHERE: Final = ("/lib", "/usr/lib")  # of systems that keep all libraries in one folder
 _MAX_LIBRARY_FILES: Final = 32  # of an interpreter outside the system's folders; beyond, its folder as a whole
-# The last says which system this is, as vendors' libraries tell their servers; they take it ill if it is refused.
+# The last names the system, which vendors' libraries send to their servers; they fail if it is refused.
 _DATA: Final = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/locale", "/etc/os-release")
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _OWN_PACKAGES: Final = ("paddock", "paddock_sandbox", "paddock_sdk", "paddock_sources")
@@ -168,7 +168,7 @@ def _normalised(name: str) -> str:
 
 def _installation(standard_library: Iterable[Path]) -> Iterator[Path]:
     """Yield the files that the host itself runs from: its environment, interpreter, packages and reference modules."""
-    # By their parts: an environment may have been made in a folder that holds somebody's work as well.
+    # By their parts: an environment may have been made in a folder that holds a person's work as well.
     for prefix in (sys.prefix, sys.base_prefix, sys.base_exec_prefix):
         if Path(prefix).resolve() not in _SYSTEM_PREFIXES:
             yield from (path.resolve() for path in (Path(prefix) / name for name in _OF_PREFIX) if path.exists())

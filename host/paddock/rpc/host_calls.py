@@ -47,21 +47,21 @@ class HostCall(RoutedCall):
 
     def on_end(self, frame: Frame | None) -> None:
         self.time_stands()
-        said: Encoded | Frame | None = None
+        outcome: Encoded | Frame | None = None
         try:
-            said = self._said(frame)
+            outcome = self._outcome_of(frame)
             if frame is not None:
                 self.count(frame.body)
         finally:  # an answer that names an unknown object of its owner is invalid
-            if isinstance(said, Encoded) and self.is_admitted:
+            if isinstance(outcome, Encoded) and self.is_admitted:
                 self.switch.on_success(self)
             self.let_go()
-            self.conclude(said)
+            self.conclude(outcome)
 
-    def conclude(self, said: Encoded | Frame | None) -> None:
+    def conclude(self, outcome: Encoded | Frame | None) -> None:
         """Give the answer to the task that waits for it."""
         if not self.future.done():
-            self.future.set_result(said)
+            self.future.set_result(outcome)
 
     def count(self, body: Buffer) -> None:
         """Charge what the host reads of an answer to the worker that it is read for, never to the one that answered.
@@ -76,7 +76,7 @@ class HostCall(RoutedCall):
         if not self.future.done():
             self.future.set_exception(error)
 
-    def _said(self, frame: Frame | None) -> Encoded | Frame | None:
+    def _outcome_of(self, frame: Frame | None) -> Encoded | Frame | None:
         """Return an answer with the objects it refers to, which its owner may release next; a failure as it is.
 
         Raises:
@@ -136,7 +136,7 @@ class DirectCall(HostCall):
     from there gets the call as `awaited`.
     """
 
-    __slots__ = ("_on_ended", "error", "said")
+    __slots__ = ("_on_ended", "error", "outcome")
 
     def __init__(
         self,
@@ -150,11 +150,11 @@ class DirectCall(HostCall):
         RoutedCall.__init__(self, origin, handle, method, message)  # without a future, which few of them need
         self.switch = switch
         self._on_ended = on_ended
-        self.said: Encoded | Frame | None = None
+        self.outcome: Encoded | Frame | None = None
         self.error: Exception | None = None
 
-    def conclude(self, said: Encoded | Frame | None) -> None:
-        self.said = said
+    def conclude(self, outcome: Encoded | Frame | None) -> None:
+        self.outcome = outcome
         self._on_ended(self)
 
     def on_unmade(self, error: Exception) -> None:
@@ -167,7 +167,7 @@ class DirectCall(HostCall):
         if self.error is not None:
             self.future.set_exception(self.error)
         else:
-            self.future.set_result(self.said)
+            self.future.set_result(self.outcome)
         return self
 
 
@@ -177,32 +177,32 @@ class HostStream(HostCall):
     The objects that an item refers to are held from its arrival, so that those of unread items are released.
     """
 
-    __slots__ = ("said",)
+    __slots__ = ("items",)
 
     def __init__(
         self, switch: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
     ) -> None:
         super().__init__(switch, origin, handle, method, message)
-        self.said: asyncio.Queue[Encoded | Frame | Exception | None] = asyncio.Queue()
+        self.items: asyncio.Queue[Encoded | Frame | Exception | None] = asyncio.Queue()
 
     @property
     def early_credit(self) -> int:
         return _STREAM_WINDOW
 
     def on_unmade(self, error: Exception) -> None:
-        self.said.put_nowait(error)
+        self.items.put_nowait(error)
 
     def on_item(self, frame: Frame) -> None:
         self.item_came()
         try:
-            self.said.put_nowait(Encoded(frame.body, self._received(frame)))
+            self.items.put_nowait(Encoded(frame.body, self._received(frame)))
         except OverLimitError as exc:
-            self.said.put_nowait(exc)
+            self.items.put_nowait(exc)
         self.count(frame.body)
 
     def on_end(self, frame: Frame | None) -> None:
         self.on_over()
-        self.said.put_nowait(frame)
+        self.items.put_nowait(frame)
         if frame is not None:
             self.count(frame.body)
 
@@ -342,7 +342,7 @@ class HostCalls:
         taken = 0
         try:
             while True:
-                item = await routed.said.get()
+                item = await routed.items.get()
                 if item is None:
                     raise ModuleGoneError(f"module `{owner.name}` ended in the middle of a stream")
                 if isinstance(item, Exception):
@@ -362,13 +362,13 @@ class HostCalls:
     async def _end_of(self, routed: HostCall) -> Encoded | None:
         """Wait for the answer, None when the worker went before it; raise the callee's exception."""
         try:
-            said = await routed.future
+            outcome = await routed.future
         except asyncio.CancelledError:
             self.router.give_up(routed)
             raise
-        if isinstance(said, Frame):
-            raise self.marshaller.decode_error(said.body)
-        return said
+        if isinstance(outcome, Frame):
+            raise self.marshaller.decode_error(outcome.body)
+        return outcome
 
     async def ask(self, peer: Peer, method: int, message: Encoded, within: CancelScope | None = None) -> Encoded:
         """Call one of the worker runtime's own methods; the time of `within` stands while the worker waits for others.

@@ -148,9 +148,9 @@ class Marshaller:
             return exc
         if isinstance(error, asyncio.CancelledError):
             # Cancelled there, or raised by hand: here it would look like the cancellation of the awaiting task.
-            told = RuntimeError("the call was cancelled where it ran")
-            told.__dict__.update(vars(error))
-            return told
+            failure = RuntimeError("the call was cancelled where it ran")
+            failure.__dict__.update(vars(error))
+            return failure
         return error if isinstance(error, BaseException) else RuntimeError("a failure of no known form")
 
     def handle_of(self, value: object) -> AnyHandle:

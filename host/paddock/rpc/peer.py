@@ -295,17 +295,17 @@ class Peer:
             OverBudgetError: this worker has more that wait for their answers than it may have.
         """
         if len(self.incoming) >= self._limits.calls_max:
-            said = f"more than {self._limits.calls_max} requests that wait for their answers"
+            problem = f"more than {self._limits.calls_max} requests that wait for their answers"
             raise OverBudgetError(
-                "calls_max", allowed=self._limits.calls_max, observed=self._limits.calls_max + 1, message=said
+                "calls_max", allowed=self._limits.calls_max, observed=self._limits.calls_max + 1, message=problem
             )
         observed, allowed = self.open_bytes + size, self._limits.open_bytes_max
         if observed <= allowed:
             return ""
-        said = f"requests of {observed} bytes that wait for their answers, of {allowed} that it may have"
+        problem = f"requests of {observed} bytes that wait for their answers, of {allowed} that it may have"
         if self.kind == "orchestrator":  # which passes on what others make large
-            return said
-        raise OverBudgetError("bytes of open requests", allowed=allowed, observed=observed, message=said)
+            return problem
+        raise OverBudgetError("bytes of open requests", allowed=allowed, observed=observed, message=problem)
 
     def begin(self, call: Pending, id: int, size: int, *, blocks: bool) -> None:
         """Keep a request of this worker's until it is answered; with `blocks`, its loop is blocked meanwhile."""

@@ -230,7 +230,7 @@ class Router:
         try:
             channel.fail(call.id, self.marshaller.encode_error(error))
         except LocalProtocolError:
-            channel.fail(call.id, self.marshaller.encode_error(RuntimeError("the error was too large to be told")))
+            channel.fail(call.id, self.marshaller.encode_error(RuntimeError("the error was too large to be sent")))
 
     def serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         """Answer `call` with what `work` returns or raises, as a task."""
@@ -250,7 +250,7 @@ class Router:
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
             raise
-        except Exception as exc:  # whatever it is, it is the caller's to see
+        except Exception as exc:  # any error goes to the caller
             self.fail(call, exc)
 
     def respond_directly(self, call: IncomingCall, answer: Encoded) -> None:
@@ -467,7 +467,7 @@ class Router:
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
             raise
-        except Exception as exc:  # whatever it is, it is the caller's to see
+        except Exception as exc:  # any error goes to the caller
             self.fail(call, exc)
 
     def _begin_after_loss(self, call: IncomingCall, forward: Forward) -> None:
@@ -491,7 +491,7 @@ class Router:
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
             raise
-        except Exception as exc:  # whatever it is, it is the caller's to see
+        except Exception as exc:  # any error goes to the caller
             self.fail(call, exc)
             return
         again = Forward(self, call, forward.handle, forward.method, forward.message, forward.tries + 1)

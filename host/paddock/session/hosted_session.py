@@ -149,8 +149,8 @@ class HostedSession(AmplifierSession):
     async def _load_entry(self, kind: str, entry: dict[str, Any], index: int) -> None:
         planned = self.plan.at(kind, index)
         if planned is None or planned.module != entry.get("module"):
-            name, said = str(entry.get("module")), "it came into the session's configuration after the plan was read"
-            raise ModuleLoadError(name, "start", said, hints=["put it into the plan that the session is made of"])
+            name, problem = str(entry.get("module")), "it came into the session's configuration after the plan was read"
+            raise ModuleLoadError(name, "start", problem, hints=["put it into the plan that the session is made of"])
         try:
             module = await self.runtime.start(self._authorized[planned.path])
             self._check_instance(module)

@@ -31,7 +31,7 @@ _RESULT_SHARE: Final = 16  # of the room that is left, one goes to a single resu
 _KEPT_SHARE: Final = 4  # of the conversation, one is reserved for what the session needs to go on
 _CLOSING: Final = 4 * 1024  # bytes of memory that the answer to a tool call may take of what is kept
 _ANSWER: Final = "Error: the turn was interrupted before this tool call was answered"
-_SAID_BY_THE_SESSION: Final = ("user", "assistant", "system", "developer")
+_ROLES_OF_THE_SESSION: Final = ("user", "assistant", "system", "developer")
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class ContextJournal:
             try:
                 self.weight += weight if weight and method == "add_message" else weight_of(message.body) + _BESIDE
             except RemoteProtocolError:
-                return  # if the context took it, it meant something there; it cannot be told again
+                return  # if the context took it, it meant something there; it cannot be sent again
             self._calls.append((method, message))
 
     @property
@@ -126,12 +126,12 @@ class ContextJournal:
 
     def _is_needed(self, message: Encoded, size: int, is_the_sessions: bool) -> bool:
         """Whether the session cannot go on without a message: its own messages, and short answers to tool calls."""
-        told = self._told(message)
-        facts: dict[str, Any] = told if isinstance(told, dict) else getattr(told, "__dict__", {})
+        argument = self._argument(message)
+        facts: dict[str, Any] = argument if isinstance(argument, dict) else getattr(argument, "__dict__", {})
         metadata = facts.get("metadata")
         if not is_the_sessions or (isinstance(metadata, dict) and metadata.get("source") == "hook"):
             return False
-        return facts.get("role") in _SAID_BY_THE_SESSION or (facts.get("role") == "tool" and size <= _CLOSING)
+        return facts.get("role") in _ROLES_OF_THE_SESSION or (facts.get("role") == "tool" and size <= _CLOSING)
 
     def _refusal(self, size: int, most: int) -> str:
         held = f"the conversation takes {size_text(self._taken)} of the {size_text(self.max_weight)} that it may"
@@ -147,23 +147,25 @@ class ContextJournal:
         """Return the messages that were added to the context."""
         messages: list[dict[str, Any]] = []
         for _, call in self._calls:
-            told = self._told(call)
-            messages.extend(told if isinstance(told, list) else [told] if isinstance(told, dict) else [])
+            argument = self._argument(call)
+            messages.extend(
+                argument if isinstance(argument, list) else [argument] if isinstance(argument, dict) else []
+            )
         return messages
 
     async def restore(self, handle: Handle, ask: Ask) -> None:
         """Bring the fresh context behind `handle` to where its predecessor was."""
         if self._prompt_factory is not None:
             await ask(handle, "set_system_prompt_factory", self._prompt_factory)
-        told = self.messages()
+        messages = self.messages()
         present = await self._present(handle, ask)
         self._came_back_empty = present == []
-        if present is not None and present == told[: len(present)]:
+        if present is not None and present == messages[: len(present)]:
             known = len(present)
-            if not present and told:
-                known = opening(told, self._marshaller)
-                await ask(handle, "set_messages", self._marshaller.encode([[told[:known]], {}]))
-            for message in told[known:]:
+            if not present and messages:
+                known = opening(messages, self._marshaller)
+                await ask(handle, "set_messages", self._marshaller.encode([[messages[:known]], {}]))
+            for message in messages[known:]:
                 await ask(handle, "add_message", self._marshaller.encode([[message], {}]))
         elif present is None or not _ends_with(present, self._added()):
             _log.warning(
@@ -180,22 +182,22 @@ class ContextJournal:
         present = await self._present(handle, ask)
         if present is None:
             return None
-        if present == self.messages() or not _ends_with(present, [self._told(call)]):
+        if present == self.messages() or not _ends_with(present, [self._argument(call)]):
             return False
         return _ends_with(present[:-1], self._added())
 
     def _added(self) -> list[dict[str, Any]]:
         """Return the messages that were added since the conversation was last set."""
-        added = [self._told(call) for method, call in self._calls if method == "add_message"]
+        added = [self._argument(call) for method, call in self._calls if method == "add_message"]
         return [message for message in added if isinstance(message, dict)]
 
-    def _told(self, call: Encoded) -> Any:
+    def _argument(self, call: Encoded) -> Any:
         """Return the one argument of a call, None if it has none."""
         try:
             args, kwargs = self._marshaller.decode(call)
             return args[0] if args else next(iter(kwargs.values()), None)
         except (RemoteProtocolError, AttributeError, LookupError, TypeError, ValueError):
-            return None  # if the context took it, it meant something there; it cannot be told again
+            return None  # if the context took it, it meant something there; it cannot be sent again
 
     async def _present(self, handle: Handle, ask: Ask) -> list[dict[str, Any]] | None:
         """Return the messages that the context holds now, None if they are more than it can say at once."""

@@ -246,11 +246,11 @@ class HostedModule:
             except TimeoutError as exc:
                 limit = LimitHit("start_max", f"{self.limits.start_max:g} s", "", "host timer")
                 self._abandon(peer, ExitReason.TIMEOUT, limit=limit)
-                said = f"it was not mounted within {self.limits.start_max:g} s"
-                raise ModuleLoadError(self.name, "start", said, report=await self._death()) from exc
+                cause = f"it was not mounted within {self.limits.start_max:g} s"
+                raise ModuleLoadError(self.name, "start", cause, report=await self._death()) from exc
             except LocalProtocolError as exc:
                 self._abandon(peer, ExitReason.START, detail=str(exc))
-                raise ModuleLoadError(self.name, "start", f"the session cannot be told to it: {exc}") from exc
+                raise ModuleLoadError(self.name, "start", f"the session cannot be sent to it: {exc}") from exc
             except BaseException as exc:
                 self._abandon(peer, ExitReason.START, detail=getattr(exc, "summary", ""))
                 raise
@@ -273,8 +273,8 @@ class HostedModule:
             try:
                 await self._in_session.restore(self)
             except Exception as exc:  # also after any exception of the module
-                said = f"what it knew could not be told to it again: {exc}"
-                raise ModuleLoadError(self.name, "mount", said) from exc
+                cause = f"what it knew could not be told to it again: {exc}"
+                raise ModuleLoadError(self.name, "mount", cause) from exc
         if is_restart and self.wants_session_ready:
             await self._ask_ready(time)
         peer.mark_restoring(False)
@@ -293,9 +293,9 @@ class HostedModule:
         hello = await peer.hello
         if hello is None:
             report = await self._death()
-            said = report.describe() if report is not None else "it closed its connection"
+            cause = report.describe() if report is not None else "it closed its connection"
             tail = "\n".join(report.stderr_tail) if report is not None else ""
-            raise ModuleLoadError(self.name, "handshake", said, traceback=tail, report=report)
+            raise ModuleLoadError(self.name, "handshake", cause, traceback=tail, report=report)
         try:
             greeting = self._router.marshaller.codec.decode(hello.body)
         except RemoteProtocolError as exc:
@@ -322,9 +322,9 @@ class HostedModule:
             answer = marshaller.decode(await self._host_calls.ask(peer, WorkerMethod.MOUNT, written, time))
         except ModuleGoneError as exc:
             report = await self._death()
-            said = report.describe() if report is not None else str(exc)
+            cause = report.describe() if report is not None else str(exc)
             tail = "\n".join(report.stderr_tail) if report is not None else ""
-            raise ModuleLoadError(self.name, "mount", said, traceback=tail, report=report) from exc
+            raise ModuleLoadError(self.name, "mount", cause, traceback=tail, report=report) from exc
         except Exception as exc:  # Paddock's runtime answers a mount with an outcome; this is another runtime
             raise ModuleLoadError(self.name, "mount", f"its runtime failed: {exc}") from exc
         match answer:

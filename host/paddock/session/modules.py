@@ -152,12 +152,12 @@ class HostedModules:
             return None
         name = self.of(call.owner).name
         left = size_text(self._journal.room)
-        said = (
+        problem = (
             f"`{name}` answered with {size_text(weight)}, counted as memory, and a result may have {size_text(most)} "
             f"now: a sixteenth of the {left} that the conversation has left for results; ask it for less at a time, "
             "or clear the conversation"
         )
-        return self._marshaller.encode(failed_result(OverLimitError(said)))
+        return self._marshaller.encode(failed_result(OverLimitError(problem)))
 
     def _admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
         module = self._by_peer.get(caller) if caller is not None else None  # none: the application, or another session

@@ -63,17 +63,17 @@ class Session:
         environ: the environment that secrets and grants refer to; the process's own by default.
         session_id: the id of the session; made up by default.
         parent_id: the id of the session that this one was forked from.
-        is_resumed: whether it goes on with an earlier session of that id, which is what its start is announced as.
+        is_resumed: whether it continues an earlier session of that id; its start is announced so.
         on_output: called with each line that a module prints.
-        isolation: the isolation level of modules whose entries name none, thereby accepted however weak it is; the
-            strongest that can be had by default.
+        isolation: the isolation level of modules whose entries name none, accepted even if it is weak; the
+            strongest available by default.
         trust_plan: accept all that the plan asks for, for this session.
         grants: grants beyond the plan: the name of a preset, by module.
-        consent: who is asked about a plan that was not accepted yet, and about a lock file that somebody else than
+        consent: asks about a plan that was not accepted yet, and about a lock file that someone other than
             Paddock changed since; without one, such a plan is taken as it is, and such a lock file refused.
         on_confined: called with each module's sandbox, before the first module is started.
-        sources: how the code of modules may be come by; by default what the lock file beside the plan pins is used, and
-            what it lacks is fetched and put into it.
+        sources: where the code of modules may come from; by default the pins of the lock file beside the plan, and
+            missing code is fetched and pinned there.
 
     Raises:
         PlanError: the plan has problems; all of them are named.

@@ -78,6 +78,6 @@ class ShutdownDeadlines:
                     application.deadline -= left - took
         if own.cancelled_caught and whose not in self._late:
             self._late.add(whose)
-            said = "module `%s` did not finish with %s within %g s; the session ends without waiting for it"
-            _log.warning(said, name, part, seconds)
+            message = "module `%s` did not finish with %s within %g s; the session ends without waiting for it"
+            _log.warning(message, name, part, seconds)
         return late

@@ -283,8 +283,8 @@ class SubSessions:
                 session.coordinator.hooks.register(event, handler, priority, name)
         return session
 
-    def _keep(self, conversation: SubSessionState, session_runtime: SessionRuntime, said: object) -> None:
-        messages = tables(said)
+    def _keep(self, conversation: SubSessionState, session_runtime: SessionRuntime, present: object) -> None:
+        messages = tables(present)
         try:  # as data alone: an object in it would keep the session that ends, and be of no use to the next
             transcript, _ = session_runtime.marshaller.codec.encode(
                 [*messages, *closing_messages(messages)], live_objects=False

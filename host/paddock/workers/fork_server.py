@@ -75,10 +75,10 @@ class Template:
     def last_words(self) -> str:
         """Return the last line that a dead template wrote before its end, or nothing."""
         try:
-            said = os.read(self._stderr, _LAST_WORDS_BYTES).decode("utf-8", errors="replace").strip()
+            text = os.read(self._stderr, _LAST_WORDS_BYTES).decode("utf-8", errors="replace").strip()
         except BlockingIOError:
-            said = ""
-        return said.splitlines()[-1] if said else ""
+            text = ""
+        return text.splitlines()[-1] if text else ""
 
     async def aclose(self) -> None:
         """End the template and release it. Workers that it forked go on; workers that it prepared in advance end."""

@@ -210,6 +210,6 @@ def _too_few(step: str) -> FailedStep:
 
 
 def _pid_of(pidfd: int) -> int:
-    """Return the process's number in this namespace, whatever its number in its own is; -1 once it is reaped."""
+    """Return the process's number in the host's namespace, not the one in its own; -1 once it is reaped."""
     with open(f"/proc/self/fdinfo/{pidfd}") as facts:
         return next(int(line.split()[1]) for line in facts if line.startswith("Pid:"))

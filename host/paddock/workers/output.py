@@ -41,8 +41,8 @@ class OutputRate:
         self._at_once = at_once
         self._left = float(at_once)
         self._since = time.monotonic()
-        self._told = (0, 0)
-        self._told_at = 0.0
+        self._reported = (0, 0)
+        self._reported_at = 0.0
 
     def admits(self, data: bytes) -> bool:
         """Whether what was printed is to be handed on."""
@@ -66,10 +66,10 @@ class OutputRate:
         It is empty if nothing was left out.
         """
         now = time.monotonic()
-        lines, size = self.lines - self._told[0], self.bytes - self._told[1]
-        if not size or not (is_last or now - self._told_at >= 1.0):
+        lines, size = self.lines - self._reported[0], self.bytes - self._reported[1]
+        if not size or not (is_last or now - self._reported_at >= 1.0):
             return ""
-        self._told, self._told_at = (self.lines, self.bytes), now
+        self._reported, self._reported_at = (self.lines, self.bytes), now
         return self._said(lines, size)
 
     @property

@@ -50,7 +50,7 @@ class ChildPipes:
             OSError: They do not fit into an empty socket's buffer.
         """
         if socket.send_fds(self.rpc, [message], [self.attempts], socket.MSG_NOSIGNAL) != len(message):
-            raise OSError(errno.ENOBUFS, "the socket of a new worker does not hold what it is to be told")
+            raise OSError(errno.ENOBUFS, "the socket of a new worker has no room for its first data")
 
     def close_worker_ends(self) -> None:
         """Close the host's copies of the worker's ends, so that each stream ends when the worker closes it."""

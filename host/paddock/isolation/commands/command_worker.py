@@ -293,5 +293,5 @@ def _granted(path: Path) -> GrantedPath:
     except (OSError, RuntimeError) as error:
         raise NotAcceptedError(f"`{path}` cannot be reached: {getattr(error, 'strerror', None) or error}", "") from None
     if real == Path("/") or any(real.is_relative_to(folder) for folder in _NEVER_SHOWN):
-        raise NotAcceptedError(f"`{path}` is never shown to what is shut in", "name the folder that is needed")
+        raise NotAcceptedError(f"`{path}` is never shown to a sandboxed command", "name the folder that is needed")
     return GrantedPath(str(path), path, real, (), real.is_dir())

@@ -151,8 +151,8 @@ async def offer_provider(
 
 
 def _question(request: ApprovalRequest, details: object) -> str:
-    said = f"{request.tool_name}: {request.action} (risk: {request.risk_level})"
+    question = f"{request.tool_name}: {request.action} (risk: {request.risk_level})"
     if not details:
-        return said
-    told = json.dumps(details, default=str, ensure_ascii=False)
-    return f"{said} {told if len(told) <= _MAX_DETAILS else told[:_MAX_DETAILS] + '…'}"
+        return question
+    text = json.dumps(details, default=str, ensure_ascii=False)
+    return f"{question} {text if len(text) <= _MAX_DETAILS else text[:_MAX_DETAILS] + '…'}"

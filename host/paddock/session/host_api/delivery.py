@@ -88,8 +88,12 @@ class EventDelivery:
 
     def _on_said(self, asked: DirectCall) -> None:
         try:
-            said = asked.said
-            if type(said) is not Encoded or len(said.body) > _LONGEST_PASS or bytes(said.body) not in _passes():
+            outcome = asked.outcome
+            if (
+                type(outcome) is not Encoded
+                or len(outcome.body) > _LONGEST_PASS
+                or bytes(outcome.body) not in _passes()
+            ):
                 first, *rest = self._registrations[self._asked :]
                 self._hand_over((replace(first, handler=_Asked(first.handler, asked.awaited())), *rest))
                 return

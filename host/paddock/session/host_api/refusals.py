@@ -20,7 +20,7 @@ _LONGEST_CALL: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity 
 _MAX_ATTEMPTS: Final = 64  # in one message
 _MAX_TARGET: Final = 4096  # characters of a path
 _AN_ACCOUNT: Final = "an account of attempts"
-_MAX_TOLD: Final = 10  # denials in a tool's result, which a model may get to read
+_MAX_DENIALS: Final = 10  # denials in a tool's result, which a model may get to read
 
 
 class _Explain(NamedTuple):
@@ -41,9 +41,9 @@ class DenialService:
         now = self._now()
         # Decided before anything is looked at; nothing that was found out by looking is included.
         noted = [_for_the_module(denial) for denial in module.denials_since(now - args.seconds)]
-        told = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
+        denials = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
         module.attempts.weigh(read, has_failed=True, now=now)
-        return [denial.as_dict() for denial in _each_once(told)[-_MAX_TOLD:]]
+        return [denial.as_dict() for denial in _each_once(denials)[-_MAX_DENIALS:]]
 
     @handles(HostMethod.ATTEMPTED, decode=Decode.DATA, is_notice=True)
     def attempted(self, module: HostedModule, args: Any) -> None:

@@ -1,1 +1,1 @@
-"""What the host's kernel holds in place of the objects that live in workers."""
+"""The proxies that the host's kernel holds in place of objects in workers."""

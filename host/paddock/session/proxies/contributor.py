@@ -12,7 +12,7 @@ from paddock.session.proxies.function import RegisteredFunction
 
 
 class Contributor:
-    """Asks a module's function; of what is not its to give, the contribution holds no more than the name."""
+    """Asks a module's function; objects that are not the module's to give are replaced by their names."""
 
     def __init__(self, router: Router, function: RegisteredFunction) -> None:
         self._router = router
@@ -20,7 +20,7 @@ class Contributor:
         router.marshaller.stand_for(self, function.handle)
 
     def __call__(self) -> Any:
-        """Return something to await, on another thread than the session's the contribution itself."""
+        """Return an awaitable, or on another thread than the session's the contribution itself."""
         asking = self._contribution()
         if self._router.is_at_hand:
             return asking
@@ -37,7 +37,7 @@ class Contributor:
         return marshaller.decode_named(answer, self._is_given)
 
     def _is_given(self, contributed: Handle) -> bool:
-        """Whether a worker's object is there for who asks: what is mounted is, which takes a right of their own."""
+        """Whether a worker's object is there for the requester: a mounted one is, which takes a right of their own."""
         function = self._function.handle
         if not isinstance(function, Handle):
             return False

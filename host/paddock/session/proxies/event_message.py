@@ -1,7 +1,7 @@
-"""An event as handlers in workers are sent it, and the answer that none of them changed it: packed once for both.
+"""The message of an event to handlers in workers, and the answer that none of them changed it: packed once for both.
 
-A small message is put together around data that is packed already, and has the very bytes that encoding the whole
-gives. What is larger, or might be over a cap with what goes around it, is encoded as a whole.
+A small message is put together around data that is packed already, and has the same bytes as if the whole were encoded.
+A message that is larger, or might exceed a cap together with its frame, is encoded as a whole.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol.body import Ext
 
 _EVENTS: Final = 256  # names that are kept packed; modules may make up more
-_LEVELS: Final = 3  # that data is inside of, in the answer; one less in the message
+_LEVELS: Final = 3  # levels around the data in the answer; one less in the message
 _MESSAGE: Final = b"\x92\x92"  # [[event, data], {}]: an array of two, the first of which is one of two
 _NO_KEYWORDS: Final = b"\x80"
 _MODEL: Final = bytes((Ext.MODEL,))
@@ -41,7 +41,7 @@ def event_message(marshaller: Marshaller, event: str, payload: Payload) -> Encod
 
 
 def unchanged(marshaller: Marshaller, payload: Payload) -> Encoded:
-    """Return the answer to an event whose handlers let it pass as it is."""
+    """Return the answer to an event whose handlers let it pass unchanged."""
     data = payload.cache.get("data")
     if not isinstance(data, bytes) or not payload.is_mapping:
         return marshaller.encode(HookResult(action="continue", data=payload.shared if payload.is_mapping else {}))

@@ -1,7 +1,7 @@
-"""A function that a module has registered, as the host calls it: with no more right than the module has itself.
+"""A function that a module has registered, as the host calls it: with no more rights than the module has itself.
 
-The host may call anything, so whoever registers another's function must not be able to have called what it could not
-call itself. What is the module's own is simply called; for all else a `check` is asked before each call.
+The host may call anything. So a module that registers another module's function must not get it called where it could
+not call it itself. The module's own functions are simply called; for any other, a `check` is made before each call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from paddock.rpc.peer import AnyHandle, Encoded, Handle
 from paddock_sdk.kernel.settle import settled
 
 Check = Callable[[], None]
-"""Raises if whoever registered the function may not call it now."""
+"""Raises if the module that registered the function may not call it now."""
 
 
 class Registrant(Protocol):
@@ -26,7 +26,7 @@ class Registrant(Protocol):
 
 
 class RegisteredFunction:
-    """One function, of a worker or of the application; with `check`, it is not the own one of who registered it."""
+    """One function, of a worker or of the application; with `check`, it is not its registrant's own."""
 
     def __init__(
         self, host_calls: HostCalls, handle: AnyHandle, registrant: Registrant, check: Check | None = None
@@ -56,7 +56,7 @@ class RegisteredFunction:
     def begin(
         self, origin: IncomingCall, message: Encoded, on_ended: Callable[[DirectCall], None]
     ) -> DirectCall | None:
-        """Put a call on its owner's wire; None where that takes a check, or waiting for its owner.
+        """Send a call to its owner; None where that takes a check, or waiting for its owner.
 
         Raises:
             Exception: as `HostCalls.begin`.
@@ -67,14 +67,14 @@ class RegisteredFunction:
         return self._host_calls.begin_directly(origin, handle, method, message, on_ended)
 
     def call(self, message: Encoded, begun: HostCall | None = None) -> Coroutine[Any, Any, Encoded]:
-        """Call it, and return the answer undecoded; a dead owner is brought back for that.
+        """Call it, and return the answer undecoded; a dead owner is started again for that.
 
-        What was `begun` before is waited for.
+        A call that was `begun` before is waited for.
 
         Raises:
             TypeError: it cannot be called.
-            CallRefusedError: whoever registered it may not call it any more.
-            Exception: what it raised, or what its owner's death amounts to.
+            CallRefusedError: the module that registered it may not call it any more.
+            Exception: its own, or the one for its owner's death.
         """
         handle, method = self.handle, self._allowed()
         if isinstance(handle, Handle):
@@ -82,7 +82,7 @@ class RegisteredFunction:
         return self._host_call(message)
 
     def call_now(self, message: Encoded) -> Coroutine[Any, Any, Encoded]:
-        """Do what `call` does, but of this life of its owner only."""
+        """Do what `call` does, but in this life of its owner only."""
         handle, method = self.handle, self._allowed()
         if isinstance(handle, Handle):
             return self._host_calls.call_now(handle, method, message)
@@ -96,7 +96,7 @@ class RegisteredFunction:
         return self._method
 
     async def _host_call(self, message: Encoded) -> Encoded:
-        """Call what the application shared, with the answer that the module would get."""
+        """Call an object that the application shared, with the answer that the module would get."""
         assert not isinstance(self.handle, Handle)  # there is no third sort
         function: Any = self.handle.value
         args, kwargs = self._host_calls.marshaller.decode(message)

@@ -1,6 +1,6 @@
-"""A module's handler, as the session has it called: at the session's end in the module's own time.
+"""A module's handler as the session calls it: at the session's end within the module's own time.
 
-Nobody decides over the end: a deny, which ends an event's chain, would keep it from those after it.
+No handler decides about the end: a deny, which ends an event's chain, would keep the event from later handlers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Handler(HookProxy):
     def begin(
         self, origin: IncomingCall, event: str, payload: Payload, on_ended: Callable[[DirectCall], None]
     ) -> DirectCall | None:
-        """Do what every handler's does, but at the session's end, when the module's time is counted."""
+        """Do what every handler does, except at the session's end, when the module's time is counted."""
         return None if self._deadlines.is_under_way else super().begin(origin, event, payload, on_ended)
 
     def deliver(self, event: str, payload: Payload, begun: HostCall | None = None) -> Coroutine[Any, Any, object]:

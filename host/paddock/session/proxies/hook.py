@@ -1,8 +1,8 @@
 """A handler that lives in a worker, as the host's hook registry calls it.
 
-An event is encoded once however many handlers hear it. A handler that answers badly or raises is
-the registry's to judge; one that cannot be asked, or whose process dies or overstays over it, is
-answered for here, by the policy of its plan entry: what guards a gate keeps it shut.
+An event is encoded once for all handlers. The registry judges a handler that answers badly or raises. If a handler
+cannot be asked, or its process dies or takes too long, the policy of its plan entry answers here: a guard of a gate
+keeps it shut.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 OnFailure = Literal["deny", "continue"]
 
 _GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
-_NOTHING: Final = b"\xc0"  # the whole body of an answer of None, which is what most handlers say
+_NOTHING: Final = b"\xc0"  # the whole body of an answer of None, which most handlers give
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class HookProxy:
         on_failure: OnFailure | None,
         on_question: Callable[[object], None],
     ) -> None:
-        """`on_question` is told of each question that the handler answers with, before anybody is asked it."""
+        """`on_question` is called with each question that the handler answers with, before a person is asked it."""
         self._marshaller = marshaller
         self._on_question = on_question
         self._function = function
@@ -53,15 +53,15 @@ class HookProxy:
     def begin(
         self, origin: IncomingCall, event: str, payload: Payload, on_ended: Callable[[DirectCall], None]
     ) -> DirectCall | None:
-        """Put the event on the handler's wire, for a worker's request; None where that takes more than writing it.
+        """Send the event to the handler, for a worker's request; None where that takes more than writing it.
 
         Raises:
-            Exception: it cannot be put there.
+            Exception: it cannot be sent.
         """
         return self._function.begin(origin, event_message(self._marshaller, event, payload), on_ended)
 
     async def deliver(self, event: str, payload: Payload, begun: HostCall | None = None) -> object:
-        """Ask the handler; what the module's death or delay comes to is answered in its place.
+        """Ask the handler; after the module's death or delay, a stand-in answers.
 
         If the question was `begun` before, its answer is waited for.
         """
@@ -85,7 +85,7 @@ class HookProxy:
         if answer.body == _NOTHING:
             return None
         try:
-            # Read, and written down for every later handler: what it was only shown, a module cannot have told.
+            # Decoded, and encoded for every later handler: a module cannot pass on an object that it was only shown.
             result = self._marshaller.decode_named(answer)
         except RemoteProtocolError:
             return answer  # which is no hook result, and counts as any other answer that is none
@@ -100,21 +100,21 @@ class HookProxy:
         return result
 
     def _in_its_place(self, event: str, error: Exception) -> object:
-        name, said, policy = self._name, getattr(error, "summary", str(error)), self._policy(event)
-        _log.warning("hook `%s` could not be asked about %s, which counts as %s: %s", name, event, policy, said)
-        return self.answer_for(event, said)
+        name, reason, policy = self._name, getattr(error, "summary", str(error)), self._policy(event)
+        _log.warning("hook `%s` could not be asked about %s, which counts as %s: %s", name, event, policy, reason)
+        return self.answer_for(event, reason)
 
-    def answer_for(self, event: str, said: str) -> object:
-        """Return what counts as the answer of a handler that could not be asked; `said` is why."""
+    def answer_for(self, event: str, reason: str) -> object:
+        """Return what counts as the answer of a handler that could not be asked; `reason` is why."""
         if self._policy(event) == "continue":
             return None
-        return {"action": "deny", "reason": f"hook `{self._name}` could not be asked: {said}"}
+        return {"action": "deny", "reason": f"hook `{self._name}` could not be asked: {reason}"}
 
     def _policy(self, event: str) -> OnFailure:
         return self._on_failure or ("deny" if event in _GATES else "continue")
 
 
-def _injects(said: Any) -> bool:
-    """Whether an answer has something put into the context."""
-    action = said.get("action") if isinstance(said, dict) else getattr(said, "action", None)
+def _injects(answer: Any) -> bool:
+    """Whether an answer adds something to the context."""
+    action = answer.get("action") if isinstance(answer, dict) else getattr(answer, "action", None)
     return action == "inject_context"

@@ -20,10 +20,10 @@ class OrchestratorProxy:
         self._before_turn = before_turn
 
     async def execute(self, prompt: str, **session: Any) -> Any:
-        """Run one turn; the session's objects are at hand in the worker, so only the prompt is sent.
+        """Run one turn; the worker has the session's objects, so only the prompt is sent.
 
         Raises:
-            Exception: what the orchestrator raised, with a note of where, or that its process ended.
+            Exception: the orchestrator's own, with a note of where it was raised, or that its process ended.
         """
         marshaller = self._host_calls.marshaller
         method = self._handle.description(marshaller.codec).number_of("execute")
@@ -36,7 +36,7 @@ class OrchestratorProxy:
             return await self._host_calls.call_value(self._handle, method, marshaller.encode([[], {"prompt": prompt}]))
         except Exception as error:
             trace = getattr(error, "remote_traceback", "")
-            if trace:  # the frames of this process say nothing of what went wrong in that one
+            if trace:  # the frames of this process do not show the error in that one
                 where = f"in module `{self._handle.owner.name}`:\n{trace}"
                 error.add_note(escape(where.rstrip(), multiline=True))
             raise

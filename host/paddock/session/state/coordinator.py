@@ -50,7 +50,7 @@ class HostedCoordinator(ModuleCoordinator):
     _on_injection_left_out: Callable[[ContextInjection, OverLimitError], None]
     _origin: Peer | None
     _contributions: int  # that were ever made
-    _told_session: tuple[Buffer, dict[str, bool]]
+    _sent_session: tuple[Buffer, dict[str, bool]]
     _session_handle: HostObject
 
     def __init__(
@@ -73,7 +73,7 @@ class HostedCoordinator(ModuleCoordinator):
         super().__init__(session, approval_system, display_system)
         self.observer = _Broadcast(self)
         self._state.shared.bind(self.session_state)
-        self._tell_session()
+        self._send_session()
         self._tell_cancellation()
 
     def _make_cancellation(self) -> HostedCancellationToken:
@@ -300,8 +300,8 @@ class HostedCoordinator(ModuleCoordinator):
 
     def tell_state_changes(self) -> None:
         """Send the workers the application's changes in place of `session_state` and `config`."""
-        if self._session_facts() != self._told_session:
-            self._tell_session()
+        if self._session_facts() != self._sent_session:
+            self._send_session()
         self._state.shared.bind(self.session_state)
         self._take_state_changes(self._state.shared.changes())
 
@@ -325,7 +325,7 @@ class HostedCoordinator(ModuleCoordinator):
     def bind_session(self, session: Any) -> None:
         """Put the real session in its place, for the workers as well."""
         super().bind_session(session)
-        self._tell_session()
+        self._send_session()
 
     def _session_facts(self) -> tuple[Buffer, dict[str, bool]]:
         return self._marshaller.encode(self.config).body, {
@@ -334,19 +334,19 @@ class HostedCoordinator(ModuleCoordinator):
             "has_display": self.display_system is not None,
         }
 
-    def _tell_session(self) -> None:
-        self._told_session = self._session_facts()
+    def _send_session(self) -> None:
+        self._sent_session = self._session_facts()
         # Modules pass it on to the starter of a session in its name; to them it is only its description.
         self._session_handle = self._marshaller.show(self.session, "AmplifierSession")
-        told = {
+        facts = {
             "session_id": self.session_id,
             "parent_id": self.parent_id,
             "config": self.config,
             "is_resumed": bool(getattr(self.session, "is_resumed", False)),
             "session": self.session,
-            **self._told_session[1],
+            **self._sent_session[1],
         }
-        self.put(("session",), MirrorSection.SESSION, told)
+        self.put(("session",), MirrorSection.SESSION, facts)
 
     def _tell_cancellation(self) -> None:
         self.put(

@@ -188,7 +188,7 @@ class Mirrors:
             _mirror(peer, entry)
         except LocalProtocolError as exc:
             # A module can make such a thing of parts that are small enough; no other has to fail over it.
-            _log.warning("module `%s` is not told of a change of shared state: %s", peer.name, exc)
+            _log.warning("module `%s` is not sent a change of shared state: %s", peer.name, exc)
 
     def redescribed(self, handle: Handle, before: Description | None = None) -> None:
         """Send the changed part of an object's description to every worker that knows its `handle`."""

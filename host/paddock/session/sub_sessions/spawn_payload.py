@@ -39,10 +39,10 @@ class SpawnPayload:
         """
         lasting = weight(orchestrator_config, session_metadata, enough=MAX_BYTES)
         if above + lasting + weight(parent_messages, enough=MAX_BYTES) > MAX_BYTES:
-            said = " with what the sessions above it were given" if above else ""
+            origin = " with what the sessions above it were given" if above else ""
             raise ValueError(
                 f"parent_messages, orchestrator_config and session_metadata take more than {MAX_BYTES >> 20} MiB of "
-                f"memory together{said}; pass on less, or put it into a file"
+                f"memory together{origin}; pass on less, or put it into a file"
             )
         return cls(
             _table("orchestrator_config", orchestrator_config),

@@ -22,7 +22,7 @@ from paddock.workers.limits.watchdog import Clock, SystemClock
 
 _INTERVAL: Final = 1.0  # seconds from one count to the next
 _MAX_FILES: Final = 100_000  # that are counted; each also takes room of the file system that no size shows
-_BLOCK_BYTES: Final = 512  # what `st_blocks` counts in, whatever the file system's own blocks are
+_BLOCK_BYTES: Final = 512  # the unit of `st_blocks`, independent of the file system's own blocks
 _DOUBTS: Final = 3  # counts in a row: descriptors that are sent to a process are on their way for a moment
 
 

@@ -135,7 +135,7 @@ class Watch:
 
     @property
     def activity(self) -> Activity:
-        """Whether the tree has used processor time within the last second; `busy` until two looks can tell."""
+        """Whether the tree has used processor time within the last second; `busy` until two looks can show it."""
         used = [seconds for seconds, _ in self._processor]
         return "blocked" if len(used) > 1 and used[-1] <= used[0] else "busy"
 
