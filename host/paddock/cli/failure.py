@@ -87,9 +87,9 @@ def as_exception(error: BaseException) -> Exception:
     """Return an exception for `error`: `error` itself, if it is one."""
     if isinstance(error, Exception):
         return error
-    told = RuntimeError(f"{type(error).__name__}: {error}")
-    told.__cause__ = error
-    return told
+    exception = RuntimeError(f"{type(error).__name__}: {error}")
+    exception.__cause__ = error
+    return exception
 
 
 def of_turn(error: Exception, orchestrator: str, modules: Sequence[ModuleStatus]) -> Exception:

@@ -50,7 +50,9 @@ def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_js
     chosen = _chosen(attacks)
     screen = Screen(sys.stderr)
     doing = ["preparing"]
-    runner = AttackRunner(tuple(dict.fromkeys(levels)) or LEVELS, chosen, told=lambda what: doing.__setitem__(0, what))
+    runner = AttackRunner(
+        tuple(dict.fromkeys(levels)) or LEVELS, chosen, report=lambda what: doing.__setitem__(0, what)
+    )
     # Warnings are left out: misbehaving modules are the subject, and the table shows the outcome.
     result = find(runner.run, screen, lambda: doing[0], as_json=as_json, level=logging.ERROR)
     if isinstance(result, int):

@@ -1,4 +1,4 @@
-"""Attacks on the isolation of modules, performed for real on the machine at hand, and what became of each."""
+"""Attack the isolation of modules for real on this machine, and report the result of each attack."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What one attack is: what it tries, with what, where it has to be refused, and how one sees whether it was.
+"""One attack as a value: what it tries, its arguments, where it has to be refused, and the sign of its success.
 
-A value. The act itself is a function of the attacking module, which no code of the host can import; it is performed
-outside, with nothing in its way, and inside, as a module at some level of isolation.
+The act itself is a function of the attacking module, which no code of the host can import. It is performed outside,
+where nothing stops it, and inside, as a module at some level of isolation.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ Arguments = Callable[[AttackTestbed], Mapping[str, Any]]
 Grants = Callable[[AttackTestbed], Mapping[str, list[Any]]]
 
 REFUSALS: Final = frozenset(("EPERM", "EACCES", "EROFS", "ENOENT", "ESRCH", "ENOSYS", "EXDEV", "EAFNOSUPPORT"))
-"""How a kernel says no: forbidden, not to be written to, not there at all. Other words mean that it was listened to."""
+"""The kernel's words for a refusal: forbidden, not writable, not there. Other errors mean that it examined the call."""
 
 
 class Sign(Enum):
-    """By what one sees that an attack has succeeded."""
+    """The sign of an attack's success."""
 
     WAYS = "one of its ways worked"
-    MARKS = "the stage bears a mark"  # where the attacker itself cannot tell
+    MARKS = "the stage bears a mark"  # where the attacker itself cannot know
     KEPT = "the host kept what it was flooded with"
     LAG = "the host stood still"
     LIFE = "something of it lives on"
 
 
 class Outside(Enum):
-    """What shows, outside, that the act is possible."""
+    """The proof, outside, that the act is possible."""
 
     ANSWERS = "each of its ways works"
     ANSWERS_ONCE = "one of its ways works"
@@ -68,15 +68,14 @@ def _no_grants(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
 class Attack:
     """One attack.
 
-    `body` is the function that performs it, as `file.function` below the attacking module's package. `tries` says in
-    the third person what the module does. `arguments` are what the body is given inside,
-    `outside_arguments` what it is given outside where that must be less, lest the machine is harmed. `refusals` are the
-    words that count as a refusal, `ends` the reasons for which the module may be ended instead. `known` names the
-    levels that do not refuse it, each with the reason that is documented for that; `only_at` those at which it means
-    anything, where not all do. `marks`: outside, the stage must bear a mark of it, so that one is known to be noticed.
-    `before` is a function, written like `body`, that is performed in a call of its own before, which comes with a
-    provider to call.
-    `saves` is a file that somebody outside replaces first, by renaming; the module acts once the host has said so.
+    `body` is the function that performs it, as `file.function` below the attacking module's package. `tries` describes
+    the module's act in the third person. `arguments` are those of the body inside, `outside_arguments` those outside
+    where they must be smaller, so that the machine is not harmed. `refusals` are the words that count as a refusal,
+    `ends` the reasons for which the module may be ended instead. `known` names the levels that do not refuse it, each
+    with the documented reason; `only_at` the levels at which it means anything, where not all do. `marks`: outside, the
+    stage must show a mark of it, which proves that the stage notices one. `before` is a function, written like `body`,
+    that runs in a separate call beforehand, which comes with a provider to call. `saves` is a file that another program
+    replaces first, by renaming; the module acts once the host has reported it.
     """
 
     name: str

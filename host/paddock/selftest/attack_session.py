@@ -1,7 +1,7 @@
-"""One session at one level of isolation, with the attacker in it as often as the attacks need it.
+"""One session at one level of isolation, with as many attackers in it as the attacks need.
 
-Attacks that want the same grants and limits share one process, unless they are to end it. What the level cannot grant
-or limit is left out, and told for each attack that wanted it. Leaving ends everything.
+Attacks with the same grants and limits share one process, unless they are to end it. Grants and limits that the level
+does not support are left out, and reported for each attack that needs them. Leaving the context ends everything.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from paddock.session.session import ModuleStatus, Session
 from paddock_sandbox.profile import IsolationLevel
 
 _RUNTIME_MAX: Final = "20s"  # for an attack that has no limit of its own; the longest wait for seconds
-_HONEST_RUNTIME_MAX: Final = "4s"  # less than an honest module takes over all that it is flooded with
+_HONEST_RUNTIME_MAX: Final = "4s"  # less than an honest module needs for all that it is flooded with
 _GONE_SECONDS: Final = 10.0  # at most, from the end of a module to the end of all that it started
-_SAID_SECONDS: Final = 30.0  # at most, until a replaced file is said to be guarded again; hit only where it is not
+_SAID_SECONDS: Final = 30.0  # at most, until the host reports a replaced file as guarded; reached only where it is not
 _LOOK_SECONDS: Final = 0.02
 _FIRST: Final = 1  # place of the first attacker in the plan's list of tools
 _TOOLS: Final = re.compile(r"tools\[(?P<index>\d+)\]")
@@ -46,7 +46,7 @@ class _Entry:
 
 
 class AttackSession:
-    """The attacker behind one level of isolation, ready for `attacks`."""
+    """The attackers at one level of isolation, ready for `attacks`."""
 
     def __init__(self, level: IsolationLevel, testbed: AttackTestbed, attacks: Iterable[Attack]) -> None:
         self._level = level
@@ -60,8 +60,8 @@ class AttackSession:
         """Start the attackers.
 
         Raises:
-            IsolationUnavailableError: the level is not to be had here.
-            PaddockError: something else is wrong, and not with what one attack asks for.
+            IsolationUnavailableError: the level is unavailable here.
+            PaddockError: something else is wrong, apart from the needs of one attack.
         """
         self._testbed.renew()
         async with AsyncExitStack() as stack:
@@ -80,7 +80,7 @@ class AttackSession:
         self._testbed.renew()
 
     async def perform(self, attack: Attack) -> AttackOutcome:
-        """Have the attack performed inside and return what became of it; the stage is as before afterwards."""
+        """Perform the attack inside and return its outcome; the stage is as before afterwards."""
         if attack.name in self._refused:
             return AttackOutcome(Verdict.UNTRIED, self._refused[attack.name])
         index = next(index for index, entry in enumerate(self._entries) if attack in entry.attacks)
@@ -122,7 +122,7 @@ class AttackSession:
         self._entries.append(_Entry(grants, limits, takes_more=not attack.ends, attacks=[attack]))
 
     async def _opened(self, stack: AsyncExitStack) -> Session:
-        """Return the session, without the entries that the level cannot have."""
+        """Return the session, without the entries that the level does not support."""
         while True:
             try:
                 session = Session(
@@ -130,7 +130,7 @@ class AttackSession:
                     working_dir=self._testbed.files.workspace,
                     environ={**os.environ, **self._testbed.environ, **self._testbed.kept_here},
                     approval=SimulatedUser(),
-                    trust_plan=True,  # it is our own, and levels below the floor are attacked as well
+                    trust_plan=True,  # the attacker is Paddock's own, and levels below the floor are attacked as well
                 )
                 return await stack.enter_async_context(session)
             except PlanError as error:
@@ -161,7 +161,7 @@ class AttackSession:
             },
             "providers": [{"module": "provider-mock", **level}],
             "tools": [
-                # Before every attacker, one that is told what none of them is to know.
+                # Before every attacker comes a module that gets a secret unknown to all of them.
                 self._entry("confidant", self._confidences(), limits={"runtime_max": _HONEST_RUNTIME_MAX}),
                 *(
                     self._entry(_name_of(index), entry.grants, limits=entry.limits)
@@ -171,11 +171,11 @@ class AttackSession:
         }
 
     def _confidences(self) -> dict[str, list[Any]]:
-        told: dict[str, list[Any]] = {"env": [CONFIDENCE], "hooks": ["attack:*"]}
+        grants: dict[str, list[Any]] = {"env": [CONFIDENCE], "hooks": ["attack:*"]}
         if self._level == "none":
-            return told  # there is no network of its own, and nothing to put keys in
+            return grants  # the level has no network of its own, and no place to inject keys
         vault = self._testbed.network.vault.authority
-        return {**told, "net": [vault], "secrets": [{"name": KEY, "inject": vault}]}
+        return {**grants, "net": [vault], "secrets": [{"name": KEY, "inject": vault}]}
 
     def _entry(self, name: str, grants: Mapping[str, list[Any]], **more: object) -> dict[str, Any]:
         return {
@@ -194,15 +194,15 @@ class AttackSession:
         return self._session.coordinator.get("tools")[_name_of(index)]
 
     async def _proxy_of_the_confidant(self) -> str:
-        """Return where its proxy is, with all that one has to know to use it; empty if it has none."""
+        """Return the address and credentials of its proxy; empty if it has none."""
         confidant = self._session.coordinator.get("tools")["confidant"]
-        told = (await confidant.execute({"body": "ways_out.tell_its_proxy"})).output
-        return str(told["how"]).removeprefix("proxy: ") if told["succeeded"] else ""
+        report = (await confidant.execute({"body": "ways_out.tell_its_proxy"})).output
+        return str(report["how"]).removeprefix("proxy: ") if report["succeeded"] else ""
 
     async def _save(self, path: Path) -> None:
-        """Replace a guarded file as its user would, and wait until the host has said that it did something about it.
+        """Replace a guarded file as its user would, and wait until the host has reported its reaction.
 
-        What a module does before that is a race, which nothing prevents. Where nothing is said the attack goes on.
+        An earlier act of the module is a race, which nothing prevents. Without a report the attack goes on.
         """
         self._testbed.files.save(path)
         is_said = False
@@ -212,7 +212,7 @@ class AttackSession:
                 is_said = any(line.startswith(f"{path} was replaced") for line in self._session.changes)
 
     async def _call(self, index: int, attack: Attack) -> tuple[object, str]:
-        """Return what the attacker answered, or what the host said in its place."""
+        """Return the attacker's answer, or the host's error in its place."""
         order = {"body": attack.body, "arguments": dict(attack.arguments(self._testbed))}
         try:
             result = await self._tool(index).execute(order)
@@ -224,10 +224,10 @@ class AttackSession:
 
 
 async def perform_to_the_end(attack: Attack, level: IsolationLevel, testbed: AttackTestbed) -> AttackOutcome:
-    """Have an attack performed in a session of its own, and see what is left of it when that has ended.
+    """Perform an attack in a session of its own, and examine what is left of it when the session has ended.
 
     Raises:
-        PaddockError: the level is not to be had.
+        PaddockError: the level is unavailable.
     """
     async with AttackSession(level, testbed, [attack]) as attack_session:
         outcome = await attack_session.perform(attack)

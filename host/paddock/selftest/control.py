@@ -1,7 +1,7 @@
-"""Perform an attack outside, in a process with nothing in its way, to show that the act is possible at all.
+"""Perform an attack outside, in a process without restrictions, to show that the act is possible at all.
 
-Only then does a refusal inside mean anything: it is the isolation's, and not that of a missing program, a closed port
-or a defect of the attack.
+Only then does a refusal inside prove anything: isolation caused it, and not a missing program, a closed port or a
+defect of the attack.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from paddock.selftest.attack import Attack, Outside
 from paddock.selftest.testbed.observers import GATES
 from paddock.selftest.testbed.testbed import AttackTestbed
 
-# What is compiled of it is kept for the next one, where no attack looks for it.
+# Compiled code is kept for the next process, where no attack looks for it.
 _CODE: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); sys.pycache_prefix = sys.argv[2]\n"
     "from amplifier_module_tool_attacker.outside import main; main()"
 )
-_ANSWER_SECONDS: Final = 20.0  # for one attack; hit only by a hang
-_ENDLESS_SECONDS: Final = 0.4  # what has not ended by then is taken not to end
+_ANSWER_SECONDS: Final = 20.0  # for one attack; reached only if it hangs
+_ENDLESS_SECONDS: Final = 0.4  # a process that runs longer counts as not ending
 _CHUNK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class OutsideAttempt:
-    """What came of one way of an attack: it `worked`, was `refused` by `word`, or is `broken`."""
+    """The result of one way of an attack: it `worked`, was `refused` by `word`, or is `broken`."""
 
     way: str
     outcome: str
@@ -44,10 +44,10 @@ class OutsideAttempt:
 
     @classmethod
     def all_of(cls, answer: Mapping[str, Any]) -> tuple[OutsideAttempt, ...]:
-        """Return those that an attacker told of; it is one of our own, outside, and nobody's inside.
+        """Return the attempts in an attacker's report; it ran outside and is Paddock's own.
 
         Raises:
-            ValueError: this is not what an attacker answers.
+            ValueError: this is no attacker's report.
         """
         try:
             return tuple(cls(*(str(way[name]) for name in ("way", "outcome", "word", "how"))) for way in answer["ways"])
@@ -57,10 +57,10 @@ class OutsideAttempt:
 
 @dataclass(frozen=True, slots=True)
 class OutsideResult:
-    """What an attack came to outside.
+    """The result of an attack outside.
 
-    `shown` says in words what worked, empty if nothing did. `excuses` are the reasons for which some of it, or all,
-    could not be shown on this machine; `problem` is why it should have worked and did not.
+    `shown` describes in words what worked, empty if nothing did. `excuses` are the reasons for which some of it, or
+    all, could not be shown on this machine; `problem` is why it should have worked and did not.
     """
 
     shown: str
@@ -69,7 +69,7 @@ class OutsideResult:
 
     @property
     def proves_something(self) -> bool:
-        """Whether a refusal inside means anything."""
+        """Whether a refusal inside proves anything."""
         return bool(self.shown) and not self.problem
 
 
@@ -111,10 +111,10 @@ def _judged(attack: Attack, said: str) -> OutsideResult:
     failed = [attempt for attempt in attempts if attempt.outcome != "worked"]
     unexcused = [attempt for attempt in failed if not attack.excuse_for(attempt.word)]
     excuses = tuple(dict.fromkeys(filter(None, (attack.excuse_for(attempt.word) for attempt in failed))))
-    told = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in unexcused)
+    failures = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in unexcused)
     is_enough = not unexcused or (worked and attack.outside is Outside.ANSWERS_ONCE)
     return OutsideResult(
-        ", ".join(attempt.way for attempt in worked), excuses, "" if is_enough else f"outside too, {told}"
+        ", ".join(attempt.way for attempt in worked), excuses, "" if is_enough else f"outside too, {failures}"
     )
 
 
@@ -128,7 +128,7 @@ def _run_on(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
 
 
 def _live_on(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
-    """Let the attacker come to its end, and see what is left of it; then end that as well."""
+    """Let the attacker come to its end, examine what is left of it, and end that as well."""
     with _attacker(attack, testbed) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(_order(attack, testbed, and_end=True))
@@ -138,7 +138,7 @@ def _live_on(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_ENDLESS_SECONDS)
         process.terminate()
-        time.sleep(_ENDLESS_SECONDS / 4)  # for the signal to be of no use
+        time.sleep(_ENDLESS_SECONDS / 4)  # for the signal to have no effect
         lives = testbed.is_lock_held()
         if daemon.isdigit():
             os.kill(int(daemon), signal.SIGKILL)
@@ -151,9 +151,9 @@ def _live_on(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
 
 @contextlib.contextmanager
 def _attacker(attack: Attack, testbed: AttackTestbed) -> Iterator[subprocess.Popen[str]]:
-    """Start one with what a careless host would leave it: its environment, its descriptors, and a connection.
+    """Start an attacker with all that a careless host would leave it: environment, descriptors, and a connection.
 
-    On which it has said what it should not.
+    On the connection the host has sent a text that it should not have sent.
     """
     own, others = socket.socketpair()
     with own, others:
@@ -202,7 +202,7 @@ def _order(attack: Attack, testbed: AttackTestbed, *, and_end: bool = False) -> 
         "arguments": dict(arguments),
         "before": attack.before,
         "and_end": and_end,
-        "paths": sys.path,  # for those on a session, which the module contract's own code stands for
+        "paths": sys.path,  # for attacks on a session, for which the module contract's own code stands in
         "gates": list(GATES),
     }
     return json.dumps(order) + "\n"

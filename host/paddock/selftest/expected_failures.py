@@ -1,7 +1,7 @@
-"""Why an act may fail even where nothing shuts it in: what a machine lacks or forbids to everybody.
+"""Reasons why an act may fail even without isolation: things that a machine lacks or forbids to everybody.
 
-An excuse counts only if a look at the machine bears it out, and only for the refusals that it explains. Where none
-counts, an attack that fails outside is a defect: what it is refused inside would show nothing.
+An excuse counts only if a check of the machine confirms it, and only for the refusals that it explains. Where none
+counts, an attack that fails outside is a defect: its refusal inside would prove nothing.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _CAPABILITIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFailure:
-    """A reason, the refusals it explains, and the look at the machine that bears it out."""
+    """A reason, the refusals it explains, and the check of the machine that confirms it."""
 
     reason: str
     words: frozenset[str]
     holds: Callable[[], bool]
 
     def covers(self, word: str) -> bool:
-        """Say whether it explains a refusal by `word` on this machine."""
+        """Return whether it explains a refusal by `word` on this machine."""
         return word in self.words and self.holds()
 
 
 def needs(capability: str) -> ExpectedFailure:
-    """Return the excuse of an act that the kernel wants a capability for, which this process may not have."""
+    """Return the excuse of an act that needs a capability, which this process may lack."""
     bit = 1 << _CAPABILITIES[capability]
     held = "CapEff"
     return ExpectedFailure(f"this needs {capability}", _FORBIDDEN, lambda: not int(_status(held), 16) & bit)
 
 
 def may_lack(what: str, *words: str) -> ExpectedFailure:
-    """Return the excuse of an act on something that not every machine has; the refusal itself says that it has not."""
+    """Return the excuse of an act on something that some machines lack; the refusal itself shows that it is missing."""
     return ExpectedFailure(f"this machine has no {what}", frozenset(words), lambda: True)
 
 

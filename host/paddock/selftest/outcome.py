@@ -1,7 +1,7 @@
-"""What became of an attack at one level, judged from what was seen: by the attacker, by the host, and on the stage.
+"""Judge the outcome of an attack at one level, from the observations of the attacker, the host and the stage.
 
-Pure functions over evidence. The attacker's own word is never enough for a refusal: a mark on the stage, a host that
-stood still or a thing that lives on is a success whatever it said.
+Pure functions over evidence. The attacker's own report never proves a refusal: a mark on the stage, a host that stood
+still or a process that lives on is a success regardless of the report.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ KEPT_MAX: Final = 1 << 20  # bytes of a flood that the host may keep
 
 
 class Verdict(StrEnum):
-    """How an attack ended, in the words people are told."""
+    """The outcome of an attack, in the words of the reports."""
 
     REFUSED = "refused"
     CONTAINED = "contained"
     LEAKS = "leaks"
     SUCCEEDED = "NOT REFUSED"
-    UNTRIED = "not tried"  # for a reason: a machine or a level that does not have what it is about
+    UNTRIED = "not tried"  # for a reason: the machine or the level lacks the subject of the attack
     UNCLEAR = "unclear"
 
     @property
     def is_fine(self) -> bool:
-        """Whether isolation did what it promises."""
+        """Whether isolation kept its promise."""
         return self in (Verdict.REFUSED, Verdict.CONTAINED, Verdict.LEAKS)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was seen of an attack inside.
+    """The observations of an attack inside.
 
-    `answer` is what the attacker said, if it lived to; `error` what the host said in its place, and `report` how the
-    module ended. `marks` are those on the stage; `lag` is how long the host stood still.
+    `answer` is the attacker's report, if it survived; `error` the host's error in its place, and `report` the end of
+    the module. `marks` are those on the stage; `lag` is how long the host stood still.
     """
 
     answer: object = None
@@ -56,7 +56,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class AttackOutcome:
-    """What became of an attack, and by what it was refused, ended or let through."""
+    """The outcome of an attack, and what refused it, ended it or let it through."""
 
     verdict: Verdict
     by: str
@@ -74,7 +74,7 @@ class AttackOutcome:
 
 
 def judge(attack: Attack, level: IsolationLevel, evidence: Evidence) -> AttackOutcome:
-    """Return what became of the attack."""
+    """Return the outcome of the attack."""
     outcome = _judged(attack, evidence)
     if outcome.verdict is Verdict.SUCCEEDED and level in attack.known:
         return AttackOutcome(Verdict.LEAKS, attack.known[level], evidence)
@@ -136,17 +136,17 @@ def _answered(attack: Attack, evidence: Evidence, attempts: Sequence[OutsideAtte
             return AttackOutcome(Verdict.CONTAINED, f"{kept} KiB kept of {printed} MiB", evidence)
     worked = [attempt for attempt in attempts if attempt.outcome == "worked"]
     if worked:
-        told = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in worked)
-        return AttackOutcome(Verdict.SUCCEEDED, told, evidence)
+        text = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in worked)
+        return AttackOutcome(Verdict.SUCCEEDED, text, evidence)
     odd = [attempt for attempt in attempts if attempt.outcome != "refused" or attempt.word not in attack.refusals]
     if odd or not attempts:
-        told = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in odd) or "it has no ways"
-        return AttackOutcome(Verdict.UNCLEAR, f"failed, and not by being refused: {told}", evidence)
+        text = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in odd) or "it has no ways"
+        return AttackOutcome(Verdict.UNCLEAR, f"failed, and not by being refused: {text}", evidence)
     return AttackOutcome(Verdict.REFUSED, ", ".join(sorted({attempt.word for attempt in attempts})), evidence)
 
 
 def _attempts(answer: object) -> tuple[OutsideAttempt, ...]:
     if not isinstance(answer, Mapping):
         raise ValueError(f"no answer of an attack: {answer!r:.200}")
-    told: Mapping[str, Any] = answer
-    return OutsideAttempt.all_of(told)
+    report: Mapping[str, Any] = answer
+    return OutsideAttempt.all_of(report)

@@ -1,4 +1,4 @@
-"""Perform every attack: once outside, and once at each level of isolation that this machine reaches."""
+"""Perform every attack: once outside, and once at each level of isolation that this machine supports."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.profile import IsolationLevel
 
 LEVELS: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
-"""Those that isolate, the strongest first."""
+"""The levels that isolate, the strongest first."""
 
-Told = Callable[[str], None]
-"""Told what is being done, in a few words."""
+ReportProgress = Callable[[str], None]
+"""Gets a description of the present step, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttackTrial:
-    """One attack: what it came to outside, and at each level."""
+    """One attack: its result outside, and at each level."""
 
     attack: Attack
     control: OutsideResult
@@ -50,7 +50,7 @@ class AttackTrial:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a campaign showed; `unreachable` are the levels that were not to be had, each with why."""
+    """The result of a campaign; `unreachable` are the unavailable levels, each with the reason."""
 
     trials: tuple[AttackTrial, ...]
     levels: tuple[IsolationLevel, ...]
@@ -58,7 +58,7 @@ class Result:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Each attack that was not contained, or that should have shown something and did not."""
+        """Each attack that was not contained, or that should have proved something and did not."""
         return tuple(self._problems())
 
     def _problems(self) -> Iterator[str]:
@@ -77,26 +77,26 @@ class AttackRunner:
     """Every attack of a catalogue, at some levels.
 
     Args:
-        levels: the levels to try; one that is not to be had is part of the result, and no error.
-        attacks: which attacks; all there are by default.
-        told: told of what is being done.
+        levels: the levels to try; an unavailable one is part of the result, and no error.
+        attacks: which attacks; all by default.
+        report: gets a description of the present step.
     """
 
     def __init__(
         self,
         levels: Sequence[IsolationLevel] = LEVELS,
         attacks: Sequence[Attack] = CATALOGUE,
-        told: Told = lambda doing: None,
+        report: ReportProgress = lambda doing: None,
     ) -> None:
         self._levels = levels
         self._attacks = attacks
-        self._told = told
+        self._report = report
 
     async def run(self) -> Result:
-        """Perform them all, one after the other, and leave nothing of them behind.
+        """Perform all attacks, one after the other, and leave nothing of them behind.
 
         Raises:
-            PaddockError: an attacker could not be started at a level that is to be had.
+            PaddockError: an attacker could not be started at an available level.
         """
         with ExitStack() as stack:
             testbed = stack.enter_context(AttackTestbed())
@@ -119,35 +119,35 @@ class AttackRunner:
         return Result(trials, tuple(outcomes), unreachable)
 
     async def _outside(self, attack: Attack, testbed: AttackTestbed) -> OutsideResult:
-        self._told(f"outside: {attack.name}")
-        # Waited for also when cancelled: it is bounded, and a thread cannot be called back.
+        self._report(f"outside: {attack.name}")
+        # Awaited also when cancelled: it is bounded, and a thread cannot be stopped.
         return await to_thread.run_sync(perform_outside, attack, testbed)
 
     async def _inside(
         self, level: IsolationLevel, testbed: AttackTestbed, controls: Mapping[str, OutsideResult]
     ) -> dict[str, AttackOutcome]:
-        """Return what became of each attack at one level.
+        """Return the outcome of each attack at one level.
 
         Raises:
-            IsolationUnavailableError: the level is not to be had here.
+            IsolationUnavailableError: the level is unavailable here.
         """
-        self._told(f"{level}: starting")
+        self._report(f"{level}: starting")
         meant = [attack for attack in self._attacks if level in attack.only_at]
         together = [attack for attack in meant if attack.sign is not Sign.LIFE]
         outcomes: dict[str, AttackOutcome] = {}
         async with AttackSession(level, testbed, together) as attack_session:
             for attack in together:
-                self._told(f"{level}: {attack.name}")
+                self._report(f"{level}: {attack.name}")
                 outcomes[attack.name] = await attack_session.perform(attack)
         for attack in meant:
             if attack.sign is Sign.LIFE:
-                self._told(f"{level}: {attack.name}")
+                self._report(f"{level}: {attack.name}")
                 outcomes[attack.name] = await perform_to_the_end(attack, level, testbed)
         return {name: _given(controls[name], outcome) for name, outcome in outcomes.items()}
 
 
 def _given(control: OutsideResult, outcome: AttackOutcome) -> AttackOutcome:
-    """Return the outcome, or that it says nothing where the act is not possible outside either."""
+    """Return the outcome, or that it proves nothing where the act is not possible outside either."""
     if outcome.verdict is Verdict.SUCCEEDED or control.proves_something:
         return outcome
     why = control.problem or "; ".join(control.excuses)

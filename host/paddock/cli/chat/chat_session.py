@@ -234,7 +234,7 @@ class ChatSession:
             text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) becomes\n{line}\n"
             "Write it, accept the plan with it, and start the session again? The conversation is kept.",
             options=(Option("yes", "write it"), Option("no ", "do not change the plan")),
-            told=lambda count: ("type the word yes or no, and Enter:", "yes or no:"),
+            prompts=lambda count: ("type the word yes or no, and Enter:", "yes or no:"),
             is_ours=True,
         )
         return await self._dialogue.ask(question, lambda typed, _: _WORDS.get(typed.casefold())) or False

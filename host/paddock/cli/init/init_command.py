@@ -235,7 +235,7 @@ def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, *, a
     missing = [name for name in _secrets_of(modules) if name not in secrets]
     command = shlex.join(["paddock", "run", str(plan), _PROMPT])
     if as_json:
-        told = [
+        entries = [
             {
                 "kind": module.kind,
                 "module": module.module,
@@ -245,7 +245,13 @@ def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, *, a
             for module in modules
         ]
         print_json(
-            {"plan": str(written.origin), "modules": told, "secrets_not_set": missing, "next": command, "error": None}
+            {
+                "plan": str(written.origin),
+                "modules": entries,
+                "secrets_not_set": missing,
+                "next": command,
+                "error": None,
+            }
         )
         return
     screen = Screen(sys.stdout)

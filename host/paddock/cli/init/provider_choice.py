@@ -180,13 +180,13 @@ class ProviderChoice:
         names = [one.name.lower() for one in (*self._services, *servers)]
         names += [_OWN] if self._speaks_openai else []
         names += [one for one in self._catalogue.known("provider") if one not in modules]
-        told = [*map(self._described, self._services), *map(self._described, servers)]
-        told += [_OWN_PURPOSE] if self._speaks_openai else []
-        told += [PURPOSES.get(one, "") for one in names[len(told) :]]
+        purposes = [*map(self._described, self._services), *map(self._described, servers)]
+        purposes += [_OWN_PURPOSE] if self._speaks_openai else []
+        purposes += [PURPOSES.get(one, "") for one in names[len(purposes) :]]
         person.title("Which provider answers?")
         rows = [
             (f"  {number}) ", f"{name}: {purpose}" if purpose else name)
-            for number, (name, purpose) in enumerate(zip(names, told, strict=True), start=1)
+            for number, (name, purpose) in enumerate(zip(names, purposes, strict=True), start=1)
         ]
         person.labelled(rows)
         person.note(f"or the folder of another module's code, as in ./{FOLDER_PREFIX}provider-…")

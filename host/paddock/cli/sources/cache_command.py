@@ -163,7 +163,7 @@ def _run(work: Callable[[SourceCache], _CommandReport], *, as_json: bool) -> int
     screen = Screen(sys.stderr)
     try:
         with SourceCache.of_user(os.environ) as cache:
-            told = work(cache)
+            report = work(cache)
     except KeyboardInterrupt:
         if as_json:
             print_json({"error": failure.INTERRUPTION})
@@ -176,16 +176,16 @@ def _run(work: Callable[[SourceCache], _CommandReport], *, as_json: bool) -> int
             print_json({"error": failure.as_dict(error)})
         return error.exit_code
     if as_json:
-        problem = None if told.problem is None else failure.as_dict(told.problem)
-        print_json({**told.facts, "error": problem})
+        problem = None if report.problem is None else failure.as_dict(report.problem)
+        print_json({**report.facts, "error": problem})
     else:
-        told.show(Screen(sys.stdout))
-        for note in told.notes:
+        report.show(Screen(sys.stdout))
+        for note in report.notes:
             screen.note(note)
-    if told.problem is None:
+    if report.problem is None:
         return 0
-    screen.text(failure.text(told.problem))
-    return told.problem.exit_code
+    screen.text(failure.text(report.problem))
+    return report.problem.exit_code
 
 
 def _freed(freed: PruneResult) -> _CommandReport:

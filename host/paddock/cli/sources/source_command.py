@@ -119,7 +119,7 @@ class CommandContext:
             title="Paddock asks, not a module",
             text="\n".join(map(escape, [title, *lines])),  # a repository's text cannot imitate another row
             options=(Option("yes", yes), Option("no ", no)),
-            told=lambda count: ("type yes or no, and Enter [no]:", "yes or no [no]:"),
+            prompts=lambda count: ("type yes or no, and Enter [no]:", "yes or no [no]:"),
             is_ours=True,
         )
         words = {"yes": True, "y": True, "no": False, "n": False, "": False}

@@ -90,7 +90,7 @@ class TerminalApproval:
             if requester is None or not requester.on_behalf_of
             else f"for {requester.on_behalf_of}: {prompt}",
             options=[Option(f"{number})", option) for number, option in enumerate(offered, start=1)],
-            told=lambda count: _told(count, seconds, default),
+            prompts=lambda count: _prompts(count, seconds, default),
             left_out=len(options) - len(offered),
         )
         try:
@@ -145,7 +145,7 @@ def _named(requester: Requester | None) -> str:
     return "a module" if requester is None else f"module `{requester.name}` ({requester.kind})"
 
 
-def _told(count: int, seconds: float, default: str) -> Sequence[str]:
+def _prompts(count: int, seconds: float, default: str) -> Sequence[str]:
     number = "1" if count == 1 else f"a number from 1 to {count}"
     return (
         f"type {number} and Enter; without an answer within {seconds:.15g} s it is {default}:",

@@ -23,7 +23,7 @@ _WORDS: Final[Mapping[str, ConsentAnswer]] = {
     "no": ConsentAnswer.AS_IT_IS,
     "stop": ConsentAnswer.STOP,
 }
-_TOLD: Final = ("type the word yes, no or stop, and Enter:", "yes, no or stop:")
+_PROMPTS: Final = ("type the word yes, no or stop, and Enter:", "yes, no or stop:")
 
 
 class TerminalConsent:
@@ -106,7 +106,7 @@ def _question(review: PlanReview) -> Question:
             Option("no  ", _declining(review)),
             Option("stop", "start nothing"),
         ),
-        told=lambda count: _TOLD,
+        prompts=lambda count: _PROMPTS,
         is_ours=True,
     )
 
@@ -126,7 +126,7 @@ def _lock_question(review: PlanReview) -> Question:
             Option("yes ", "accept these pins too; remembered until the plan or one of them changes"),
             Option("stop", "start nothing"),
         ),
-        told=lambda count: ("type the word yes or stop, and Enter:", "yes or stop:"),
+        prompts=lambda count: ("type the word yes or stop, and Enter:", "yes or stop:"),
         is_ours=True,
     )
 

@@ -93,8 +93,8 @@ class FetchProgress:
         if not self._screen.is_terminal:
             step = work.step
             counted = _count(step) if step.done > 0 else ""  # otherwise it began without a count
-            told = f"{step.phase} {without_credentials(step.subject)} took {self._clock() - work.since:.1f} s"
-            self._screen.note(f"{told}: {counted}" if counted else told)
+            text = f"{step.phase} {without_credentials(step.subject)} took {self._clock() - work.since:.1f} s"
+            self._screen.note(f"{text}: {counted}" if counted else text)
 
     def _draw(self) -> None:
         self._drawn_at = self._clock()

@@ -34,16 +34,16 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question: Paddock writes `title` and `told` (the same prompt in ever fewer words), the asker the rest.
+    """A question: Paddock writes `title` and `prompts` (the same prompt in ever fewer words), the asker the rest.
 
-    If not all options fit on the screen, the first ones are shown; `told` gets their number. `left_out` are those that
+    If not all options fit on the screen, the first are shown; `prompts` gets their number. `left_out` are those that
     are not even among these. `is_ours`: Paddock asks, no module. `is_again`: the typed text was no answer.
     """
 
     title: str
     text: str
     options: Sequence[Option]
-    told: Callable[[int], Sequence[str]]
+    prompts: Callable[[int], Sequence[str]]
     left_out: int = 0
     is_ours: bool = False
     is_again: bool = False
@@ -120,16 +120,16 @@ def _marks(question: Question, *, in_ascii: bool) -> _Marks:
 
 def _ending(question: Question, count: int, width: int, rows: int, safe: Safe) -> tuple[str, ...]:
     """Return the longest of the prompts that takes no more rows than these."""
-    variants = [safe(told) for told in question.told(count)]
+    variants = [safe(prompt) for prompt in question.prompts(count)]
     ending = _first_to_fit(variants, width, rows)
     if question.is_again:  # in no more rows, so that the same options fit
-        ending = _first_to_fit([*(_AGAIN + told for told in variants), *variants], width, len(ending))
+        ending = _first_to_fit([*(_AGAIN + prompt for prompt in variants), *variants], width, len(ending))
     return (*ending[:-1], f"{ending[-1]} ")
 
 
 def _first_to_fit(variants: Sequence[str], width: int, rows: int) -> list[str]:
-    for told in variants:
-        folded = fold(told, width)
+    for prompt in variants:
+        folded = fold(prompt, width)
         if len(folded) <= rows:
             return folded
     return [clip(variants[-1], max(1, width - 2))]

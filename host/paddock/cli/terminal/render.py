@@ -184,8 +184,8 @@ class Screen:
         def draw() -> None:
             layout = lay_out(quoted, self._width(), _MAX_QUOTE_CHARACTERS, safe=self._fit, in_ascii=self.is_ascii)
             left_out = len(text) - len("\n".join(lines))
-            told = [f"  {left_out} characters are not shown"] if left_out > 0 else []
-            self._print(Text("\n".join([layout.title, *layout.frame, *told])))
+            omitted = [f"  {left_out} characters are not shown"] if left_out > 0 else []
+            self._print(Text("\n".join([layout.title, *layout.frame, *omitted])))
 
         self._draw(draw)
 

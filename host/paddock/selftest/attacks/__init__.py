@@ -1,4 +1,4 @@
-"""Every attack there is, by family."""
+"""All attacks, by family."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ CATALOGUE: Final[tuple[Attack, ...]] = (
     *MESSAGES,
     *IDENTITY,
 )
-"""All of them, in the order in which people are told of them."""
+"""All attacks, in the order of the reports."""

@@ -1,4 +1,4 @@
-"""Attacks on the end of a module: what it leaves behind, and whether it ends at all."""
+"""Attacks on the end of a module: leaving something behind, or not ending at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks on files: what is secret, what may only be read, what is run later, devices."""
+"""Attacks on files: secrets, read-only files, files that are run later, devices."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ FILES: Final = (
         "files.change_metadata",
         "changes mode, owner, times and attributes of a file it was not granted",
         arguments=lambda testbed: {"path": str(testbed.files.notes)},
-        refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts what they take
+        refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts their memory
         excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
         marks=True,
     ),
@@ -152,7 +152,7 @@ FILES: Final = (
         "changes mode, owner, times and attributes of a file it may only read",
         arguments=lambda testbed: {"path": str(testbed.files.document)},
         grants=workspace,
-        refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts what they take
+        refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts their memory
         excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
         marks=True,
     ),

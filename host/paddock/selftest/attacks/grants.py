@@ -1,4 +1,4 @@
-"""What attackers are granted that need something to start from."""
+"""Grants for attackers that need something to start from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def workspace(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
 
 
 def a_folder_where_others_save(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
-    """Grant a folder to write to that no other attack is granted: what is guarded in it is guarded for one module."""
+    """Grant a folder to write to that no other attack is granted: its guarded places are guarded for one module."""
     return {"write": [str(testbed.files.saved.parent)]}
 
 
@@ -37,13 +37,13 @@ def a_named_service(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
 
 
 def a_name_alone(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
-    """Grant a service by its name only, which leads to the machine itself."""
+    """Grant a service by its name only; the name leads to the machine itself."""
     network = testbed.network
     return {"net": [f"{network.name}:{network.hidden.address[1]}"]} if network.name else {}
 
 
 def a_service_with_a_key(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
-    """Grant two services, and a key that the host puts in at one of them."""
+    """Grant two services, and a key that the host injects at one of them."""
     network = testbed.network
     return {
         "net": [network.vault.authority, network.service.authority],

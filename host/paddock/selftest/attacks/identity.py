@@ -1,4 +1,4 @@
-"""Attacks on the session itself: acts in another's name, and by rights that somebody else has."""
+"""Attacks on the session itself: acts in another's name, or with another's rights."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ IDENTITY: Final = (
         "identity.take_anothers_things_away",
         "unmounts what others mounted, and takes their handlers away",
         arguments=lambda stage: {"other": _OTHER},
-        limits={"runtime_max": "13s"},  # a process of its own: it may well see the session without them afterwards
+        limits={"runtime_max": "13s"},  # a process of its own: afterwards it may really see the session without them
         sign=Sign.MARKS,
     ),
     Attack(
@@ -116,8 +116,8 @@ IDENTITY: Final = (
         "emits more events at once than an honest module that handles them gets through in the time of a call",
         arguments=lambda stage: {"events": 500},
         outside_arguments=lambda stage: {"events": 50},
-        limits={"runtime_max": "60s"},  # what it does takes as long as the other takes over it
-        sign=Sign.MARKS,  # the other is ended
+        limits={"runtime_max": "60s"},  # it takes as long as the other module takes to answer
+        sign=Sign.MARKS,  # the other module is ended
     ),
     Attack(
         "stall_while_others_write",

@@ -1,7 +1,7 @@
 """Attacks on the kernel: calls that no module needs, and privileges that none may have.
 
-Most are calls with arguments that nothing can come of. Outside, the kernel says so; inside, nobody may ever look at
-them. No attack here does what it asks for, whoever makes it.
+Most are calls with arguments that cannot have an effect. Outside, the kernel examines and refuses the arguments;
+inside, the call must be refused before that. No attack here has an effect, wherever it is made.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNHEARD: Final = frozenset(("EPERM", "EACCES", "ENOSYS"))
 
 
 def _terminal_commands(testbed: AttackTestbed) -> Mapping[str, Any]:
-    # The kernel looks at the lower half of a command's number only; a filter that looks at all of it can be passed by.
+    # The kernel reads only the lower half of a command's number; a call could evade a filter that reads all of it.
     commands = {
         "TIOCSTI": 0x5412,
         "TIOCSTI with high bits": 0x1_0000_5412,
@@ -69,7 +69,7 @@ KERNEL: Final = (
         "kernel",
         "kernel_calls.reach_the_kernel",
         "asks for eBPF, performance counters and page faults of its own",
-        # Each is refused for its arguments before the kernel asks who makes it.
+        # The kernel refuses each for its arguments before it checks the caller.
         arguments=_calls(("bpf", 0, _BAD, 1 << 20), ("perf_event_open", 0, 0, 0, 0, -1), ("userfaultfd", 0x7FFF0001)),
         refusals=_UNHEARD,
         excuses=(
@@ -143,7 +143,7 @@ KERNEL: Final = (
         "kernel_calls.reach_the_kernel",
         "makes a process by a call whose flags no filter can look at",
         arguments=_calls(("clone3", 0, 0)),
-        # Anything else and the C library would not fall back to the older call.
+        # With any other answer the C library would not fall back to the older call.
         refusals=frozenset(("ENOSYS",)),
         excuses=(may_lack("clone3", "ENOSYS"),),
     ),

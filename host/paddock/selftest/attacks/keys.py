@@ -1,4 +1,4 @@
-"""Attacks on keys that the host puts into requests, and that no module is told."""
+"""Attacks on keys that the host injects into requests and that no module receives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _USED: Final = (
 
 
 def _shifted(text: str) -> str:
-    """Return a text with each letter as the one after it, so that it is nowhere as it is."""
+    """Return a text with each letter as the one after it, so that the text itself is nowhere in memory."""
     return "".join(chr(ord(letter) + 1) for letter in text)
 
 

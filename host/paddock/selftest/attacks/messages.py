@@ -1,4 +1,4 @@
-"""Attacks on the host by what it is told over the module's own connection."""
+"""Attacks on the host with messages on the module's own connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from paddock.selftest.attack import Attack, Sign
 from paddock.workers.exit_report import ExitReason
 
-_PATIENCE: Final = 4.0  # seconds after which a lie that was not noticed counts as believed
+_PATIENCE: Final = 4.0  # seconds after which an undetected lie counts as believed
 _LIES: Final = (
     ("send_garbage", "sends the host bytes that are no message", "garbage"),
     ("announce_a_huge_message", "announces a message of four gigabytes", "a huge length"),

@@ -1,4 +1,4 @@
-"""Attacks on other processes: the host, and whatever else the user runs."""
+"""Attacks on other processes: the host, and other processes of the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _others(testbed: AttackTestbed) -> dict[str, int]:
 
 
 def _shifted_confidence(testbed: AttackTestbed) -> Mapping[str, Any]:
-    """Return the text so that looking for it does not put it into memory."""
+    """Return the text, shifted, so that a search for it does not put it into memory."""
     return {"shifted": "".join(chr(ord(letter) + 1) for letter in testbed.confidence)}
 
 
@@ -125,7 +125,7 @@ PROCESSES: Final = (
             "ioprio_set": numbers_here()["ioprio_set"],
             "setpriority": numbers_here()["setpriority"],
         },
-        # In namespaces of its own the module is all there is of its user.
+        # In namespaces of its own the module is the only process of its user.
         only_at=("landlock",),
         refusals=frozenset(("EPERM", "EACCES", "ENOSYS")),
     ),

@@ -1,4 +1,4 @@
-"""Attacks with programs: where none was granted, and by means of one that was."""
+"""Attacks with programs: without a grant for any, and by means of a granted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks on what everybody shares. Outside, each takes no more than a machine has to spare."""
+"""Attacks on shared resources. Outside, each takes no more than a machine has to spare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to write down where one wants to go so that one reader takes it for another place than the next."""
+"""Spellings of a destination that one reader takes for another place than the next reader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paddock.selftest.testbed.testbed import AttackTestbed
 
 
 def spellings(testbed: AttackTestbed) -> Iterator[str]:
-    """Yield what leads to a service that was not granted, for some readers, though not what it is for others."""
+    """Yield spellings that lead to a service without a grant for some readers, but not for others."""
     network = testbed.network
     granted, port = network.service.authority, network.service.address[1]
     other = network.another.address[1]
@@ -37,7 +37,7 @@ def spellings(testbed: AttackTestbed) -> Iterator[str]:
 
 
 def clouds(testbed: AttackTestbed) -> Iterator[str]:
-    """Yield where clouds hand out credentials to whoever asks, as far as somebody takes it for that."""
+    """Yield addresses where clouds give credentials to every caller, in spellings that some readers accept."""
     port = testbed.network.service.address[1]
     yield from (f"{host}:{port}" for host in METADATA)
 

@@ -9,13 +9,13 @@ from paddock.selftest.expected_failures import may_lack
 from paddock.workers.exit_report import ExitReason
 
 _REFUSALS: Final = REFUSALS | frozenset(("EINVAL", "ENOTSUP", "ENOMEM", "ENOSPC", "EMFILE", "ETOOMANYREFS", "SIGKILL"))
-_SECONDS: Final = 20.0  # the watchdog looks twice at what is not mapped, late where others use the machine
+_SECONDS: Final = 20.0  # the watchdog checks unmapped memory twice, later where other processes are busy
 
 
 def _attack(
     name: str, kind: str, tries: str, inside: tuple[int, int], outside: int, *lacking: str, memory_max: str = "128M"
 ) -> Attack:
-    """Return an attack that takes mebibytes in so many processes inside, and less outside, in one."""
+    """Return an attack that takes so many mebibytes in so many processes inside, and less, in one process, outside."""
     mebibytes, processes = inside
     return Attack(
         name,

@@ -1,4 +1,4 @@
-"""Attacks by modules that were granted one service of the network: on what else there is, and on who carries to it."""
+"""Attacks by modules with a grant for one service: on the rest of the network, and on the proxy that carries to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.selftest.testbed.neighbourhood import BESIDE
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.network import GATEWAY, LOOKUP_PORT
 
-# Beside the words for what is closed: nobody is there in a network of one's own, or whoever carries did not want to.
+# Besides the words for a closed port: an own network has no listener, or the proxy refused to carry.
 _NOT_CARRIED: Final = frozenset(
     (
         "EPERM",
@@ -65,7 +65,7 @@ WAY_OUT: Final = (
         "connects and sends to services of the machine, where one was granted",
         arguments=lambda testbed: {"ports": dict(testbed.doors.ports)},
         grants=one_service,
-        sign=Sign.MARKS,  # in a network of its own, whatever is sent was sent
+        sign=Sign.MARKS,  # in a network of its own, sending always succeeds
         marks=True,
     ),
     Attack(
@@ -308,7 +308,7 @@ WAY_OUT: Final = (
         arguments=lambda testbed: {"granted": _granted(testbed), "authority": testbed.network.service.authority},
         grants=one_service,
         refusals=_NOT_CARRIED,
-        only_at=("landlock",),  # elsewhere nobody else can come to the listener
+        only_at=("landlock",),  # elsewhere no other program can reach the listener
     ),
     Attack(
         "reach_others_at_the_proxys_port",

@@ -1,1 +1,1 @@
-"""What attacks are aimed at: services, files and processes that notice what is done to them."""
+"""The targets of attacks: services, files and processes that notice any access."""

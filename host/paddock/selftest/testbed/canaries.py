@@ -1,8 +1,8 @@
 """Files whose every change is noticed.
 
-Plants a home with keys in it, a file nobody was granted, one that may be read, a folder that may be written to with
-places in it that may not, and a copy of a module. All of it can be read by every user of the machine, so that what
-keeps an attacker out is never the files' own permissions.
+It plants a home with keys in it, a file without a grant, a readable one, a writable folder with places in it that are
+not writable, and a copy of a module. Every user of the machine can read all of it, so the files' own permissions never
+keep an attacker out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONFIGURATION: Final = "[core]\n\tbare = false\n"
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a file or folder was like; of a folder neither size nor time, which its content changes."""
+    """The state of a file or folder; for a folder without size and time, which its content changes."""
 
     mode: int
     owner: tuple[int, int]
@@ -36,7 +36,7 @@ class _Seen:
 
 
 class Canaries:
-    """What is planted below one folder."""
+    """The files planted below one folder."""
 
     def __init__(self, folder: Path, secret: str, key: str, module: Path) -> None:
         self.home = folder / "home"
@@ -62,7 +62,7 @@ class Canaries:
             self.workspace / ".git" / "config": _CONFIGURATION,
             self.workspace / ".git" / "hooks" / "pre-commit": _HOOK,
         }
-        # What may be written to is not watched, but for the places in it that may not.
+        # Writable places are not watched, except for the places in them that are not.
         self._watched = (
             self.home,
             self.outside,
@@ -80,7 +80,7 @@ class Canaries:
         self._as_planted = dict(self._look())
 
     def changes(self) -> tuple[str, ...]:
-        """Return what is not as it was planted."""
+        """Return the differences from the planted state."""
         found = dict(self._look())
         changes = [f"{self._name(path)} appeared" for path in found.keys() - self._as_planted.keys()]
         for path, planted in self._as_planted.items():
@@ -94,7 +94,7 @@ class Canaries:
         return tuple(sorted(changes))
 
     def restore(self) -> None:
-        """Put everything back into its place, in the very files where they are still there."""
+        """Put everything back into its place, in the same files where they still exist."""
         for path in (*self.workspace.iterdir(), *self.saved.parent.iterdir()):
             if path.name not in (".git", ".bashrc", "notes.txt", self.saved.name) and not path.is_socket():
                 _remove(path)
@@ -161,7 +161,7 @@ def _attributes(path: Path) -> tuple[str, ...]:
     try:
         return tuple(name for name in os.listxattr(path, follow_symlinks=False) if name.startswith("user."))
     except OSError:
-        return ()  # a file system without any
+        return ()  # a file system without extended attributes
 
 
 def _remove(path: Path) -> None:

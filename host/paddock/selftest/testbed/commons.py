@@ -1,6 +1,6 @@
-"""What processes share by a number or a name alone: segments, queues and semaphores of the whole machine.
+"""Objects that processes share by a number or a name alone: segments, queues and semaphores of the whole machine.
 
-Every kind is tried; a machine that lacks one says so in `lacking`, and the attack on it shows nothing there.
+Every kind is tried; a kind that the machine lacks is listed in `lacking`, and the attack on it proves nothing there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - it is what others share
 
 
 class SharedObjects:
-    """One of each kind, holding a secret where it can hold anything, under names that hold `mark`."""
+    """One of each kind, containing a secret where possible, under names that contain `mark`."""
 
     def __init__(self, mark: str, secret: str) -> None:
         self.key = secrets.randbelow(0x7FFFFFFF - 1) + 1

@@ -1,6 +1,6 @@
-"""Sockets that listen on the machine and should never hear of an attacker.
+"""Sockets that listen on the machine and should never receive anything from an attacker.
 
-A connection waits in a listener's queue, and a datagram in its buffer, until somebody looks: nothing has to run to
+A connection waits in a listener's queue, and a datagram in its buffer, until they are checked: no process has to run to
 notice them.
 """
 
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 _QUEUE: Final = 16
-_DOCUMENTATION: Final = ("198.51.100.1", 9)  # an address that belongs to nobody; connecting a datagram sends nothing
+_DOCUMENTATION: Final = ("198.51.100.1", 9)  # an address that no machine has; connecting a datagram sends nothing
 
 
 class ForbiddenListeners:
-    """Listeners on ports, in the file system below given folders, and under abstract names that hold `mark`."""
+    """Listeners on ports, in the file system below given folders, and under abstract names that contain `mark`."""
 
     def __init__(self, mark: str, outside: Path, workspace: Path) -> None:
         self._mark = mark
@@ -35,7 +35,7 @@ class ForbiddenListeners:
 
     @property
     def ports(self) -> Mapping[str, tuple[str, int]]:
-        """Where the ports are, by what they are called: a host and a number, the same for TCP and UDP."""
+        """The addresses of the ports, by name: a host and a number, the same for TCP and UDP."""
         return {
             name.removeprefix("TCP on "): one.getsockname()[:2]
             for name, one in self._sockets.items()
@@ -44,11 +44,11 @@ class ForbiddenListeners:
 
     @property
     def listener(self) -> int:
-        """The descriptor of one that listens."""
+        """The descriptor of one listening socket."""
         return self._sockets["TCP on the loopback address"].fileno()
 
     def knocks(self) -> tuple[str, ...]:
-        """Return where somebody came to, and forget it."""
+        """Return the reached listeners, and reset them."""
         return tuple(f"somebody came to {name}" for name, one in self._sockets.items() if _was_reached(one))
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ def _addresses() -> dict[str, str]:
 
 
 def _was_reached(one: socket.socket) -> bool:
-    """Say whether somebody came, and have nobody wait any more."""
+    """Return whether a connection arrived, and drop all that wait."""
     reached = False
     while True:
         try:

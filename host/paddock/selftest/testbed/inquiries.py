@@ -1,8 +1,7 @@
-"""What this process asks the system's resolver for, as the interpreter tells of it.
+"""Record the names that this process asks the system's resolver for, from the interpreter's audit events.
 
-Whoever asks for a name tells everybody on the way to the name's owner that somebody did, and in the name whatever they
-like. An interpreter can be told once to report such acts, and not to stop: nothing is kept of them but while somebody
-listens.
+A process that looks up a name reveals, to every server on the way to the name's owner, that it did, and any text in the
+name. An audit hook of the interpreter can be added once and not removed: events are kept only while a log is entered.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _is_reported = False
 
 
 class LookupLog:
-    """Names that hold `mark` and that were asked for while it is entered, wherever in the process."""
+    """Names with `mark` in them that any part of the process looks up while this is entered."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
@@ -35,13 +34,13 @@ class LookupLog:
         _listeners.discard(self)
 
     def note(self, name: object) -> None:
-        """Hear of a name that is asked for."""
+        """Record a name that is looked up."""
         text = name.decode("latin-1") if isinstance(name, bytes) else str(name)
         if self._mark in text:
             self._names[text] = None
 
     def made(self) -> tuple[str, ...]:
-        """Return what was asked for, and forget it."""
+        """Return the lookups, and forget them."""
         names, self._names = self._names, {}
         return tuple(f"the system was asked for {name}" for name in names)
 

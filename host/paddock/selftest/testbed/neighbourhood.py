@@ -1,8 +1,8 @@
-"""What of the network is on the stage: services that may be granted, others beside them, and a proxy to all of them.
+"""The network on the stage: services that may be granted, others beside them, and a proxy to all of them.
 
-The granted one, what is next to it (another port, another address with the same port), one that a key is for, a proxy
-to that one which hides the key as one should not, and one that has a name. Everything is the machine's own loopback;
-nothing leaves it.
+They are: the granted service, its neighbours (another port, another address with the same port), a service that a key
+is for, a proxy to that one which hides the key in a wrong way, and a service with a name. Everything is on the
+machine's own loopback; nothing leaves it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paddock.selftest.testbed.proxies import LeakyRedactor, OpenProxy
 from paddock.selftest.testbed.service import ForbiddenText, TargetService, TargetServices
 
 LOOPBACK: Final = "127.0.0.1"
-BESIDE: Final = "127.0.0.2"  # the machine's own as well, and another address to everybody who compares them
+BESIDE: Final = "127.0.0.2"  # the machine's own as well, but another address in any comparison
 
 METADATA: Final = (
     "169.254.169.254",
@@ -38,14 +38,14 @@ METADATA: Final = (
     "[64:ff9b::169.254.169.254]",
     "[2002:a9fe:a9fe::]",
 )
-"""Where clouds hand out credentials to whoever asks, in some of the ways to write that."""
+"""Addresses where clouds give credentials to every caller, in some of their spellings."""
 
 _CLOUDS: Final = dict.fromkeys((host.strip("[]").rstrip(".").lower() for host in METADATA), BESIDE)
 _TRIES: Final = 20
 
 
 class AttackNetwork:
-    """All of it, with names and texts in it that hold `mark`; `key` is what only one of them is to be told."""
+    """All services, with names and texts that contain `mark`; only one of them is to receive `key`."""
 
     def __init__(self, mark: str, key: str) -> None:
         self.stranger = f"stranger-{mark}.invalid"
@@ -94,11 +94,11 @@ class AttackNetwork:
         self._stack.callback(portal.call, self.proxy.close)
 
     def give_away(self, proxy: str) -> None:
-        """Take the proxy of another module, which it gave away, as one that attacks may borrow."""
+        """Take the proxy of another module, which gave it away, as one for attacks to borrow."""
         self.neighbours_proxy = proxy
 
     def knocks(self) -> tuple[str, ...]:
-        """Return what was noticed, and forget it."""
+        """Return the noticed accesses, and forget them."""
         return (*self._services.knocks(), *self._inquiries.made())
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class AttackNetwork:
 
 
 def _own_name() -> tuple[str, str]:
-    """Return a name that leads to the machine, and where it leads; an empty name if there is none."""
+    """Return a name that leads to the machine, and its address; an empty name if there is none."""
     return next(_own_names(), ("", LOOPBACK))
 
 

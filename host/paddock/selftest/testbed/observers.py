@@ -1,4 +1,4 @@
-"""Who else is part of an attacked session, and notices what is done in a name that is not the attacker's."""
+"""The other parts of an attacked session, which notice acts in a name that is not the attacker's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
 
 GATES: Final = (events.TOOL_PRE, events.PROMPT_SUBMIT, events.LLM_REQUEST, events.SESSION_END)
-"""What somebody listens to who decides by it."""
+"""The events that guards listen to."""
 
 _LISTENER: Final = "selftest"
 _POINTS: Final = ("tools", "providers")
@@ -20,17 +20,17 @@ _CAPABILITIES: Final = ("session.spawn", "session.working_dir")
 
 
 class SimulatedUser:
-    """Is asked things, and says yes only to whoever seems to be the host."""
+    """A person who agrees only to questions that seem to be the host's."""
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
-        """Return the first of the options if nobody but the host seems to ask, else the last."""
+        """Return the first of the options if only the host seems to ask, else the last."""
         requester = current_requester()
         knows_better = requester is not None and prompt.startswith(f"{requester.kind} {requester.name} ")
         return options[-1] if knows_better else options[0]
 
 
 class SessionObservers:
-    """The other parts of a session that is open."""
+    """The other parts of an open session."""
 
     def __init__(self, session: Session) -> None:
         self._coordinator = session.coordinator
@@ -40,7 +40,7 @@ class SessionObservers:
         self._coordinator.register_capability("session.spawn", _spawn)
 
     def look(self) -> Mapping[str, object]:
-        """Return what others rely on, by what it is called; the first tool is honest, as is all that is no tool."""
+        """Return the objects that others rely on, by name; the first tool is honest, as is everything but tools."""
         coordinator = self._coordinator
         seen: dict[str, object] = {f"the {place}": coordinator.get(place) for place in _PLACES}
         for point in _POINTS:
@@ -54,7 +54,7 @@ class SessionObservers:
         return seen | {f"who listens to {gate}": tuple(listening.get(gate, ())) for gate in GATES}
 
     def changes(self, before: Mapping[str, object]) -> tuple[str, ...]:
-        """Return what is not as it was when it was looked at before."""
+        """Return the differences since the last look."""
         now = self.look()
         return tuple(f"{name} is another's" for name in {**before, **now} if now.get(name) != before.get(name))
 

@@ -1,6 +1,6 @@
-"""The proxies that attackers use outside: one that carries everything, and one that lets slip what it puts in.
+"""The proxies that attackers use outside: one carries everything, one leaks the key it inserts.
 
-Inside, the host's own take their place; without these, a refusal there could be a defect of the attack.
+Inside, the host's own proxies take their place; without these, a refusal there could be a defect of the attack.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BEHIND: Final = re.compile(r"[#?/\0].*", re.DOTALL)
 
 
 class ProxyServer(ABC):
-    """A proxy that listens where `listener` does, with a task for each connection.
+    """A proxy that listens at `listener`, with a task for each connection.
 
     A connection ends when `carry` returns, when either end breaks it off, or when the proxy is closed.
     """
@@ -51,7 +51,7 @@ class ProxyServer(ABC):
 
         Raises:
             OSError: An end broke it off; or an IncompleteReadError.
-            ValueError: It asks for nothing that can be understood.
+            ValueError: Its request cannot be understood.
         """
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -65,15 +65,14 @@ class ProxyServer(ABC):
 
 
 class OpenProxy(ProxyServer):
-    """Carries everybody, and understands whatever could be meant: what a careless host would have.
+    """Carries every client, and accepts every possible reading of a request, as a careless host would.
 
-    To other ports than those of the stage's services it carries nobody, so that it is of no use to anybody who finds
-    it while it is there.
+    It carries only to the ports of the stage's services, so that no other program can use it meanwhile.
 
     Args:
         listener: where it listens.
         ports: the ports it carries to.
-        suffixes: what names lead to that end in something, whoever answers for them.
+        suffixes: endings of names that lead to a service here, independent of their owners.
     """
 
     def __init__(self, listener: socket.socket, ports: frozenset[int], suffixes: Mapping[str, str]) -> None:
@@ -104,7 +103,7 @@ class OpenProxy(ProxyServer):
             to.transport.abort()
 
     def _understood(self, authority: bytes) -> tuple[str, int]:
-        """Return what some program or other would take it for."""
+        """Return the destination that some program would read in it."""
         text = unicodedata.normalize("NFKC", unquote_to_bytes(authority).decode("utf-8", "replace"))
         text = _BEHIND.sub("", text).rpartition("@")[2].replace("\u3002", ".")
         host, _, port = text.rpartition(":")
@@ -124,10 +123,10 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 
 class LeakyRedactor(ProxyServer):
-    """Carries each request to the service at `service`, and hides `key` in the answer as a first attempt would.
+    """Carries each request to the service at `service`, and hides `key` in the answer in a naive way.
 
-    It holds data back that ends as the key begins, until more data comes. A client that has the service repeat a guess
-    sees by the delay whether the guess was right.
+    It holds back data that ends like the beginning of the key, until more data comes. A client that has the service
+    repeat a guess sees by the delay whether the guess was right.
     """
 
     def __init__(self, listener: socket.socket, service: tuple[str, int], key: bytes) -> None:
@@ -152,6 +151,6 @@ class LeakyRedactor(ProxyServer):
             to.transport.abort()
 
     def _beginning_at_the_end_of(self, data: bytes) -> int:
-        """Return how many of the last bytes are the first ones of the key."""
+        """Return how many of the last bytes equal the beginning of the key."""
         sizes = range(min(len(data), len(self._key) - 1), 0, -1)
         return next((size for size in sizes if data.endswith(self._key[:size])), 0)

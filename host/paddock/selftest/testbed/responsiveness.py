@@ -1,4 +1,4 @@
-"""How long the running loop stood still while something else happened."""
+"""Measure how long the running loop stood still while something else happened."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
-_PERIOD: Final = 0.005  # seconds between two looks at the clock
-_WAITED: Final = "/proc/thread-self/schedstat"  # nanoseconds it ran, those it waited for a processor, turns it had
+_PERIOD: Final = 0.005  # seconds between two readings of the clock
+_WAITED: Final = "/proc/thread-self/schedstat"  # nanoseconds it ran, and waited for a processor; number of turns
 
 
 class Responsiveness:
     """Measures while it is entered; `lag` is the longest delay of a timer so far, in seconds.
 
-    Without the time for which the thread could have run and had no processor, where the kernel counts that: all that a
-    busy machine makes slow.
+    Time in which the thread was ready but had no processor is left out, where the kernel counts it: that is the delay
+    of a busy machine.
     """
 
     def __init__(self) -> None:

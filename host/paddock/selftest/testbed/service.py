@@ -1,7 +1,7 @@
-"""Services of the machine: one answers whoever asks, and notices what nobody was to tell it.
+"""Services of the machine: a service answers every client, and notices texts that it should not receive.
 
-They are lenient, as servers are: whatever any of them might take for a request has an answer, and every byte is looked
-at, whatever it belongs to. They run in a loop of their own, so that they answer while a host does not.
+They are lenient, as servers are: they answer everything that any of them might take for a request, and examine every
+byte. They run in a loop of their own, so that they answer while a host does not.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from anyio.from_thread import BlockingPortal
 from paddock.plan.host_name import Destination
 
 GREETING: Final = "at your service"
-"""What is in every answer that is about nothing else."""
+"""The content of every plain answer."""
 
 _MAX_REMEMBERED: Final = 64 * 1024  # bytes of a connection
 _BACKLOG: Final = 512
-_ROUNDS: Final = 8  # of a loop, in which it accepts, reads and answers what has arrived
+_ROUNDS: Final = 8  # of a loop, in which it accepts, reads and answers arrived data
 _TLS: Final = b"\x16\x03"
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _LENGTH: Final = re.compile(rb"^content-length[ \t]*:[ \t]*([0-9]+)", re.IGNORECASE | re.MULTILINE)
@@ -42,7 +42,7 @@ _ELSEWHERE: Final = "/elsewhere"
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenText:
-    """A text that nobody is to tell a service: at all, or other than in the head of a request, below its target."""
+    """A text that a service should not receive: at all, or outside the head of a request, below its target."""
 
     text: bytes
     is_for_heads: bool = False
@@ -52,10 +52,10 @@ class TargetService:
     """Listens where `listener` does.
 
     Args:
-        name: what people call it.
-        unwanted: what it notices being told, by what people call that.
-        is_open: whether it is of no interest that somebody came.
-        elsewhere: where it sends those to who ask for `/elsewhere`.
+        name: its name for people.
+        unwanted: texts whose arrival it notices, by their names for people.
+        is_open: whether a plain connection is not noticed.
+        elsewhere: where it redirects requests for `/elsewhere`.
     """
 
     def __init__(
@@ -78,17 +78,17 @@ class TargetService:
 
     @property
     def authority(self) -> str:
-        """Its host and port, as a plan and a request name it."""
+        """Its host and port, in the form of a plan and a request."""
         host, port = self.address
         return Destination(ip_address(host), port).text
 
     def knocks(self) -> tuple[str, ...]:
-        """Return what was noticed, and forget it."""
+        """Return the noticed accesses, and forget them."""
         noticed, self._noticed = self._noticed, {}
         return tuple(noticed)
 
     def notice(self, what: str) -> None:
-        """Remember that something happened."""
+        """Record an access."""
         self._noticed[what] = None
 
     # -- in the loop -----------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class TargetService:
         self._server = await loop.create_server(lambda: _Visit(self), sock=self._listener, backlog=_BACKLOG)
 
     async def close(self) -> None:
-        """Listen no longer, and leave everybody alone."""
+        """Stop listening, and drop all clients."""
         self._server.close()
         for visit in tuple(self._visits):
             visit.end()
@@ -139,7 +139,7 @@ class _Visit(asyncio.Protocol):
             if not secrecy.is_for_heads and secrecy.text in self._seen:
                 self._service.notice(f"{self._service.name} was told {name}")
         if self._seen.startswith(_TLS):
-            return  # which is not spoken here; what looks like a request in it is none
+            return  # not supported here; the bytes contain no request
         self._unanswered += data[: _MAX_REMEMBERED - len(self._unanswered)]
         while (end := _END_OF_HEAD.search(self._unanswered)) is not None:
             head = bytes(self._unanswered[: end.start()])
@@ -191,36 +191,36 @@ def _answer(head: bytes, service: TargetService) -> bytes:
         return _whole(b"", status="302 Found", headers=[f"Location: {service.elsewhere}"])
     if path.startswith(_TOLD):
         found = _CREDENTIALS.search(head)
-        told = found[1].strip().decode("latin-1") if found is not None else ""
-        return _retold(told, path.removeprefix(_TOLD).partition("?")[0], head)
+        received = found[1].strip().decode("latin-1") if found is not None else ""
+        return _repeated(received, path.removeprefix(_TOLD).partition("?")[0], head)
     return _whole(f"{GREETING} at {service.authority}\n".encode())
 
 
-def _retold(told: str, how: str, head: bytes) -> bytes:
-    """Return an answer that holds what the service was told."""
+def _repeated(received: str, how: str, head: bytes) -> bytes:
+    """Return an answer that contains the received text."""
     if how in _SPELLINGS:
-        return _whole(_SPELLINGS[how](told).encode())
+        return _whole(_SPELLINGS[how](received).encode())
     match how:
         case "header":
-            return _whole(b"", headers=[f"X-Told: {told}"])
+            return _whole(b"", headers=[f"X-Told: {received}"])
         case "reason":
-            return _whole(b"", status=f"200 {told}")
+            return _whole(b"", status=f"200 {received}")
         case "target":
             return _whole(head.partition(b"\n")[0])
         case "chunks":
-            return _chunked(*(told[at : at + 3] for at in range(0, len(told), 3)))
+            return _chunked(*(received[at : at + 3] for at in range(0, len(received), 3)))
         case "trailer":
-            return _chunked("and", end=f"X-Told: {told}\r\n")
+            return _chunked("and", end=f"X-Told: {received}\r\n")
         case "news":
-            return f"HTTP/1.1 103 Early Hints\r\nLink: </{told}>; rel=preload\r\n\r\n".encode() + _whole(b"")
+            return f"HTTP/1.1 103 Early Hints\r\nLink: </{received}>; rel=preload\r\n\r\n".encode() + _whole(b"")
         case "parts":
             part = _RANGE.search(head)
-            begin, end = (int(part[1]), int(part[2]) + 1) if part is not None else (0, len(told))
-            return _whole(told[begin:end].encode(), status="206 Partial Content" if part is not None else "200 OK")
+            begin, end = (int(part[1]), int(part[2]) + 1) if part is not None else (0, len(received))
+            return _whole(received[begin:end].encode(), status="206 Partial Content" if part is not None else "200 OK")
         case "gzip":
-            return _whole(gzip.compress(told.encode()), headers=["Content-Encoding: gzip"])
+            return _whole(gzip.compress(received.encode()), headers=["Content-Encoding: gzip"])
         case "websocket":
-            return _SWITCHING + _frame(told.encode())
+            return _SWITCHING + _frame(received.encode())
     return _whole(b"?\n", status="404 Not Found")
 
 
@@ -238,14 +238,14 @@ _KINDS: Final[Mapping[str, str]] = {"page": "text/plain", "events": "text/event-
 
 
 _SPELLINGS: Final[Mapping[str, Callable[[str], str]]] = {
-    "body": lambda told: f'{{"error": "Incorrect key provided: {told}."}}',
-    "json": lambda told: json.dumps({"key": told}).replace("/", r"\/"),
-    "json-in-json": lambda told: json.dumps(json.dumps({"key": told}).replace("/", r"\/")),
-    "url": lambda told: quote(told, safe=""),
-    "base64": lambda told: base64.b64encode(f"user:{told}".encode()).decode(),
+    "body": lambda received: f'{{"error": "Incorrect key provided: {received}."}}',
+    "json": lambda received: json.dumps({"key": received}).replace("/", r"\/"),
+    "json-in-json": lambda received: json.dumps(json.dumps({"key": received}).replace("/", r"\/")),
+    "url": lambda received: quote(received, safe=""),
+    "base64": lambda received: base64.b64encode(f"user:{received}".encode()).decode(),
     "upper": str.upper,
-    "backwards": lambda told: told[::-1],
-    "hex": lambda told: told.encode().hex(),
+    "backwards": lambda received: received[::-1],
+    "hex": lambda received: received.encode().hex(),
     "spaced": " ".join,
 }
 
@@ -265,7 +265,7 @@ class TargetServices:
             portal.call(service.open)
 
     def knocks(self) -> tuple[str, ...]:
-        """Return what was noticed of all that has arrived by now, and forget it."""
+        """Return the noticed accesses in all data that has arrived by now, and forget them."""
         self._portal.call(_settle)
         return tuple(knock for service in self._services for knock in service.knocks())
 
@@ -276,6 +276,6 @@ class TargetServices:
 
 
 async def _settle() -> None:
-    """Return when the running loop has dealt with whatever has arrived."""
+    """Return when the running loop has handled all arrived data."""
     for _ in range(_ROUNDS):
         await asyncio.sleep(0)

@@ -1,6 +1,6 @@
-"""A process of the same user that is there to be attacked: it knows a secret, and tells what was done to it.
+"""A process of the same user as a target for attacks: it holds a secret, and reports what was done to it.
 
-It ends with whoever started it, at the latest when its stdin is closed.
+It ends with the process that started it, at the latest when its stdin is closed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ for line in sys.stdin:
 
 
 class TargetProcess:
-    """One such process, replaced by another when something was done to it."""
+    """One target process, replaced by another after it was attacked."""
 
     def __init__(self, secret: str, file: Path) -> None:
         self._secret = secret
@@ -56,40 +56,40 @@ class TargetProcess:
             start_new_session=True,
         )
         assert self._process.stdout is not None
-        told = json.loads(self._process.stdout.readline())
-        self.address: int = told["address"]
-        self.descriptor: int = told["descriptor"]
+        report = json.loads(self._process.stdout.readline())
+        self.address: int = report["address"]
+        self.descriptor: int = report["descriptor"]
         self._at_first = self._limits()
 
     @property
     def pid(self) -> int:
-        """Its number; also that of its group, which is its own."""
+        """Its process id, which is also that of its own group."""
         return self._process.pid
 
     def injuries(self) -> tuple[str, ...]:
-        """Return what was done to it."""
+        """Return the noticed attacks on it."""
         if self._process.poll() is not None:
             return (f"the victim was ended: {self._process.returncode}",)
-        told = self._ask()
-        if told is None:
+        report = self._ask()
+        if report is None:
             return ("the victim stands still",)
         injuries = [
             f"its {name} was changed" for name, value in self._limits().items() if value != self._at_first[name]
         ]
-        if told["signals"]:
+        if report["signals"]:
             injuries.append("it was signalled")
-        if not told["memory"]:
+        if not report["memory"]:
             injuries.append("its memory was changed")
         return tuple(f"of the victim: {injury}" for injury in injuries)
 
     def heal(self) -> None:
-        """Have one that nothing was done to."""
+        """Replace it with an intact process."""
         if self.injuries():
             self.end()
             self._start()
 
     def end(self) -> None:
-        """End it; nothing is left of it."""
+        """End it, and leave nothing of it."""
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -109,8 +109,8 @@ class TargetProcess:
         if not answers.poll(_ANSWER_SECONDS * 1000):
             return None
         line = stdout.readline()
-        told: Mapping[str, Any] | None = json.loads(line) if line else None
-        return told
+        report: Mapping[str, Any] | None = json.loads(line) if line else None
+        return report
 
     def _limits(self) -> dict[str, object]:
         return {

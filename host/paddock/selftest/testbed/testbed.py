@@ -1,7 +1,7 @@
-"""What attacks are aimed at, planted on the machine for the time of one campaign, and watched.
+"""The targets of attacks, planted on the machine for the time of one campaign, and watched.
 
-`marks` is the host's own opinion of an attack, whatever the attacker says: what on the stage is not as it was.
-`renew` has everything as it was again. Leaving removes all of it.
+`marks` are the host's own observations of an attack, independent of the attacker's report: the differences from the
+planted state. `renew` restores everything. Leaving the context removes all of it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ CONFIDENCE: Final = "PADDOCK_SELFTEST_CONFIDENCE"
 """The variable that one module is granted, and no other."""
 
 KEY: Final = "PADDOCK_SELFTEST_KEY"
-"""The secret that no module is told, and that the host puts into what some of them ask of one service."""
+"""The secret that no module receives, and that the host injects into some modules' requests to one service."""
 
 _TIMES: Final = 1000
 _LONGEST_FOLDER: Final = 60  # characters; with more, a socket in it would have too long a name
 
 
 class AttackTestbed:
-    """One set of everything that can be attacked."""
+    """One set of all targets."""
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -53,18 +53,18 @@ class AttackTestbed:
     def _fill(self, stack: contextlib.ExitStack) -> None:
         mark = secrets.token_hex(8)
         self.secret = f"canary-{mark}"
-        # Two, of which the second is never in an attack's arguments: where it is found, it was left by somebody else.
+        # Two: the second is in no attack's arguments, so a copy of it was left by another part.
         self.confidence = f"confidence-{mark[::-1]}"
-        # Many times over, so that what is done next with the memory it was in does not cover all of it.
-        # With letters that texts of many kinds spell otherwise.
+        # Many copies, so that later uses of the memory do not overwrite all of them.
+        # With letters that several kinds of text encode.
         self.key = f"sk/{mark}+{secrets.token_hex(8)}"
         self.environ = {VARIABLE: self.secret, CONFIDENCE: " ".join([self.confidence] * _TIMES), KEY: self.key}
         folder = tempfile.gettempdir()
         short = folder if len(folder) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108 - made by mkdtemp
         self.folder = Path(tempfile.mkdtemp(prefix="paddock-selftest-", dir=short)).resolve()
-        stack.callback(remove, self.folder)  # with what a session keeps there, which is read-only
+        stack.callback(remove, self.folder)  # with a session's files there, which are read-only
         self.files = Canaries(self.folder, self.secret, self.key, ATTACKER)
-        # What is kept of a session, which nobody wants to find where that of real ones is.
+        # Keeps a session's records away from those of real sessions.
         self.kept_here = {
             name: str(self.folder / "kept") for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
         }
@@ -84,7 +84,7 @@ class AttackTestbed:
         self.descriptors = tuple(self._leave_open(stack))
 
     def _leave_open(self, stack: contextlib.ExitStack) -> Iterator[int]:
-        """Open what a careless program would hand on to every process it starts."""
+        """Open descriptors that a careless program would pass on to every process it starts."""
         opened = [
             os.open(self.files.key, os.O_RDONLY),
             os.open(self.files.home, os.O_RDONLY),
@@ -96,11 +96,11 @@ class AttackTestbed:
             yield descriptor
 
     def marks(self) -> tuple[str, ...]:
-        """Return what is not as it was."""
+        """Return the differences from the planted state."""
         return (*self.files.changes(), *self.target_process.injuries(), *self.doors.knocks(), *self.network.knocks())
 
     def renew(self) -> None:
-        """Have everything as it was at first."""
+        """Restore everything to its first state."""
         self.files.restore()
         self.target_process.heal()
         self.doors.knocks()
@@ -111,7 +111,7 @@ class AttackTestbed:
         self.lock.chmod(0o666)
 
     def is_lock_held(self) -> bool:
-        """Say whether any process holds the lock, which those that want to live on take."""
+        """Return whether any process holds the lock, which survivors would hold."""
         with self.lock.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

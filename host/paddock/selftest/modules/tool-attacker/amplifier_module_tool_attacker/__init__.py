@@ -1,7 +1,7 @@
-"""Mount a tool that performs one attack a call, in its own process, and says what came of each way it tried.
+"""Mount a tool that performs one attack per call, in its own process, and reports the result of each way it tried.
 
-The attacks are functions of the standard library alone, one file for each family, so that the same code can be run
-outside of any module as well (`outside.py`): what is refused here must be possible there.
+The attacks are functions of the standard library alone, one file for each family, so that the same code can also run
+outside of any module (`outside.py`): an act that is refused here must be possible there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ __amplifier_module_type__ = "tool"
 
 async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> None:
     """Mount the tool under the name in the setting `name`, `attack` by default."""
-    from .tool import AttackTool  # here, since what the attacks share must not need `amplifier_core`
+    from .tool import AttackTool  # here, since the attacks' shared code must not need `amplifier_core`
 
     await coordinator.mount("tools", AttackTool(str((config or {}).get("name", "attack")), coordinator))

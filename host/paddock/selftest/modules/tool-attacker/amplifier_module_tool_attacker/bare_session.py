@@ -1,4 +1,4 @@
-"""A session with nothing in anybody's way: the module contract's own coordinator, and some neighbours."""
+"""A session without restrictions: the module contract's own coordinator, and some neighbours."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Orchestrator:
 
 
 class _Person:
-    """Says yes to whoever seems to be the host."""
+    """Agrees to every question that seems to be the host's."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -52,7 +52,7 @@ class _Person:
 
 
 async def bare_session(gates: list[str]) -> Any:
-    """Return the coordinator; who emits one of `gates` is told that it was heard."""
+    """Return the coordinator; the emitter of one of `gates` gets an answer that confirms its receipt."""
     from paddock_sdk.contract.models import HookResult
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
 

@@ -1,4 +1,4 @@
-"""Do something in a child process: because it may be the end of whoever does it, or because it needs a process."""
+"""Do something in a child process: because it may end the caller, or because it needs a process of its own."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def in_a_child(act: Callable[[], object]) -> str:
     """Return what `act` obtained in a forked child.
 
     Raises:
-        OSError: what it raised there, or that there is no child to be had.
+        OSError: `act` raised it there, or no child could be made.
         RefusedError: a signal ended it; the signal's name is the word.
     """
-    told, tell = os.pipe()
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.write(tell, json.dumps([True, str(act())]).encode())
+            os.write(writer, json.dumps([True, str(act())]).encode())
         except OSError as error:
-            os.write(tell, json.dumps([False, error.errno]).encode())
+            os.write(writer, json.dumps([False, error.errno]).encode())
         finally:
             os._exit(_FINE)
-    os.close(tell)
-    with os.fdopen(told, "rb") as pipe:
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
         answer = pipe.read()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code < 0:
@@ -48,10 +48,10 @@ def executed(program: str | int, argv: Sequence[str], *, by: Callable[..., objec
     """Run a program, a path or a descriptor, in an empty environment; return its exit code and what it printed.
 
     Raises:
-        OSError: it was not run.
+        OSError: the program did not start.
         RefusedError: a signal ended it.
     """
-    told, tell = os.pipe()
+    reader, writer = os.pipe()
     printed, printing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -59,12 +59,12 @@ def executed(program: str | int, argv: Sequence[str], *, by: Callable[..., objec
             os.dup2(printing, 1)
             by(program, list(argv), {})
         except OSError as error:
-            os.write(tell, str(error.errno).encode())
+            os.write(writer, str(error.errno).encode())
         finally:
             os._exit(127)
-    for end in (tell, printing):
+    for end in (writer, printing):
         os.close(end)
-    with os.fdopen(told, "rb") as refusal, os.fdopen(printed, "rb") as output:
+    with os.fdopen(reader, "rb") as refusal, os.fdopen(printed, "rb") as output:
         number, text = refusal.read(), output.read()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if number:

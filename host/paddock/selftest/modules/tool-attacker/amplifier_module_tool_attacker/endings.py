@@ -1,6 +1,6 @@
-"""Attacks on the end: what will not end, and what is to go on after it.
+"""Attacks on the end: processes that do not end, and processes that live on afterwards.
 
-Whatever lives on holds a lock on a file, which the kernel gives up with the last process that has it.
+Every survivor holds a lock on a file, which the kernel releases with the last process that holds it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["leave_a_daemon", "leave_a_daemon_and_end_its_keeper", "refuse_to_end
 
 
 def leave_a_daemon(lock: str) -> Iterator[Way]:
-    """Leave a process behind that belongs to nobody: forked twice, in a session of its own."""
+    """Leave an orphaned process behind: forked twice, in a session of its own."""
     yield "fork twice", lambda: _leave(lock)
 
 
 def leave_a_daemon_and_end_its_keeper(lock: str, with_keeper: bool) -> Iterator[Way]:
-    """Leave a process behind and stop and kill, if it may be, whoever would see to its end: the module's own parent."""
+    """Leave a process behind, and stop and kill its keeper, if permitted: the module's own parent."""
     yield "fork twice", lambda: _leave(lock)
     if with_keeper:
         yield "stop the parent", lambda: _end_parent(signal.SIGSTOP)
@@ -32,7 +32,7 @@ def leave_a_daemon_and_end_its_keeper(lock: str, with_keeper: bool) -> Iterator[
 
 
 def refuse_to_end(lock: str) -> Iterator[Way]:
-    """Stand in the way of every gentle end at once."""
+    """Block every gentle end at once."""
     yield "in every way", lambda: _refuse(lock)
 
 
@@ -56,7 +56,7 @@ def _refuse(lock: str) -> str:
 
 
 def _leave(lock: str) -> str:
-    told, tell = os.pipe()
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -64,14 +64,14 @@ def _leave(lock: str) -> str:
             _hold(lock)
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
-            os.write(tell, b"%d" % os.getpid())
+            os.write(writer, b"%d" % os.getpid())
             os.closerange(0, 3)
-            os.close(tell)
+            os.close(writer)
             _linger()
         os._exit(0)
     os.waitpid(child, 0)
-    os.close(tell)
-    with os.fdopen(told, "rb") as pipe:
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
         daemon = pipe.read()
     if not daemon:
         raise RuntimeError("the daemon did not come up")

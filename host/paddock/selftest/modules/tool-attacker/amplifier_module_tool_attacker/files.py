@@ -1,4 +1,4 @@
-"""Attacks on files: secrets, what was granted for reading only, the module's own code, devices."""
+"""Attacks on files: secrets, files granted for reading only, the module's own code, devices."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _IN_ALL_EVENTS = 0xFFF
 _HANDLE_BYTES = 128  # MAX_HANDLE_SZ of <linux/exportfs.h>
 
 
-# -- reading what was not granted ----------------------------------------------------------
+# -- reading without a grant ---------------------------------------------------------------
 
 
 def read_ssh_key(path: str) -> Iterator[Way]:
@@ -70,12 +70,12 @@ def find_out_what_exists(path: str) -> Iterator[Way]:
 
 
 def watch_what_others_touch(folder: str) -> Iterator[Way]:
-    """Be told of the name of everything that is opened in a folder."""
+    """Watch the names of all files that other processes open in a folder."""
     yield "inotify", lambda: _watched(folder)
 
 
 def climb_out_of_the_root(path: str, pids: Sequence[int]) -> Iterator[Way]:
-    """Read `path` by every road that leads past the root: upwards, through processes, through open folders."""
+    """Read `path` by every way around the root: upwards, through processes, through open folders."""
     yield "upwards", lambda: _read("../" * 40 + path.lstrip("/"))
     yield "/proc/self/root", lambda: _read(f"/proc/self/root{path}")
     yield "/proc/self/cwd", lambda: _read("/proc/self/cwd/" + "../" * 40 + path.lstrip("/"))
@@ -86,14 +86,14 @@ def climb_out_of_the_root(path: str, pids: Sequence[int]) -> Iterator[Way]:
 
 
 def use_inherited_descriptors() -> Iterator[Way]:
-    """Look for open files, folders and listening sockets that somebody forgot to close."""
+    """Look for open files, folders and listening sockets that the host forgot to close."""
     yield "files", lambda: _inherited(stat.S_ISREG, lambda number: os.pread(number, 100, 0).decode())
     yield "folders", lambda: _inherited(stat.S_ISDIR, lambda number: os.listdir(number))
     yield "listening sockets", lambda: _inherited(stat.S_ISSOCK, _address_of_listener)
 
 
 def open_by_handle(path: str, name_to_handle_at: int, open_by_handle_at: int) -> Iterator[Way]:
-    """Open a file by its number in the file system, which no path and no mount stands in the way of."""
+    """Open a file by its number in the file system, which no path and no mount protects."""
 
     def opened() -> str:
         class FileHandle(ctypes.Structure):
@@ -112,11 +112,11 @@ def open_by_handle(path: str, name_to_handle_at: int, open_by_handle_at: int) ->
     yield "name_to_handle_at, open_by_handle_at", opened
 
 
-# -- changing what was not granted ---------------------------------------------------------
+# -- changing without a grant --------------------------------------------------------------
 
 
 def pull_in_by_a_link(folder: str, path: str) -> Iterator[Way]:
-    """Bring a file from outside into a folder that may be written to, then use it there."""
+    """Bring a file from outside into a writable folder, then use it there."""
     here = Path(folder)
     yield "read through a symbolic link", lambda: _read(_link_to(path, here))
     yield "write through a symbolic link", lambda: _append(_link_to(path, here))
@@ -161,14 +161,14 @@ def rewrite_its_own_code(others: Sequence[str] = ()) -> Iterator[Way]:
 
 
 def change_devices(paths: Sequence[str]) -> Iterator[Way]:
-    """Ask for the modes that devices have already, which nobody may ask for but their owner."""
+    """Request the modes that devices have already, which only their owner may request."""
     for path in paths:
         yield f"chmod {path}", partial(_keep_mode, path)
         yield f"chown {path}", partial(os.chown, path, os.getuid(), os.getgid())
 
 
 def plant_what_runs_later(folder: str) -> Iterator[Way]:
-    """Leave commands in a folder of somebody's, in places where their own programs will run them."""
+    """Leave commands in another user's folder, in places where that user's own programs run them."""
     git = Path(folder, ".git")
     yield "change a hook", lambda: _append(str(git / "hooks" / "pre-commit"))
     yield "add a hook", lambda: _write(git / "hooks" / "post-checkout")
@@ -180,14 +180,14 @@ def plant_what_runs_later(folder: str) -> Iterator[Way]:
 
 
 def write_what_was_saved_meanwhile(path: str) -> Iterator[Way]:
-    """Change a file that is run later and that somebody else has just put there."""
+    """Change a file that is run later and that another program has just put there."""
     yield "append to it", lambda: _append(path)
     yield "map and write", lambda: _write_through_memory(path)
     yield "replace it", lambda: _over(Path(path))
 
 
 def leave_a_set_user_id_program(folder: str) -> Iterator[Way]:
-    """Leave a program in a folder of somebody's that lends their rights to everyone who runs it."""
+    """Leave a program in another user's folder that gives their rights to everyone who runs it."""
     here = Path(folder)
     yield "chmod", lambda: _with_mode(here / "chmod", os.chmod)
     yield "fchmod", lambda: _with_mode(here / "fchmod", _fchmod)
@@ -196,7 +196,7 @@ def leave_a_set_user_id_program(folder: str) -> Iterator[Way]:
 
 
 def hold_up_whoever_opens_a_file(path: str) -> Iterator[Way]:
-    """Take a lease: who opens the file then waits until the holder lets go, or for the better part of a minute."""
+    """Take a lease: a process that opens the file then waits until the holder lets go, or for most of a minute."""
     yield "lease for reading", lambda: _leased(path, os.O_RDONLY, fcntl.F_RDLCK)
     yield "lease for writing", lambda: _leased(path, os.O_RDWR, fcntl.F_WRLCK)
 
@@ -212,7 +212,7 @@ def reach_devices(places: Sequence[Sequence[str]]) -> Iterator[Way]:
     yield "make a device of its own", _made_device
 
 
-# -- how it is done ------------------------------------------------------------------------
+# -- helpers -------------------------------------------------------------------------------
 
 
 def _scratch() -> Path:
@@ -236,7 +236,7 @@ def _append(path: str) -> str:
 
 
 def _created(folder: str) -> str:
-    path = Path(folder, "planted.pth")  # what an interpreter runs when it starts
+    path = Path(folder, "planted.pth")  # the interpreter runs these when it starts
     path.open("x", encoding="utf-8").close()
     return f"created {path}"
 
@@ -370,7 +370,7 @@ def _chmod_at(path: str) -> None:
 
 
 def _replaced(folder: Path) -> str:
-    """Move a folder out of the way and put one of its own in its place."""
+    """Move a folder out of the way and put another in its place."""
     folder.rename(folder.with_name(f"{folder.name} as it was"))
     hook = folder / "post-checkout" if folder.name == "hooks" else folder / "hooks" / "post-checkout"
     hook.parent.mkdir(parents=True)
@@ -378,7 +378,7 @@ def _replaced(folder: Path) -> str:
 
 
 def _over(path: Path) -> str:
-    """Put a file of its own in the place of another."""
+    """Put another file in the place of one."""
     new = path.with_name("new")
     _write(new)
     new.replace(path)

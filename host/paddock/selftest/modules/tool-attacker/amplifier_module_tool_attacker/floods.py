@@ -1,4 +1,4 @@
-"""Attacks on whoever carries connections: more of them than can be carried, and some that never come to the point."""
+"""Attacks on the carrier of connections: more connections than it can carry, and some that never get to a request."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .way import Way
 __all__ = ["flood_the_way_out", "flood_with_lookups", "keep_the_way_out_busy"]
 
 _AT_ONCE = 300  # connections
-_PAUSE = 0.002  # seconds, for whoever is attacked to be the one that works
+_PAUSE = 0.002  # seconds, so that the attacked process works and not this one
 
 
 def flood_the_way_out(granted: Sequence[object], seconds: float) -> Iterator[Way]:
-    """Connect and hang up, as often as it goes, to the granted service and to whatever carries to it."""
+    """Connect and hang up, as often as possible, to the granted service and to its proxy."""
     host, port = str(granted[0]), int(str(granted[1]))
     must_reach(host, port)
     yield "connections", lambda: _flooded(host, port, seconds)
 
 
 def keep_the_way_out_busy(granted: Sequence[object], seconds: float) -> Iterator[Way]:
-    """Hold many connections, and say something a letter at a time on each of them."""
+    """Hold many connections, and send one letter at a time on each of them."""
     host, port = str(granted[0]), int(str(granted[1]))
     must_reach(host, port)
     yield "slow requests", lambda: _held(host, port, seconds)
 
 
 def flood_with_lookups(granted: Sequence[object], name: str, server: Sequence[object], seconds: float) -> Iterator[Way]:
-    """Ask for names without end, another one each time."""
+    """Look up names without end, another one each time."""
     must_reach(str(granted[0]), int(str(granted[1])))
     yield "lookups", lambda: _asked_without_end(name, (str(server[0]), int(str(server[1]))), seconds)
 

@@ -1,4 +1,4 @@
-"""What an honest module does while another one attacks: it handles events slowly, and writes shared state."""
+"""The acts of an honest module while another one attacks: it handles events slowly, and writes shared state."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 __all__ = ["HEARD", "WRITTEN", "WRITES", "listen"]
 
-HEARD = "attack:heard"  # an event that it takes its time over
-WRITES = "attack:writes"  # an event upon which it begins to write
+HEARD = "attack:heard"  # an event that it handles slowly
+WRITES = "attack:writes"  # an event that starts its writing
 WRITTEN = "attack.written"  # the key of session_state that it writes
-_SECONDS = 0.01  # for an event; its loop stands still meanwhile, as that of many a module does
+_SECONDS = 0.01  # for an event; its loop blocks meanwhile, as in many modules
 _TIMES = 40
 _MIB = 1 << 20
 _writing: set[asyncio.Task[None]] = set()
@@ -36,11 +36,11 @@ def listen(session: Any) -> None:
 
 
 async def _write(session: Any) -> None:
-    """Write a mebibyte so many times, with when each was written."""
+    """Write a mebibyte so many times, and record the time of each."""
     written: list[float] = []
     for number in range(_TIMES):
         await asyncio.sleep(_SECONDS)
         written.append(time.monotonic())
         text = "x" * _MIB
         session.session_state[WRITTEN] = {"times": list(written), "text": text, "is_all": number == _TIMES - 1}
-        session.hooks.list_handlers(HEARD)  # a question to the host, before which the change is sent
+        session.hooks.list_handlers(HEARD)  # a request to the host, before which the change is sent

@@ -35,20 +35,20 @@ _GETPID_OF_X86_64 = 39
 
 
 def reach_the_kernel(calls: Sequence[Sequence[Any]]) -> Iterator[Way]:
-    """Make calls, each given as its name, number and arguments, with arguments that nothing can come of."""
+    """Make calls, each given as its name, number and arguments; the arguments cannot have an effect."""
     for name, number, *arguments in calls:
         yield name, partial(reach, number, *arguments)
 
 
 def make_namespaces(clone: int, unshare: int, setns: int) -> Iterator[Way]:
-    """Become somebody else's root, by namespaces of one's own."""
+    """Become root of another user, through namespaces of one's own."""
     yield "unshare", lambda: in_a_child(lambda: call(unshare, _CLONE_NEWUSER))
     yield "clone", lambda: _cloned(clone)
     yield "setns", lambda: reach(setns, -1, 0)
 
 
 def call_as_another_architecture() -> Iterator[Way]:
-    """Make calls that a filter which knows one table of numbers takes for others."""
+    """Make calls that a filter with only one table of numbers takes for others."""
     if platform.machine() == "x86_64":
         yield "int 0x80", lambda: in_a_child(_called_as_i386)
         yield "x32", lambda: in_a_child(lambda: call(_X32 | _GETPID_OF_X86_64))
@@ -60,12 +60,12 @@ def hold_privileges() -> Iterator[Way]:
     try:
         os.listdir("/proc/self/task")
     except OSError:
-        return  # nobody tells here which threads there are
+        return  # nothing here lists the threads
     yield "threads that were forgotten", _threads
 
 
 def read_memory_shared_by_others(key: int, queue: str, file: str, mq_open: int) -> Iterator[Way]:
-    """Reach what processes share by a name or a number: segments, queues and semaphores of the whole machine."""
+    """Access shared objects with a number or a name: segments, queues and semaphores of the whole machine."""
     yield "shared memory", lambda: _segment(key)
     yield "message queue", lambda: f"queue {_checked(_libc.msgget(key, 0))}"
     yield "semaphores", lambda: f"set {_checked(_libc.semget(key, 1, 0))}"

@@ -1,7 +1,7 @@
-"""Attacks on a key that the host puts into requests, and that the module itself is never told.
+"""Attacks on a key that the host injects into requests, and that the module itself never receives.
 
-The key is given with each letter as the one after it, here as where memory is looked through: it is found only where
-somebody else has left it.
+The key is given with each letter as the one after it, and memory is shifted likewise for the search: the search finds
+only copies that another part has left.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WEBSOCKET = (
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 )
 _GUESSED = 16  # letters of a key
-_GUESSES = 8  # of each sort: that all of one arrive after all of the others is then no accident (1 in 6,435)
+_GUESSES = 8  # of each sort: all of one after all of the others is then no accident (1 in 6,435)
 _GAP_SECONDS = 0.02  # between them, as a clock and a busy machine may differ
 _ECHO_SECONDS = 5.0  # for every echo to be there
 _MAX_FILE = 4 << 20  # bytes
@@ -42,7 +42,7 @@ _MAX_FILES = 4000
 
 
 def find_a_key(shifted: str, folders: Sequence[str], vault: _Place | None, variable: str) -> Iterator[Way]:
-    """Look for a key wherever a process can look, after it was used if it may be."""
+    """Look for a key wherever a process can look, after a use of it if that is permitted."""
     wanted = shifted.encode()
     if vault is not None:
         _said(vault, _asking(vault, "/", os.environ[variable]))
@@ -54,7 +54,7 @@ def find_a_key(shifted: str, folders: Sequence[str], vault: _Place | None, varia
 
 
 def have_a_key_shown(shifted: str, vault: _Place, variable: str, ways: Sequence[str]) -> Iterator[Way]:
-    """Have the service that is told the key say it again, in one way after another."""
+    """Make the service that receives the key repeat it, in one way after another."""
     must_reach(*_of(vault))
     for way in ways:
         yield f"in the {way}", partial(_shown, vault, variable, way, shifted.encode())
@@ -62,7 +62,7 @@ def have_a_key_shown(shifted: str, vault: _Place, variable: str, ways: Sequence[
 
 
 def take_a_key_elsewhere(vault: _Place, granted: _Place, variable: str) -> Iterator[Way]:
-    """Have the key put in where it is not for, or where it is kept for others to read."""
+    """Have the key injected at a place it is not for, or where others can read it later."""
     must_reach(*_of(granted))
     key = os.environ[variable]
     yield "another service", lambda: _said(granted, _asking(granted, "/", key))
@@ -80,14 +80,14 @@ def take_a_key_elsewhere(vault: _Place, granted: _Place, variable: str) -> Itera
 def guess_a_key_by_the_time_of_its_echo(
     shifted: str, vault: _Place, variable: str, kinds: Sequence[str]
 ) -> Iterator[Way]:
-    """Have the service that is told the key repeat guesses at its beginning, and see which of them arrive later."""
+    """Make the service that receives the key repeat guesses at its beginning, and observe which arrive later."""
     must_reach(*_of(vault))
     beginning = "".join(chr(ord(letter) - 1) for letter in shifted[:_GUESSED])
     for kind in kinds:
-        yield f"in a slow answer: {kind}", partial(_told_apart, vault, os.environ[variable], kind, beginning)
+        yield f"in a slow answer: {kind}", partial(_compare_delays, vault, os.environ[variable], kind, beginning)
 
 
-# -- looking ------------------------------------------------------------------------------------
+# -- searching ----------------------------------------------------------------------------------
 
 
 def _environment() -> Iterator[bytes]:
@@ -97,7 +97,7 @@ def _environment() -> Iterator[bytes]:
 
 
 def _unread() -> Iterator[bytes]:
-    """Yield what somebody has said to the module's runtime that it has not come to yet."""
+    """Yield data sent to the module's runtime that it has not read yet."""
     with connection() as line, contextlib.suppress(BlockingIOError):
         yield line.recv(_MAX_FILE, socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
@@ -109,7 +109,7 @@ def _own_folders() -> Iterator[str]:
 
 
 def _files(folders: Sequence[str]) -> Iterator[bytes]:
-    """Yield what is in the files below folders, as far as they can be read; one after another, with a gap."""
+    """Yield the content of readable files below folders, one after another, with a gap."""
     paths = (os.path.join(top, name) for folder in folders for top, _, names in os.walk(folder) for name in names)
     for path in itertools.islice(paths, _MAX_FILES):
         with contextlib.suppress(OSError):
@@ -137,13 +137,13 @@ def _as_page(place: _Place, path: str, key: str) -> bytes:
 
 
 def _said(place: _Place, request: bytes, *, by_tunnel: bool = False) -> bytes:
-    """Return what is answered on a connection to a place, straight if there is that way."""
+    """Return the answer on a connection to a place, directly where possible."""
     with tunnel(*_of(place)) if by_tunnel else _line(place) as line:
         return asked(line, request)
 
 
 def _paged(*requests: bytes) -> bytes:
-    """Return what is answered to the last of several requests to the proxy, on one connection."""
+    """Return the answer to the last of several requests to the proxy, on one connection."""
     with connect_to_proxy() as line:
         answers = [asked(line, request) for request in requests]
     return answers[-1]
@@ -153,9 +153,11 @@ def _shown(vault: _Place, variable: str, way: str, wanted: bytes, *, as_page: bo
     key = os.environ[variable]
     path = f"/told/{way}" + (f"?key={quote(key, safe='-_')}" if way == "target" else "")
     if way == "parts":
-        answer = b"".join(_body(_told(vault, path, key, as_page, f"Range: bytes={part}")) for part in ("0-9", "10-99"))
+        answer = b"".join(
+            _body(_answer_about(vault, path, key, as_page, f"Range: bytes={part}")) for part in ("0-9", "10-99")
+        )
     else:
-        answer = _told(vault, path, key, as_page, _WEBSOCKET if way == "websocket" else "")
+        answer = _answer_about(vault, path, key, as_page, _WEBSOCKET if way == "websocket" else "")
     read = _READERS.get(way, bytes)(answer)
     if wanted in read.translate(SHIFT):
         return "the key"
@@ -164,7 +166,7 @@ def _shown(vault: _Place, variable: str, way: str, wanted: bytes, *, as_page: bo
     raise RefusedActError("ENOENT", f"it is not in {read[-60:]!r}")
 
 
-def _told(vault: _Place, path: str, key: str, as_page: bool, header: str) -> bytes:
+def _answer_about(vault: _Place, path: str, key: str, as_page: bool, header: str) -> bytes:
     request = _as_page(vault, path, key) if as_page else _asking(vault, path, key)
     if header:
         request = request.removesuffix(b"\r\n") + header.encode() + b"\r\n\r\n"
@@ -173,11 +175,11 @@ def _told(vault: _Place, path: str, key: str, as_page: bool, header: str) -> byt
     return _said(vault, request)
 
 
-def _told_apart(vault: _Place, key: str, kind: str, beginning: str) -> str:
-    """Say how much later the right guesses are than the wrong ones, or the other way round.
+def _compare_delays(vault: _Place, key: str, kind: str, beginning: str) -> str:
+    """Return how much later the right guesses are than the wrong ones, or the reverse.
 
     Raises:
-        RefusedError: nobody can tell.
+        RefusedError: the times show no difference.
     """
     other = "!" * (len(beginning) // 2)
     guesses = [beginning, beginning[: -len(other)] + other] * _GUESSES
@@ -221,7 +223,7 @@ def _delays(vault: _Place, key: str, kind: str, guesses: Sequence[bytes]) -> lis
 
 
 def _line(place: _Place) -> socket.socket:
-    """Return a connection to a place, straight if there is that way."""
+    """Return a connection to a place, directly where possible."""
     try:
         return connect(*_of(place))
     except OSError:

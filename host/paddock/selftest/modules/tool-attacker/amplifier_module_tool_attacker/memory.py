@@ -1,4 +1,4 @@
-"""Attacks on what is left in memory: a process that was forked begins with all that its parent ever knew."""
+"""Attacks on leftovers in memory: a forked process begins with everything that its parent ever held."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .way import RefusedActError, Way
 __all__ = ["remember_what_others_were_told"]  # the attacks; the rest is for those of other families
 
 _CHUNK = 1 << 20  # bytes
-_AROUND = 64 << 20  # bytes on either side of something that is known to be there
+_AROUND = 64 << 20  # bytes on either side of a known object
 SHIFT = bytes((value + 1) % 256 for value in range(256))
 
 
 def remember_what_others_were_told(shifted: str) -> Iterator[Way]:
     """Look for a text in its own memory.
 
-    Each letter of it is given as the one after it, and memory is shifted likewise where it is looked at: the text is
-    then found only where somebody else has left it.
+    Each letter of it is given as the one after it, and memory is shifted likewise for the search: the search finds only
+    copies that another part has left.
     """
     wanted = shifted.encode()
     yield "where its map says", lambda: found(mapped(), wanted)
@@ -28,7 +28,7 @@ def remember_what_others_were_told(shifted: str) -> Iterator[Way]:
 
 
 def found(memory: Iterable[bytes], wanted: bytes) -> str:
-    """Say that a text is in some pieces of memory, which are given as they are, and the text shifted.
+    """Report that a text is in some pieces of memory; the pieces are given as they are, and the text shifted.
 
     Raises:
         RefusedError: it is not.
@@ -43,7 +43,7 @@ def found(memory: Iterable[bytes], wanted: bytes) -> str:
 
 
 def mapped() -> Iterator[bytes]:
-    """Yield all that the kernel says is mapped and can be read."""
+    """Yield all memory that the kernel lists as mapped and readable."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         ranges = [line.split()[:2] for line in maps]
     memory = os.open("/proc/self/mem", os.O_RDONLY)
@@ -60,7 +60,7 @@ def mapped() -> Iterator[bytes]:
 
 
 def guessed() -> Iterator[bytes]:
-    """Yield the pages that are there around the heap and some objects: a pipe takes none from where nothing is."""
+    """Yield the existing pages around the heap and some objects: a pipe accepts none from an unmapped address."""
     read, write = os.pipe()
     try:
         for middle in (_heap(), id(object()), ctypes.addressof(ctypes.create_string_buffer(_CHUNK))):

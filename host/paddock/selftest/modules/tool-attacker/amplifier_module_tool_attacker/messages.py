@@ -1,4 +1,4 @@
-"""Attacks on the host by what it is told: bytes on the module's own connection that no runtime would send."""
+"""Attacks on the host with messages: bytes on the module's own connection that no runtime would send."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["flood_the_host", "lie_to_the_host", "send_half_a_message", "stop_rea
 
 _HEADER = struct.Struct(">IBBHIIIIH")  # length, kind, flags, method, id, target, parent, deadline, handles
 _REQUEST, _RESPONSE, _NOTIFY, _MIRROR = 3, 4, 6, 10
-_SHOW_MESSAGE = 24  # the host's method that shows a person something
+_SHOW_MESSAGE = 24  # the host's method that shows a message to a person
 _EMIT = 5  # the host's method that takes an event and its data
 _ID = 900
 _HIGHEST_DESCRIPTOR = 1024
-_SECONDS = 10.0  # for somebody to take what is sent
+_SECONDS = 10.0  # for a reader to take the sent data
 _AT_ONCE = 1000  # messages
 _HALF = 1000  # bytes
 _NIL = b"\xc0"
 
 
 class _Command:
-    """What unpickles as a command that is run."""
+    """Unpickles as a command that is run."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return os.system, ("touch /tmp/unpickled",)
@@ -56,12 +56,12 @@ _LIES = {
 
 
 def lie_to_the_host(lie: str, patience: float) -> Iterator[Way]:
-    """Say what is not true on the module's own connection; who is not cut off for it within `patience` was heard."""
+    """Send false messages on the module's own connection; one without a disconnect within `patience` was believed."""
     yield lie, lambda: _sent(patience, _LIES[lie]())
 
 
 def flood_the_host(messages: int) -> Iterator[Way]:
-    """Say what may be said, as often and as fast as it goes."""
+    """Send permitted messages, as often and as fast as possible."""
     body = b"\x93\xa5hello\xa4info\xa4tool"
     frame = _frame(_NOTIFY, method=_SHOW_MESSAGE, body=body)
     frames = [frame * _AT_ONCE] * (messages // _AT_ONCE)
@@ -75,8 +75,8 @@ def send_half_a_message(mebibytes: int, seconds: float) -> Iterator[Way]:
 
 
 def stop_reading(requests: int, patience: float) -> Iterator[Way]:
-    """Ask and ask without ever reading an answer, so that whoever answers has to keep them all."""
-    # An event of a mebibyte, which nobody listens to, comes back as it was.
+    """Send requests without ever reading an answer, so that the host has to keep all answers."""
+    # An event of a mebibyte without listeners comes back as it was.
     body = b"\x92\xacattack:flood\x81\xa4data\xc6" + struct.pack(">I", 1 << 20) + bytes(1 << 20)
     frames = (_frame(_REQUEST, method=_EMIT, id=_ID + number, body=body) for number in range(requests))
     yield "ask without reading", lambda: _sent(patience, *frames)
@@ -106,7 +106,7 @@ def _dawdled(data: bytes, seconds: float) -> str:
 
 
 def connection() -> socket.socket:
-    """Return the socket whose other end is another process's; an event loop has pairs whose ends are both its own."""
+    """Return the socket to another process; both ends of an event loop's pairs are in this process."""
     for number in range(3, _HIGHEST_DESCRIPTOR):
         try:
             if not stat.S_ISSOCK(os.fstat(number).st_mode):

@@ -22,42 +22,42 @@ _SECONDS = 2.0
 
 
 def connect_to_a_port_of_the_machine(ports: Mapping[str, Sequence[Any]]) -> Iterator[Way]:
-    """Talk to services; each is a name, and a host and a port."""
+    """Talk to services, each given as a name, a host and a port."""
     for name, (host, port) in ports.items():
         yield f"TCP to {name}", partial(_connected_to_port, host, port)
         yield f"UDP to {name}", partial(_sent_to_port, host, port)
 
 
 def find_a_route_to_the_outside(addresses: Sequence[str]) -> Iterator[Way]:
-    """Ask for the way to addresses; a datagram socket that is connected sends nothing."""
+    """Ask the kernel for a route to addresses; connecting a datagram socket sends nothing."""
     for address in addresses:
         yield address, partial(_route_to, address)
 
 
 def open_sockets(kinds: Sequence[Sequence[Any]]) -> Iterator[Way]:
-    """Make sockets of every family; each is a name, a family, a type and a protocol."""
+    """Make sockets of every family, each given as a name, a family, a type and a protocol."""
     for name, family, kind, protocol in kinds:
         yield name, partial(_opened, family, kind, protocol)
 
 
 def serve_the_network() -> Iterator[Way]:
-    """Wait to be connected to, from the machine or from elsewhere."""
+    """Wait for connections, from the machine or from elsewhere."""
     yield "IPv4", lambda: _listening(socket.AF_INET, "0.0.0.0")  # noqa: S104 - that is the attack
     yield "IPv6", lambda: _listening(socket.AF_INET6, "::")
 
 
 def connect_to_an_abstract_socket(stream: str, datagram: str) -> Iterator[Way]:
-    """Reach sockets that have no place in the file system and so no permissions; X11 and D-Bus have such."""
+    """Connect to sockets without a place in the file system and so without permissions; X11 and D-Bus have such."""
     yield "stream", lambda: _connected_to_name(f"\0{stream}")
     yield "datagram", lambda: _sent_to_name(f"\0{datagram}", socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
     yield "datagram, from a pair", lambda: _sent_to_name(f"\0{datagram}", _half_of_a_pair())
 
 
 def connect_to_an_agent(stream: str, datagram: str) -> Iterator[Way]:
-    """Reach sockets in the file system, as those of docker, of agents for keys and of the system's log are."""
+    """Connect to sockets in the file system, such as those of docker, of key agents and of the system's log."""
     yield "stream", lambda: _connected_to_name(stream)
     yield "datagram", lambda: _sent_to_name(datagram, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-    # Whoever must have pairs of sockets, as event loops must, has with them what can send to any name.
+    # A process that needs pairs of sockets, as event loops do, can send to any name with them.
     yield "datagram, from a pair", lambda: _sent_to_name(datagram, _half_of_a_pair())
 
 

@@ -1,7 +1,7 @@
-"""Perform one attack as a program of its own, with nothing in its way: `python -I -S -c … <this folder's folder>`.
+"""Perform one attack as a program of its own, without restrictions: `python -I -S -c … <this folder's folder>`.
 
-Reads the attack's body and arguments as one line of JSON from stdin and writes what came of it as another to stdout,
-where the attack's own output does not go.
+It reads the attack's body and arguments as one line of JSON from stdin and writes the result as another to stdout. The
+attack's own output goes elsewhere.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Do it, and end at once, or as programs end if the order says `and_end`."""
+    """Perform it, and end at once, or as programs end if the order contains `and_end`."""
     order = json.loads(sys.stdin.readline())
     load(order["body"])
-    # What was compiled until now is kept for the next one; an attack finds things as they are elsewhere.
+    # Code compiled until now is kept for the next process; an attack finds the usual settings.
     sys.pycache_prefix, sys.dont_write_bytecode = None, True
     answer = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
@@ -30,10 +30,10 @@ def main() -> None:
         import asyncio  # the one family that needs it, and it takes as long as everything else here
 
         sys.path.extend(order["paths"])
-        told = json.dumps(asyncio.run(_in_session(order))) + "\n"
+        result = json.dumps(asyncio.run(_in_session(order))) + "\n"
     else:
-        told = json.dumps(perform(order["body"], order["arguments"])) + "\n"
-    os.write(answer, told.encode())
+        result = json.dumps(perform(order["body"], order["arguments"])) + "\n"
+    os.write(answer, result.encode())
     if not order["and_end"]:
         os._exit(0)
 

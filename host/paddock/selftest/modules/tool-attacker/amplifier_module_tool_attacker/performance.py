@@ -1,7 +1,7 @@
-"""Perform an attack, and report as plain data what came of each way it knows.
+"""Perform an attack, and report the result of each of its ways as plain data.
 
-A way has worked, was refused, or is broken: it failed for a reason that has nothing to do with being refused, and so
-shows nothing. An attack as a whole has succeeded when any of its ways has.
+A way has worked, was refused, or is broken: it failed for another reason than a refusal, and so proves nothing. An
+attack as a whole has succeeded when any of its ways has.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from .way import RefusedActError, Way
 
 __all__ = ["is_on_the_session", "load", "perform", "perform_in_session"]
 
-_MAX_CHARACTERS = 300  # of what was obtained; enough to recognise it
+_MAX_CHARACTERS = 300  # of the obtained text; enough to recognise it
 
 _ON_THE_SESSION = "identity."
 
 
 def is_on_the_session(body: str) -> bool:
-    """Say whether this is an attack on the session; what its acts return is awaited."""
+    """Return whether this is an attack on the session; results of its acts are awaited."""
     return body.startswith(_ON_THE_SESSION)
 
 
 def load(body: str) -> Callable[..., Iterator[Way]]:
-    """Return the function `file.function`; only its file is loaded, since all take longer than most acts."""
+    """Return the function `file.function`; only its file is loaded, since loading all takes longer than most acts."""
     file, _, name = body.partition(".")
     function: Callable[..., Iterator[Way]] = getattr(importlib.import_module(f".{file}", __package__), name)
     return function
 
 
 def perform(body: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Try every way of the attack that `body` performs, and return what came of it."""
+    """Try every way of the attack that `body` performs, and return the results."""
     ways = []
     try:
         for way, act in load(body)(**arguments):
@@ -43,7 +43,7 @@ def perform(body: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         ways.append({"way": "preparation", **_failed(refusal)})
     except Exception as error:
         ways.append({"way": "preparation", **_broken(error)})
-    return _told(ways)
+    return _report(ways)
 
 
 async def perform_in_session(body: str, session: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,14 +51,14 @@ async def perform_in_session(body: str, session: Any, arguments: Mapping[str, An
     ways = []
     for way, act in load(body)(session, **arguments):
         try:
-            told = _obtained(await act())
+            result = _obtained(await act())
         except Exception as error:
-            told = _failed(error)
-        ways.append({"way": way, **told})
-    return _told(ways)
+            result = _failed(error)
+        ways.append({"way": way, **result})
+    return _report(ways)
 
 
-def _told(ways: list[dict[str, str]]) -> dict[str, Any]:
+def _report(ways: list[dict[str, str]]) -> dict[str, Any]:
     worked = [way for way in ways if way["outcome"] == "worked"]
     return {
         "succeeded": bool(worked),
@@ -79,7 +79,7 @@ def _obtained(what: object) -> dict[str, str]:
 
 
 def _failed(error: Exception) -> dict[str, str]:
-    """Return what an exception means: a refusal, by some word, or a defect."""
+    """Return the meaning of an exception: a refusal, by some word, or a defect."""
     match error:
         case RefusedActError():
             return _refused(error.word, str(error))

@@ -27,7 +27,7 @@ __all__ = [
     "trace_a_process",
 ]
 
-# A signal that nobody dies of: whoever is sent it without having asked for it never notices.
+# A harmless signal: a process that did not ask for it never notices.
 _SIGNAL = signal.SIGURG
 
 _F_SETSIG = 10
@@ -39,7 +39,7 @@ _NOBODY = 0x7FFFFFF0  # a user that runs nothing
 
 
 def kill_the_host(pids: Mapping[str, int], tgkill: int, rt_sigqueueinfo: int) -> Iterator[Way]:
-    """Signal each process in every way there is; the right to send one signal is the right to send any."""
+    """Signal each process in every available way; the right to send one signal is the right to send any."""
     for name, pid in pids.items():
         yield f"kill {name}", partial(os.kill, pid, _SIGNAL)
         yield f"tgkill {name}", partial(call, tgkill, pid, pid, int(_SIGNAL))
@@ -48,25 +48,25 @@ def kill_the_host(pids: Mapping[str, int], tgkill: int, rt_sigqueueinfo: int) ->
 
 
 def kill_everything(pid: int) -> Iterator[Way]:
-    """Signal everybody in reach: `pid` is -1, or the number of a group, negative."""
-    # Nothing is to be read from the result: the kernel says that all is well also when it signalled nobody.
+    """Signal every reachable process: `pid` is -1, or the number of a group, negative."""
+    # The result proves nothing: the kernel also reports success when it signalled no process.
     yield "kill", partial(os.kill, pid, _SIGNAL)
 
 
 def signal_through_a_file(pid: int) -> Iterator[Way]:
-    """Have the kernel signal a process in the name of a pipe that has something to be read."""
-    # As above: that the pipe has an owner does not say that the owner is signalled.
+    """Make the kernel signal a process on behalf of a pipe with data to read."""
+    # As above: the owner of a pipe is not necessarily signalled.
     yield "F_SETOWN", lambda: _owned_by(pid)
 
 
 def trace_a_process(pids: Mapping[str, int]) -> Iterator[Way]:
     for name, pid in pids.items():
-        # By a child, with whose end the tracing ends.
+        # In a child, whose end ends the tracing.
         yield f"ptrace {name}", partial(in_a_child, partial(_seize, pid))
 
 
 def read_memory_of_a_process(pid: int, address: int, content: str) -> Iterator[Way]:
-    """Read what is at an address, and write it; `content` is what is there already, so that nothing changes."""
+    """Read the memory at an address, and write it; `content` is its present content, so that nothing changes."""
     yield "process_vm_readv", lambda: _copied(_libc.process_vm_readv, pid, address, bytes(len(content)))
     yield "process_vm_writev", lambda: _copied(_libc.process_vm_writev, pid, address, content.encode())
     yield "/proc/<pid>/mem", lambda: _read_at(f"/proc/{pid}/mem", address, len(content))
@@ -96,7 +96,7 @@ def change_limits_of_a_process(pid: int, ioprio_set: int, sched_setattr: int) ->
 
 
 def renice_everything_of_the_user(ioprio_set: int, setpriority: int) -> Iterator[Way]:
-    """Ask for it in the name of a user who runs nothing: that nobody was found was then the kernel's answer."""
+    """Request it for a user who runs nothing: the kernel's answer is then that it found no process."""
     yield "setpriority", lambda: reach(setpriority, os.PRIO_USER, _NOBODY, 0)
     yield "ioprio_set", lambda: reach(ioprio_set, 3, _NOBODY, _LOWEST_IO_PRIORITY)
 

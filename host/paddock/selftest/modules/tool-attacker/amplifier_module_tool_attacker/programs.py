@@ -1,4 +1,4 @@
-"""Attacks with programs: running one where none was granted, and breaking out by means of one that was."""
+"""Attacks with programs: running one without a grant, and breaking out by means of a granted one."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _HEADER, _SEGMENT = 64, 56  # bytes
 
 
 def run_a_shell(shell: str) -> Iterator[Way]:
-    yield "execve", lambda: _told(*executed(shell, [shell, "-c", "exit 42"]))
-    yield "posix_spawn", lambda: _told(_spawned(shell), "")
-    yield "subprocess", lambda: _told(_run(shell), "")
+    yield "execve", lambda: _output(*executed(shell, [shell, "-c", "exit 42"]))
+    yield "posix_spawn", lambda: _output(_spawned(shell), "")
+    yield "subprocess", lambda: _output(_run(shell), "")
 
 
 def run_code_from_memory() -> Iterator[Way]:
-    """Run a program that no file holds, and that no rule about files can stop."""
+    """Run a program that is in no file, so that no rule about files can stop it."""
     yield "memfd_create, execveat", _run_from_memory
 
 
 def run_its_own_program() -> Iterator[Way]:
     """Write a program to the private folder and run it."""
-    yield "execve", lambda: _told(*executed(_own_program(), ["own"]))
+    yield "execve", lambda: _output(*executed(_own_program(), ["own"]))
     yield "by descriptor", _run_by_descriptor
 
 
 def break_out_with_a_shell(shell: str, path: str, pid: int, port: int) -> Iterator[Way]:
-    """Have a shell read a file, signal a process and connect to a port; it says `here` first, so that it did run."""
+    """Make a shell read a file, signal a process and connect to a port; it prints `here` first, to show that it ran."""
     yield "read", lambda: _said_by(shell, f'read -r line < "{path}" && echo "$line"')
     yield "signal", lambda: _said_by(shell, f"kill -s URG {pid} && echo signalled")
     yield "write", lambda: _said_by(shell, f'echo was here >> "{path}" && echo written')
@@ -60,7 +60,7 @@ def _spawned(shell: str) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _told(code: int, printed: str) -> str:
+def _output(code: int, printed: str) -> str:
     if code != _EXIT_CODE:
         raise RuntimeError(f"the program ended with code {code}: {printed}")
     return "it ran"
@@ -80,7 +80,7 @@ def _run_from_memory() -> str:
     descriptor = os.memfd_create("program")
     try:
         os.write(descriptor, _program())
-        return _told(*executed(descriptor, ["own"]))
+        return _output(*executed(descriptor, ["own"]))
     finally:
         os.close(descriptor)
 
@@ -88,7 +88,7 @@ def _run_from_memory() -> str:
 def _run_by_descriptor() -> str:
     descriptor = os.open(_own_program(), os.O_RDONLY)
     try:
-        return _told(*executed(descriptor, ["own"]))
+        return _output(*executed(descriptor, ["own"]))
     finally:
         os.close(descriptor)
 
@@ -101,7 +101,7 @@ def _own_program() -> str:
 
 
 def _program() -> bytes:
-    """Return the smallest program there is: a header, one segment, and a few instructions."""
+    """Return the smallest program: a header, one segment, and a few instructions."""
     machine, code = _CODE[platform.machine()]
     size = _HEADER + _SEGMENT + len(code)
     identity = b"\x7fELF" + bytes((2, 1, 1, 0)) + bytes(8)

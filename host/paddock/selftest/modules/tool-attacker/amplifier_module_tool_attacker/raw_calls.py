@@ -1,4 +1,4 @@
-"""Make system calls by number, past everything that a library might check first."""
+"""Make system calls by number, without the checks of any library."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def call(number: int, *arguments: Argument) -> int:
 
 
 def reach(number: int, *arguments: Argument) -> str:
-    """Make a call of whose arguments nothing can come, and return how it was answered: somebody looked at them.
+    """Make a call with arguments that have no effect, and return the answer: the kernel examined the arguments.
 
     Raises:
-        OSError: nobody did; the call was refused as such.
+        OSError: it did not; the call was refused as such.
     """
     try:
         return f"answered {call(number, *arguments)}"

@@ -1,7 +1,7 @@
-"""Attacks on what everybody shares: memory, processors, processes, files, disk, output.
+"""Attacks on shared resources: memory, processors, processes, files, disk, output.
 
-Each stops by itself once it has taken far more than it was given, for then it has succeeded. `seconds` is for how long
-it then keeps what it has: whoever counts from outside needs a moment to notice.
+Each stops by itself once it has taken far more than its limit, for then it has succeeded. It then keeps its resources
+for `seconds`: an observer outside needs a moment to notice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def eat_memory(mebibytes: int) -> Iterator[Way]:
 
 
 def eat_memory_in_several_processes(mebibytes: int, processes: int, seconds: float) -> Iterator[Way]:
-    """Take more than is allowed, no process more than its share of it, and keep it for some time."""
+    """Take more than permitted, no process more than its share of it, and keep it for some time."""
     yield "in several processes", lambda: _eaten_together(mebibytes, processes, seconds)
 
 
@@ -56,7 +56,7 @@ def write_a_huge_file(folder: str, mebibytes: int) -> Iterator[Way]:
 
 
 def start_a_fork_bomb(processes: int, seconds: float) -> Iterator[Way]:
-    """Start processes until there are no more to be had, and keep them for some time."""
+    """Start processes until no more can be started, and keep them for some time."""
     yield "fork", lambda: _forked(processes, seconds)
 
 
@@ -73,7 +73,7 @@ def spin() -> Iterator[Way]:
 
 
 def hold_the_interpreter_lock() -> Iterator[Way]:
-    """Run for good inside one instruction, where no Python code, not even of another thread, gets a turn."""
+    """Run for good inside one instruction, where no Python code, not even of another thread, can run."""
     yield "match", lambda: re.match("(a+)+$", "a" * 64 + "b")
 
 
@@ -82,9 +82,9 @@ def never_answer() -> Iterator[Way]:
 
 
 def burn_processor_time(seconds: float, share: float, processes: int, tries: int = 1) -> Iterator[Way]:
-    """Succeed if more than `share` of a processor is to be had, over some time and by all processes together.
+    """Succeed if all processes together get more than `share` of a processor over some time.
 
-    Several of them have that much also of a machine that is busy, if not each time.
+    On a busy machine several of them also get that much, if not each time.
     """
     yield "burn", lambda: _burnt(seconds, share, processes, tries)
 
@@ -95,17 +95,17 @@ def flood_the_output(mebibytes: int) -> Iterator[Way]:
 
 
 def _eaten(mebibytes: int) -> str:
-    # Written to, so really there.
+    # Written to, so that it really exists.
     taken = [bytes([number % 255 + 1]) * (_CHUNK * _MEBIBYTE) for number in range(0, mebibytes, _CHUNK)]
     return f"{len(taken) * _CHUNK} MiB"
 
 
 def _eaten_together(mebibytes: int, processes: int, seconds: float) -> str:
-    told, tell = os.pipe()
-    children = [_fork(lambda: _eat_and_wait(tell, mebibytes // processes)) for _ in range(processes)]
-    os.close(tell)
+    reader, writer = os.pipe()
+    children = [_fork(lambda: _eat_and_wait(writer, mebibytes // processes)) for _ in range(processes)]
+    os.close(writer)
     try:
-        with os.fdopen(told, "rb", buffering=0) as ready:
+        with os.fdopen(reader, "rb", buffering=0) as ready:
             done = sum(ready.read(1) == b"." for _ in children)
         if done < processes:
             raise RefusedActError("SIGKILL", f"ended {processes - done} of {processes} processes")
@@ -115,11 +115,11 @@ def _eaten_together(mebibytes: int, processes: int, seconds: float) -> str:
         _end(children)
 
 
-def _eat_and_wait(tell: int, mebibytes: int) -> None:
+def _eat_and_wait(writer: int, mebibytes: int) -> None:
     kept = b"x" * (mebibytes * _MEBIBYTE)
-    os.write(tell, b".")
-    # So that nobody waits for the word of those that were ended before they could say it.
-    os.close(tell)
+    os.write(writer, b".")
+    # So that the reader does not wait for processes that were ended before they could write.
+    os.close(writer)
     signal.pause()
     del kept
 

@@ -1,6 +1,6 @@
-"""Attacks by requests that one reader takes for something else than the next: to reach a server by way of another.
+"""Attacks by requests that two readers understand differently: to reach a server by way of another.
 
-Each says, in a place where only some look, that it is for a server that was not granted. What passes it on says so too.
+Each names, in a place that only some readers examine, a server without a grant. A proxy that passes it on names it too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .way import RefusedActError, Way
 
 __all__ = ["smuggle_requests", "smuggle_requests_in_odd_spaces"]
 
-# What Python's own server, among others, takes for spaces between the words of a request.
+# Python's own server, among others, accepts these as spaces between the words of a request.
 _ODD_SPACES = (b"\x0b", b"\x0c", b"\x1c", b"\x1f", b"\x85", b"\xa0")
 
 _TIDE = 0.1  # seconds for an answer that does not come
@@ -24,7 +24,7 @@ _AT_A_TIME = 8
 
 
 def smuggle_requests(granted: Sequence[object], stranger: str) -> Iterator[Way]:
-    """Ask the granted service for a page of `stranger`, which is another's."""
+    """Ask the granted service for a page of `stranger`, which is another server's."""
     host, port = str(granted[0]), int(str(granted[1]))
     must_reach(host, port)
     own = f"{host}:{port}".encode()
@@ -41,7 +41,7 @@ def smuggle_requests(granted: Sequence[object], stranger: str) -> Iterator[Way]:
 
 
 def smuggle_requests_in_odd_spaces(granted: Sequence[object], stranger: str) -> Iterator[Way]:
-    """Ask for a page of `stranger` in requests that have spaces which are none to most, and are to some."""
+    """Ask for a page of `stranger` in requests with characters that only some readers take for spaces."""
     host, port = str(granted[0]), int(str(granted[1]))
     must_reach(host, port)
     rest = b"Host: " + stranger.encode() + b"\r\n\r\n"
@@ -55,7 +55,7 @@ def smuggle_requests_in_odd_spaces(granted: Sequence[object], stranger: str) -> 
 
 
 def _together(acts: Mapping[str, Callable[[], str]]) -> Iterator[Way]:
-    """Do it all, several things at a time: most of it is waiting."""
+    """Run all of it, several at a time: most of it is waiting."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
@@ -67,7 +67,7 @@ _AFTER_ANOTHER = ("another host", "an address in full", "a tunnel in it", "two h
 
 
 def _requests(own: bytes, stranger: bytes) -> Mapping[str, bytes]:
-    """Return what is said on a connection that is one to the granted service."""
+    """Return the data to send on a connection to the granted service."""
     host, other = b"Host: " + own + b"\r\n", b"Host: " + stranger + b"\r\n"
     get, post, end = b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\n", b"\r\n"
     second = get + other + end
@@ -114,7 +114,7 @@ def _requests(own: bytes, stranger: bytes) -> Mapping[str, bytes]:
 
 
 def _pages(own: bytes, stranger: bytes) -> Mapping[str, bytes]:
-    """Return what is said to a proxy."""
+    """Return the data to send to a proxy."""
     known = proxy_credentials()
     get, end = b"GET http://" + own + b"/ HTTP/1.1\r\n" + known, b"\r\n"
     host, other = b"Host: " + own + b"\r\n", b"Host: " + stranger + b"\r\n"
@@ -129,8 +129,8 @@ def _pages(own: bytes, stranger: bytes) -> Mapping[str, bytes]:
 
 
 def _second_edition(stranger: bytes) -> bytes:
-    """Return how a client begins that knows its server speaks HTTP/2: preface, settings, and one request."""
-    # Method and scheme by their numbers, the authority and path as they are written.
+    """Return the first bytes of a client that knows its server speaks HTTP/2: preface, settings, and one request."""
+    # Method and scheme by their numbers, the authority and path as text.
     fields = b"\x82\x86\x84\x41" + bytes([len(stranger)]) + stranger
     settings = struct.pack(">IBI", 4, 0, 0)[1:]
     request = struct.pack(">I", len(fields))[1:] + b"\x01\x05\0\0\0\x01" + fields
@@ -138,7 +138,7 @@ def _second_edition(stranger: bytes) -> bytes:
 
 
 def _passed_on(line_of: Callable[[], socket.socket], words: bytes, before: bytes = b"") -> str:
-    """Say something on a connection, and return what became of it, as far as that can be told from here."""
+    """Send data on a connection, and return its effect, as far as it can be observed here."""
     with line_of() as line:
         if before:
             asked(line, before)

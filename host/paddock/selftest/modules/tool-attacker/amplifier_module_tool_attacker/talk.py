@@ -1,6 +1,7 @@
-"""Talk to services: straight, or by a proxy, and as no client would that has only good intentions.
+"""Talk to services: directly, or through a proxy, and as no well-meaning client would.
 
-What counts is an answer. Where every address is somebody's who then carries on or does not, a connection says nothing.
+Only an answer counts. Where the proxy accepts every connection and then carries it or not, a connection alone proves
+nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Connect = Callable[[str, int], socket.socket]
 
 
 def connect(host: str, port: int) -> socket.socket:
-    """Return a connection, straight."""
+    """Return a direct connection."""
     try:
         return socket.create_connection((host, port), timeout=SECONDS)
     except socket.gaierror as error:
@@ -45,7 +46,7 @@ def connect(host: str, port: int) -> socket.socket:
 
 
 def connect_to_proxy(url: str = "") -> socket.socket:
-    """Return a connection to a proxy, by default the one that clients are told of."""
+    """Return a connection to a proxy, by default the one in the client's environment."""
     there = urlsplit(url or os.environ.get("HTTP_PROXY", ""))
     if not there.hostname:
         raise RefusedActError("ENOENT", "there is no proxy")
@@ -53,16 +54,16 @@ def connect_to_proxy(url: str = "") -> socket.socket:
 
 
 def proxy_credentials(url: str = "") -> bytes:
-    """Return the header by which a proxy knows who may use it, empty where anybody may."""
+    """Return the header that authenticates a user of the proxy, empty where it needs none."""
     there = urlsplit(url or os.environ.get("HTTP_PROXY", ""))
     if there.username is None:
         return b""
-    told = f"{unquote(there.username)}:{unquote(there.password or '')}"
-    return b"Proxy-Authorization: Basic " + base64.b64encode(told.encode()) + b"\r\n"
+    credentials = f"{unquote(there.username)}:{unquote(there.password or '')}"
+    return b"Proxy-Authorization: Basic " + base64.b64encode(credentials.encode()) + b"\r\n"
 
 
 def tunnel(host: str, port: int) -> socket.socket:
-    """Return a connection by way of the proxy."""
+    """Return a connection through the proxy."""
     line = connect_to_proxy()
     try:
         return _tunnelled(line, f"{host}:{port}".encode(), proxy_credentials())
@@ -72,7 +73,7 @@ def tunnel(host: str, port: int) -> socket.socket:
 
 
 def ask_proxy(authority: str, *, by_tunnel: bool, url: str = "", credentials: bytes | None = None) -> str:
-    """Ask a proxy for a page of `authority`, which is sent as it is written, and return what is on it."""
+    """Ask a proxy for a page of `authority`, sent exactly as written, and return its content."""
     known = proxy_credentials(url) if credentials is None else credentials
     target = authority.encode()
     with connect_to_proxy(url) as line:
@@ -83,10 +84,10 @@ def ask_proxy(authority: str, *, by_tunnel: bool, url: str = "", credentials: by
 
 
 def asked(line: socket.socket, request: bytes, *, until_end: bool = False) -> bytes:
-    """Return what is answered to a request: a whole answer, or all there is until the connection ends.
+    """Return the answer to a request: a whole answer, or everything until the connection ends.
 
     Raises:
-        RefusedError: nothing is, or that it is refused.
+        RefusedError: there is no answer, or it is a refusal.
     """
     line.settimeout(SECONDS)
     line.sendall(request)
@@ -120,10 +121,10 @@ def answered(line: socket.socket, request: bytes) -> str:
 
 
 def must_reach(host: str, port: int) -> None:
-    """See that what was granted is there: else nothing is shown by what cannot be reached.
+    """Check that the granted service answers: otherwise an unreachable target proves nothing.
 
     Raises:
-        RuntimeError: it is not.
+        RuntimeError: it does not.
     """
     reasons = []
     for way in (connect, tunnel):

@@ -1,4 +1,4 @@
-"""The tool: its input names the body of an attack, its output is what came of it."""
+"""The tool: its input names the body of an attack, its output is the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AttackTool"]
 
 
 class AttackTool:
-    """Performs attacks where it stands; nothing else in the process runs meanwhile, but for those on the session."""
+    """Performs attacks in this process; nothing else runs in it meanwhile, except during attacks on the session."""
 
     description = "Try to break out, and say how far it went."
     input_schema: Mapping[str, Any] = {
@@ -27,7 +27,7 @@ class AttackTool:
         self._coordinator = coordinator
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Return what came of the attack; not every attack leaves anybody to return it."""
+        """Return the result of the attack; some attacks leave no process to return it."""
         body, arguments = input["body"], input.get("arguments", {})
         if is_on_the_session(body):
             return ToolResult(output=await perform_in_session(body, self._coordinator, arguments))

@@ -1,7 +1,8 @@
-"""Attacks with memory that no process maps: it stays taken, and is in the size of none of them.
+"""Attacks with memory that no process maps: it stays taken, and no process's size includes it.
 
-Each takes so many mebibytes in several processes, none of which has much open, and keeps them for `seconds`: a
-count from outside needs a moment. What they count is what they asked the kernel to keep, less its own notes.
+Each takes so many mebibytes in several processes, none of which has many open files, and keeps them for `seconds`: a
+count from outside needs a moment. The attacks count the memory they asked the kernel to keep, without the kernel's own
+records.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ def hold_unmapped_memory(kind: str, mebibytes: int, processes: int = 1, seconds:
 
 
 def _held(taker: Taker, mebibytes: int, processes: int, seconds: float) -> str:
-    told, tell = os.pipe()
-    children = [_fork(taker, mebibytes * _MEBIBYTE // processes, tell) for _ in range(processes)]
-    os.close(tell)
+    reader, writer = os.pipe()
+    children = [_fork(taker, mebibytes * _MEBIBYTE // processes, writer) for _ in range(processes)]
+    os.close(writer)
     try:
-        with os.fdopen(told, "rb") as pipe:
+        with os.fdopen(reader, "rb") as pipe:
             answers = [struct.unpack("=qi", answer) for _ in children if (answer := pipe.read(12))]
         taken = sum(held for held, _ in answers) // _MEBIBYTE
         if len(answers) < processes:
@@ -73,13 +74,13 @@ def _held(taker: Taker, mebibytes: int, processes: int, seconds: float) -> str:
         _end(children)
 
 
-def _fork(taker: Taker, wanted: int, tell: int) -> int:
+def _fork(taker: Taker, wanted: int, writer: int) -> int:
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGTERM, _stop)
         taking = taker(wanted)
         try:
-            _take_and_tell(taking, wanted, tell)
+            _take_and_report(taking, wanted, writer)
             while True:
                 time.sleep(0.05)  # not for good: the signal may have come a moment ago
         except KeyboardInterrupt:
@@ -93,7 +94,7 @@ def _stop(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _take_and_tell(taking: Generator[int], wanted: int, tell: int) -> None:
+def _take_and_report(taking: Generator[int], wanted: int, writer: int) -> None:
     held = number = 0
     try:
         for more in taking:
@@ -102,12 +103,12 @@ def _take_and_tell(taking: Generator[int], wanted: int, tell: int) -> None:
                 break
     except OSError as error:
         number = error.errno or 0
-    os.write(tell, struct.pack("=qi", held, number))
-    os.close(tell)
+    os.write(writer, struct.pack("=qi", held, number))
+    os.close(writer)
 
 
 def _end(children: list[int]) -> None:
-    """End them with time to give back what would outlive them."""
+    """End them, with time to release resources that would outlive them."""
     for child in children:
         try:
             os.kill(child, signal.SIGTERM)
@@ -234,7 +235,7 @@ class _Piece(ctypes.Structure):
 
 
 def _pinned_pages(wanted: int) -> Generator[int]:
-    """Lend a byte of each huge page to a pipe, and take the page out of the address space."""
+    """Pass a byte of each huge page to a pipe, and remove the page from the address space."""
     kept = []
     held = 0
     while held < wanted:
@@ -247,7 +248,7 @@ def _pinned_pages(wanted: int) -> Generator[int]:
             ctypes.memset(first, 1, 1)
             there = ctypes.create_string_buffer(_HUGE // mmap.PAGESIZE)
             _checked(_libc.mincore(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), there))
-            pinned = sum(there.raw) * mmap.PAGESIZE  # one small page, where there was no huge one to be had
+            pinned = sum(there.raw) * mmap.PAGESIZE  # one small page, where no huge one was available
             call(_SPLICE[platform.machine()], ends[1], _Piece(first, 1), 1, 0)
             _checked(_libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(2 * _HUGE)))
             held += pinned
@@ -255,7 +256,7 @@ def _pinned_pages(wanted: int) -> Generator[int]:
 
 
 def _area(size: int) -> int:
-    """Return the address of memory of one's own that no object here keeps."""
+    """Return the address of own memory that no object here keeps."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     address: int = _libc.mmap(None, ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
     _checked(-1 if address == ctypes.c_void_p(-1).value else 0)
@@ -265,7 +266,7 @@ def _area(size: int) -> int:
 def _record_locks(command: int) -> Taker:
     def take(wanted: int) -> Generator[int]:
         kept = []
-        # Not all in one file: with each, the kernel looks at all that there are.
+        # Not all in one file: with each, the kernel walks over all of them.
         while True:
             file = tempfile.TemporaryFile()
             kept.append(file)
@@ -277,7 +278,7 @@ def _record_locks(command: int) -> Taker:
 
 
 def _watches(wanted: int) -> Generator[int]:
-    """Have each descriptor's number stand for many files, one after the other, in many sets."""
+    """Make each descriptor's number stand for many files, one after the other, in many sets."""
     sets = [select.epoll() for _ in range(80)]
     files = [os.eventfd(0) for _ in range(80)]
     first = max(files) + 1
@@ -290,7 +291,7 @@ def _watches(wanted: int) -> Generator[int]:
 
 
 def _mappings(wanted: int) -> Generator[int]:
-    """Have every second page of a large area be one that the kernel has to note by itself."""
+    """Make every second page of a large area one that the kernel has to record separately."""
     pages = 64000
     address = _area(pages * mmap.PAGESIZE)
     for page in range(0, pages, 2):
@@ -315,7 +316,7 @@ def _empty_files(wanted: int) -> Generator[int]:
 
 
 def _access_lists(wanted: int) -> Generator[int]:
-    """Attach to each of many files as long a list of who may read it as there can be."""
+    """Attach the longest possible list of readers to each of many files."""
     count = 8000
     entries = [(1, 7, -1), *[(2, 7, os.getuid())] * count, (4, 0, -1), (16, 7, -1), (32, 0, -1)]
     attribute = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
@@ -335,7 +336,7 @@ def _access_lists(wanted: int) -> Generator[int]:
 
 
 def _events(wanted: int) -> Generator[int]:
-    """Have the kernel keep, in many queues, the news of files with long names, which are never read."""
+    """Make the kernel keep, in many queues, events of files with long names, which are never read."""
     folder = _folder()
     names = [os.path.join(folder, letter * 250) for letter in "ab"]
     queues = [_checked(_libc.inotify_init1(0)) for _ in range(100)]
@@ -352,7 +353,7 @@ def _events(wanted: int) -> Generator[int]:
 
 
 def _rules(wanted: int) -> Generator[int]:
-    """Write down rules of a confinement that is never entered: for every port there is, and over again."""
+    """Write rules of a confinement that is never entered: for every port, and repeatedly."""
     while True:
         attributes = ctypes.create_string_buffer(struct.pack("=QQQ", 0, 3, 0))
         ruleset = call(_RULESET, attributes, 16, 0)
@@ -368,7 +369,7 @@ def _rules(wanted: int) -> Generator[int]:
 
 
 def _filters(wanted: int) -> Generator[int]:
-    """Give each of many sockets as long a program as it may have, to say what it takes."""
+    """Give each of many sockets the longest possible filter program."""
     program = ctypes.create_string_buffer(struct.pack("=HBBI", 0, 0, 0, 1) * 1000 + struct.pack("=HBBI", 6, 0, 0, 1))
     described = struct.pack("@HP", 1001, ctypes.addressof(program))
     kept = []
@@ -381,7 +382,7 @@ def _filters(wanted: int) -> Generator[int]:
 
 
 def _memory(wanted: int) -> Generator[int]:
-    """Keep memory of one's own, which is mapped: here it only takes part in a sum."""
+    """Keep own memory, which is mapped: here it is only part of a sum."""
     chunk = _MEBIBYTE
     while True:
         ctypes.memset(_area(chunk), 1, chunk)
@@ -402,7 +403,7 @@ def _full_files(wanted: int) -> Generator[int]:
 
 
 def _everything(wanted: int) -> Generator[int]:
-    """Take some of every kind, always of the one of which there is least; what is refused is left out from then on."""
+    """Take some of every kind, always of the one with the least; a refused kind is left out from then on."""
     takings = {kind: taker(wanted) for kind, taker in _KINDS.items() if kind not in _APART}
     held = dict.fromkeys(takings, 0)
     number = errno.EAGAIN
@@ -427,7 +428,7 @@ def _everything(wanted: int) -> Generator[int]:
 
 
 def _folder() -> str:
-    """Return a new folder, in memory where there is such a place."""
+    """Return a new folder, in memory where the machine has such a place."""
     shared = "/dev/shm"  # noqa: S108 - it is in memory everywhere
     return tempfile.mkdtemp(prefix="attack-", dir=shared if os.access(shared, os.W_OK) else None)
 
@@ -461,5 +462,5 @@ _KINDS: dict[str, Taker] = {
     "memory": _memory,
     "full files": _full_files,
 }
-_APART = frozenset(("rules", "record locks", "record locks of descriptions"))  # slow, or counted by themselves
+_APART = frozenset(("rules", "record locks", "record locks of descriptions"))  # slow, or counted separately
 _KINDS["everything"] = _everything

@@ -1,4 +1,4 @@
-"""What an attack is made of: ways, each a name for people and an act that returns what it obtained or raises."""
+"""The parts of an attack: ways, each a name for people and an act that returns what it obtained or raises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Way = tuple[str, Callable[[], object]]
 
 
 class RefusedActError(Exception):
-    """Raised for a refusal that no OSError tells of; `word` stands where its error number would."""
+    """Raised for a refusal without an OSError; `word` stands where its error number would."""
 
     def __init__(self, word: str, what: str) -> None:
         super().__init__(f"{word} {what}".rstrip())

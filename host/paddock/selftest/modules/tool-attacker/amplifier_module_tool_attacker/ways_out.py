@@ -1,4 +1,4 @@
-"""Attacks of a module that may reach one service, and wants to reach more, or to be reached."""
+"""Attacks of a module that may reach one service, and tries to reach more, or to be reached."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def connect_to_what_was_not_granted(granted: _Place, others: Sequence[_Place]) -
 
 
 def spell_addresses_otherwise(granted: _Place, spellings: Sequence[str], straight: Sequence[_Place]) -> Iterator[Way]:
-    """Ask for what was not granted in words that somebody may take for something else, or connect to what they mean."""
+    """Ask for forbidden places in spellings that a reader may misunderstand, or connect to what they mean."""
     must_reach(*_of(granted))
     for authority in spellings:
         yield f"{authority!a} by CONNECT", partial(ask_proxy, authority, by_tunnel=True)
@@ -77,7 +77,7 @@ def spell_addresses_otherwise(granted: _Place, spellings: Sequence[str], straigh
 
 
 def follow_where_it_is_sent(granted: _Place) -> Iterator[Way]:
-    """Ask the granted service for something, which says that it is elsewhere."""
+    """Ask the granted service for something that redirects elsewhere."""
     must_reach(*_of(granted))
     url = "http://{}:{}/elsewhere".format(*granted)
     yield "by the proxy", lambda: _fetched(url)
@@ -85,7 +85,7 @@ def follow_where_it_is_sent(granted: _Place) -> Iterator[Way]:
 
 
 def connect_by_other_means(granted: _Place, others: Sequence[_Place]) -> Iterator[Way]:
-    """Connect in ways that whoever looks at connections may not see."""
+    """Connect in ways that a watcher of connections may not see."""
     must_reach(*_of(granted))
     ways: tuple[tuple[str, Connect], ...] = (
         ("by sending", _opened_by_sending),
@@ -101,7 +101,7 @@ def connect_by_other_means(granted: _Place, others: Sequence[_Place]) -> Iterato
 
 
 def be_reached(granted: _Place) -> Iterator[Way]:
-    """Wait for connections, at ports of all sorts."""
+    """Wait for connections, at all sorts of ports."""
     must_reach(*_of(granted))
     yield "at a port", lambda: _listened(lambda one: one.bind(("", 0)))
     yield "at a port that the kernel picks", lambda: _listened(lambda one: None)
@@ -109,14 +109,14 @@ def be_reached(granted: _Place) -> Iterator[Way]:
 
 
 def open_a_listener_that_is_there(granted: _Place) -> Iterator[Way]:
-    """Find a listener among the descriptors of its own process, and of those that it can see."""
+    """Find a listener among the descriptors of its own process, and of others that it can see."""
     must_reach(*_of(granted))
     yield "its own", lambda: _listener_among(range(3, _HIGHEST_DESCRIPTOR))
     yield "of whoever started it", lambda: _opened_of(f"/proc/{os.getppid()}/fd")
 
 
 def ask_for_names(granted: _Place, name: str, servers: Sequence[_Place]) -> Iterator[Way]:
-    """Ask for a name that was not granted, and so tell whoever hears of it what is in the name."""
+    """Look up a name without a grant, and so send the content of the name to every server on the way."""
     must_reach(*_of(granted))
     for server in servers:
         yield "of {}:{}".format(*server), partial(_looked_up, name, *_of(server))
@@ -125,7 +125,7 @@ def ask_for_names(granted: _Place, name: str, servers: Sequence[_Place]) -> Iter
 
 
 def reach_by_a_name(name: str, port: int) -> Iterator[Way]:
-    """Reach by its name what has an address that names do not lead to."""
+    """Reach by its name a service whose address names do not lead to."""
     _must_have(name)
     yield "straight", lambda: _talked(partial(connect, name, port), (name, port))
     yield "a tunnel", lambda: ask_proxy(f"{name}:{port}", by_tunnel=True)
@@ -133,7 +133,7 @@ def reach_by_a_name(name: str, port: int) -> Iterator[Way]:
 
 
 def name_another_server_in_tls(name: str, port: int, other: str) -> Iterator[Way]:
-    """Begin to talk to a server under the name of another, as is done behind one that serves many."""
+    """Begin to talk to a server under the name of another, as works with a server for many names."""
     _must_have(name)
     must_reach(name, port)
     for way, reach in (("straight", connect), ("a tunnel", tunnel)):
@@ -142,7 +142,7 @@ def name_another_server_in_tls(name: str, port: int, other: str) -> Iterator[Way
 
 
 def borrow_anothers_proxy(authority: str, proxy: str) -> Iterator[Way]:
-    """Use the proxy of another module, which has told how: `authority` is what that one may reach."""
+    """Use the proxy of another module, which gave it away: `authority` is the service that that one may reach."""
     yield "a tunnel", lambda: ask_proxy(authority, by_tunnel=True, url=proxy)
     yield "a page", lambda: ask_proxy(authority, by_tunnel=False, url=proxy)
     yield (
@@ -152,7 +152,7 @@ def borrow_anothers_proxy(authority: str, proxy: str) -> Iterator[Way]:
 
 
 def pass_for_another_at_the_proxy(granted: _Place, authority: str) -> Iterator[Way]:
-    """Use the proxy without saying who one is, or as somebody else."""
+    """Use the proxy without credentials, or with another's."""
     must_reach(*_of(granted))
     for name, credentials in (
         ("nobody", b""),
@@ -173,7 +173,7 @@ def reach_others_at_the_proxys_port(granted: _Place, address: str) -> Iterator[W
 
 
 def tell_its_proxy() -> Iterator[Way]:
-    """Give away what the module was told of its proxy."""
+    """Give away the module's knowledge of its own proxy."""
     yield "proxy", lambda: os.environ["HTTP_PROXY"]
 
 
@@ -196,7 +196,7 @@ def _talked(line_of: Callable[[], socket.socket], place: _Place) -> str:
 
 
 def _said(line_of: Callable[[], socket.socket], words: bytes) -> str:
-    """Say something that somebody else is to notice, whatever is answered."""
+    """Send data that another process is to notice, with any answer."""
     with line_of() as line:
         line.sendall(words)
         line.settimeout(_TIDE)
@@ -208,7 +208,7 @@ def _said(line_of: Callable[[], socket.socket], words: bytes) -> str:
 
 
 def _fetched(url: str, proxies: dict[str, str] | None = None) -> str:
-    """Fetch a page as usual clients do, by the proxies that they are told of unless there are others."""
+    """Fetch a page as usual clients do, through the proxies of their environment unless others are given."""
     import urllib.error
     import urllib.request
 
@@ -229,7 +229,7 @@ def _fetched(url: str, proxies: dict[str, str] | None = None) -> str:
 
 
 def _opened_by_sending(host: str, port: int, *, by_message: bool = False) -> socket.socket:
-    line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)  # one that waits: others are told to come again
+    line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)  # one that waits: others get the answer to try again
     try:
         words = _asking((host, port))
         if by_message:
@@ -374,7 +374,7 @@ def _looked_up(name: str, host: str, port: int) -> str:
 
 
 def _hello(name: str) -> bytes:
-    """Return how a client begins that wants to talk to a server of some name."""
+    """Return the first bytes of a client that wants to talk to a server of some name."""
     import ssl
 
     context = ssl.create_default_context()
