@@ -14,7 +14,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
-# The IANA special-purpose registries, and what clouds added. Order is of no importance: no two overlap.
+# The IANA special-purpose registries, and additions of clouds. Order is of no importance: no two overlap.
 _NOT_PUBLIC_V4: Final = tuple(
     (IPv4Network(network), what)
     for network, what in (
@@ -38,7 +38,7 @@ _NOT_PUBLIC_V4: Final = tuple(
 )
 
 # Outside of 2000::/3 nothing is allocated to the public (RFC 4291): loopback, fc00::/7 with fd00:ec2::254, fe80::/10,
-# fec0::/10, ff00::/8, 100::/64, 5f00::/16, ::/96 and 64:ff9b:1::/48 all are. Below, what is not public within it.
+# fec0::/10, ff00::/8, 100::/64, 5f00::/16, ::/96 and 64:ff9b:1::/48 all are. Below, its parts that are not public.
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 _NOT_PUBLIC_V6: Final = tuple(
     (IPv6Network(network), what)

@@ -111,7 +111,7 @@ class SystemResolver:
         finally:
             if question.is_abandoned:
                 question.task.cancel()
-                self._forget(question)  # at once: the next caller must not wait for what is cancelled
+                self._forget(question)  # at once: the next caller must not wait for a cancelled question
 
     async def aclose(self) -> None:
         """Stop waiting for answers."""

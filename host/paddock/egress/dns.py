@@ -120,7 +120,7 @@ def _address_of(labels: tuple[bytes, ...], lookup: Lookup) -> tuple[str | None, 
     if isinstance(host, str):
         return host, lookup(host)
     if isinstance(host, IPv4Address) and labels[-1].lower() == b"localhost":
-        return text.lower(), host  # the same everywhere; what may be connected to is decided elsewhere
+        return text.lower(), host  # the same everywhere; other code decides about connections to it
     return None, None  # the text of an address, which is no name
 
 

@@ -75,7 +75,7 @@ def client_protocol_of(data: bytes | bytearray) -> ClientProtocol | None:
 
 MAX_HELLO_BYTES: Final = 16 * 1024  # the largest in use, with keys against quantum computers, have some 2 KiB
 
-# One suffices; clients that hide from censors send a handful. Bounds what reading a hello again and again costs.
+# One suffices; clients that hide from censors send a handful. Bounds the cost of reading a hello again and again.
 _MAX_RECORDS: Final = 64
 _MAX_RECORD_BYTES: Final = 1 << 14
 _RECORD_HEADER_BYTES: Final = 5

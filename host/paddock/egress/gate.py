@@ -36,7 +36,7 @@ from paddock_sandbox.network import GATEWAY
 PROXY_PORT: Final = 3128
 """Where the proxy is, at the address GATEWAY of a worker's own network."""
 
-_PROXY: Final = "the proxy"  # what is refused with a connection to it
+_PROXY: Final = "the proxy"  # the target in a refusal of a connection to it
 _TOKEN_BYTES: Final = 32
 _BACKLOG: Final = 128
 

@@ -22,7 +22,7 @@ from paddock.token_bucket import TokenBucket
 
 _ACCEPTED_AT_ONCE: Final = 16  # for one wake-up
 _SENT_AWAY_AT_ONCE: Final = 256
-_END_SECONDS: Final = 5.0  # for a connection that is ended; it only has to let go of what it waits for
+_END_SECONDS: Final = 5.0  # for a connection that is ended; it only has to give up its wait
 _PAUSE_SECONDS: Final = 1.0  # when the host itself has no descriptors left
 _OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 

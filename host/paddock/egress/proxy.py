@@ -62,7 +62,7 @@ class ProxyClient:
             self._client.reset()
 
     async def _beginning(self) -> bytes:
-        # No client connects to a proxy to say nothing; where others than the module can, they must not take its place.
+        # No client connects to a proxy to send nothing; other processes must not take up its connections that way.
         async with asyncio.timeout(self._egress_context.bounds.head_seconds):
             return await self._client.receive()
 

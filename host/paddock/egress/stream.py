@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 RECEIVE_BYTES: Final = 128 * 1024
 
-_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER, on, no seconds: what is unsent is dropped, and the peer knows
+_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER, on, no seconds: unsent bytes are dropped, and the peer knows
 _ENDED_BY_PEER: Final = frozenset({7, 8, 9})  # TCP_CLOSE, TCP_CLOSE_WAIT, TCP_LAST_ACK of <netinet/tcp.h>
 _LINGER_SECONDS: Final = 1.0
 _PIECES_SECONDS: Final = 0.005
@@ -90,7 +90,7 @@ class SocketStream:
 
     async def receive(self) -> bytes:
         if self.rates is not None:
-            await self.rates.down.has_token()  # before anything is taken, which a caller who is cancelled would lose
+            await self.rates.down.has_token()  # before anything is taken, which a cancelled caller would lose
         data = await self._loop.sock_recv(self._sock, RECEIVE_BYTES)
         self.traffic.count_down(len(data))
         if self.rates is not None:
@@ -129,7 +129,7 @@ class SocketStream:
 
     @property
     def is_ended_by_peer(self) -> bool:
-        """Whether the peer has ended what it sends, even if not all of that was read."""
+        """Whether the peer has ended its sending, even if not all of its bytes were read."""
         try:
             state = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
         except OSError:
@@ -146,7 +146,7 @@ class SocketStream:
         reset(self._sock)
 
     def close(self) -> None:
-        """Close; what was sent still arrives."""
+        """Close; sent bytes still arrive."""
         self._sock.close()
 
 

@@ -97,7 +97,7 @@ class Confinement:
         return any(one in self.protected for one in (path, *path.parents))
 
     def _is_open(self, path: Path, granted: Collection[Path]) -> bool:
-        """Whether a module can change what a guarded path leads to."""
+        """Whether a module can change the target of a guarded path."""
         real = Path(os.path.realpath(path))
         folders = {*granted, *(one.folder for one in self.guarded)}
         return not self._is_protected(real) and any(folder in folders for folder in (real, *real.parents))
@@ -317,7 +317,7 @@ def _sees_any_of(folder: Path, grants: Grants) -> bool:
 
 
 def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[ResourceLimit, ...]:
-    # Far more addresses than memory: libraries reserve what they never touch. Stops only what is beyond all reason, on
+    # Far more addresses than memory: libraries reserve more than they touch. Stops only absurd amounts, on
     # machines where nothing counts memory at once.
     addresses = 4 * limits.memory_max + (1 << 30) + limits.tasks_max * _THREAD_BYTES
     values = {

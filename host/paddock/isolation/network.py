@@ -43,7 +43,7 @@ _BUNDLES: Final = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-_CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")  # inside; what curl and git are built to read
+_CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")  # inside; curl and git are built to read it
 _RESOLVER_FILES: Final[Mapping[str, str]] = {
     # No search list, and no second try: a name that is not granted is answered at once.
     "resolv.conf": f"nameserver {GATEWAY}\noptions ndots:1 timeout:5 attempts:1\n",
@@ -223,7 +223,7 @@ class NetworkedLauncher:
 
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
         """Return a process whose network leads to the gate; see `Launcher.launch`."""
-        await self._gate.detach()  # what is left of the life before: its connections ended with it
+        await self._gate.detach()  # the rest of the earlier life: its connections ended with it
         process = await self._launcher.launch(spec)
         sockets = process.take_network()
         if sockets is not None:

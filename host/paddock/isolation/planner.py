@@ -121,7 +121,7 @@ class SandboxPlanner:
         self._explainers: dict[str, Explainer] = {}
         self._watchlists: list[Watchlist] = []
         self._shortages: list[str] = []
-        self._guarded: dict[Path, GuardedPaths] = {}  # what each folder had guarded when it was first looked at
+        self._guarded: dict[Path, GuardedPaths] = {}  # the guarded paths of each folder at the first look
 
     async def decide(self, authorization: Authorization) -> None:
         """Decide on a sandbox for each authorised module.
@@ -179,7 +179,7 @@ class SandboxPlanner:
         """
         decided = self._decided[entry.path]
         if decided.level in LEVELS_WITH_NAMESPACES and not grants_of(decided.module.entry.permissions).net:
-            return self._shelters[entry.path]  # what each worker has of its own is in its namespaces
+            return self._shelters[entry.path]  # each worker's own things are in its namespaces
         # By the paths that were judged: a module may have put a link in the place of one.
         return self._shelter(decided, networks, folder, self._shelters[entry.path].confinement.grants)
 

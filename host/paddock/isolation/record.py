@@ -45,7 +45,7 @@ _MAX_MODULES: Final = 200
 _MAX_PLACES: Final = 1000  # of one module: mounts, programs
 _MAX_RULES: Final = 200
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-_REFERENCE: Final = re.compile(r"\$\{\w+\}", re.ASCII)  # names a secret, and is none
+_REFERENCE: Final = re.compile(r"\$\{\w+\}", re.ASCII)  # the name of a secret, not a secret
 _HIDDEN: Final = "…"  # stands for the value of a variable
 
 _log = logging.getLogger(__name__)
@@ -308,7 +308,7 @@ def _now() -> datetime:
 
 
 def _number(value: float | None) -> float | None:
-    # Endless is what JSON has no number for.
+    # JSON has no number for infinity.
     return None if value is None or value == float("inf") else float(value)
 
 

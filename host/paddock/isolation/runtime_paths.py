@@ -24,7 +24,7 @@ from paddock_sources import BuiltinSource
 _LIBRARY_FOLDERS: Final = ("/lib64", "/usr/lib64")
 _LIBRARY_FOLDERS_ELSEWHERE: Final = ("/lib", "/usr/lib")  # of systems that keep all libraries in one folder
 _MAX_LIBRARY_FILES: Final = 32  # of an interpreter outside the system's folders; beyond, its folder as a whole
-# The last names the system, which vendors' libraries send to their servers; they fail if it is refused.
+# The last names the system, which vendors' libraries send to their servers; some fail if it is refused.
 _DATA: Final = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/locale", "/etc/os-release")
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _OWN_PACKAGES: Final = ("paddock", "paddock_sandbox", "paddock_sdk", "paddock_sources")
@@ -108,7 +108,7 @@ class RuntimePaths:
 
 
 def _standard_library() -> tuple[Path, ...]:
-    # What `sysconfig` says unasked is, in part, of a virtual environment.
+    # The defaults of `sysconfig` belong, in part, to a virtual environment.
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     base |= {"installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix}
     folders = (sysconfig.get_path(name, vars=base) for name in ("stdlib", "platstdlib"))

@@ -120,11 +120,11 @@ class IncomingCall:
         self.served_by: RoutedCall | None = None  # the call that it waits for, unless a task does
         self.credited: asyncio.Event | None = None  # set when a stream that the host itself serves may go on
         self.task: asyncio.Task[None] | None = None
-        self.rights = _NO_RIGHTS  # to what it names, as its worker had them when it arrived
-        self.brought = _NO_RIGHTS  # those, where the application is called with what it names
+        self.rights = _NO_RIGHTS  # to the objects it names, as its worker had them when it arrived
+        self.brought = _NO_RIGHTS  # the same, where the application is called with these objects
         self.early_credit = 0  # items that the worker allowed before the caller could be informed
-        self.emitter: str | None = None  # the module whose event this emits
-        self.values_read = 0  # by the host, of what others answered in its service
+        self.emitter: str | None = None  # the module that emits the event
+        self.values_read = 0  # by the host, in the answers of others in its service
         # No call works for the worker (yet), or it reads a stream whose items wait for it, and not it for them.
         self.is_idle = True
 

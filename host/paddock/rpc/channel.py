@@ -23,11 +23,11 @@ from paddock.rpc.reading import ReadingWatch
 from paddock_sdk.protocol import Connection, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer, FrameParts, discarded
 
-_TICK: Final = 0.05  # seconds between looks at the deadlines, which are tens of seconds long, and at what is due
+_TICK: Final = 0.05  # seconds between looks at the deadlines, which are tens of seconds long, and at due frames
 _STRETCH: Final = 0.005  # seconds for which one worker's frames are handled until everything else has its turn
 _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
-_FULL: Final = 256 * 1024  # bytes that the kernel has not taken yet; what comes then waits where it can be replaced
-_MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on what one worker can cost
+_FULL: Final = 256 * 1024  # bytes that the kernel has not taken yet; later frames wait where they can be replaced
+_MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on the cost of one worker
 _JOINED_BYTES: Final = 4096  # of a frame that waits for others; copying a larger one costs more than a write
 _JOINED_AFTER: Final = 8  # frames acted on between two writes, so that workers start while the host still reads
 FOREVER: Final = float("inf")
@@ -160,7 +160,7 @@ class Channel(asyncio.BufferedProtocol):
         self.calls: dict[int, OpenCall] = {}
         self.wants_room = False  # whether the receiver waits for calls to end
         self._given_up: dict[int, OpenCall] = {}  # those that have a deadline, until they are seen to have ended
-        self._is_full = False  # whether what is sent now has to wait until the worker has read more
+        self._is_full = False  # whether new frames have to wait until the worker has read more
         self._backlog = SendBacklog()
         self._unread_seconds = unread_seconds
         self._reading: ReadingWatch | None = None
@@ -169,7 +169,7 @@ class Channel(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._unheard: Iterator[Frame] = iter(())  # what came and waits for the loop's next turn, nothing being read
+        self._unheard: Iterator[Frame] = iter(())  # frames that wait for the loop's next turn, while reading is paused
         self._is_lost = False
         self._latest_lost: OpenCall | None = None
 
@@ -362,7 +362,7 @@ class Channel(asyncio.BufferedProtocol):
     # -- receiving -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # what a stream socket always gets
+        assert isinstance(transport, asyncio.Transport)  # the type that a stream socket always gets
         transport.set_write_buffer_limits(_FULL)
         self._reading = ReadingWatch(transport, self._unread_seconds, lambda: bool(self.calls), self._on_unread)
         self._transport = transport

@@ -36,7 +36,7 @@ class ResponseBudget:
 
     def __init__(self, *, keeps_all: bool) -> None:
         self.keeps_all = keeps_all  # every answer, not only those that report it
-        self.weight_inside = 0  # of what modules answered with in gatherings inside of this one
+        self.weight_inside = 0  # of modules' answers in gatherings inside of this one
         self._total = 0
         self._by_name: dict[str, int] = {}
         self._refused: set[str] = set()

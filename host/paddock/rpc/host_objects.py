@@ -65,7 +65,7 @@ class HostObjects:
 
 async def _send_item(call: IncomingCall, item: Encoded) -> None:
     channel = call.peer.channel
-    assert call.credited is not None  # what a stream has from its beginning
+    assert call.credited is not None  # the credit of a stream at its beginning
     if not channel.connection.credit(call.id):
         loop = asyncio.get_running_loop()
         call.idles(loop.time())

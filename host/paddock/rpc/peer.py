@@ -265,15 +265,15 @@ class Peer:
         self.answers = limits.answers
         self._limits = limits
         self.computes = False  # whether something that it mounted has properties
-        self.state_changes_taken = 0  # of this worker's own; each change of state that it is sent says how many
+        self.state_changes_taken = 0  # of this worker's own; each change of state sent to it contains this number
         self.is_restoring = False  # it lives, and is not yet restored for its callers
         self.incoming: dict[int, Pending] = {}
         self.open_bytes = 0  # in the bodies of those
         self.blocked: list[Pending] = []
         self.waiting: CallQueue[Queued] = CallQueue()  # for it to have fewer calls to serve
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
-        self._let_go_of: dict[int, bytes] = {}  # descriptions of what was released and may be on its way again
-        self._handed_out = HandedOut()  # and not let go of, or that is not confirmed
+        self._let_go_of: dict[int, bytes] = {}  # descriptions of released objects that may be in transit again
+        self._handed_out = HandedOut()  # and not released, or whose release is not confirmed
         self._grants: dict[int, ObjectGrant] = {}
         self._grant_ids: dict[AnyHandle, int] = {}
         self._next_grant = 1
@@ -303,7 +303,7 @@ class Peer:
         if observed <= allowed:
             return ""
         problem = f"requests of {observed} bytes that wait for their answers, of {allowed} that it may have"
-        if self.kind == "orchestrator":  # which passes on what others make large
+        if self.kind == "orchestrator":  # which passes on others' large answers
             return problem
         raise OverBudgetError("bytes of open requests", allowed=allowed, observed=observed, message=problem)
 
@@ -333,7 +333,7 @@ class Peer:
         self.computes = True
 
     def take_state_change(self) -> int:
-        """Count a change of state of this worker's own, modulo what a frame holds; return how many there were."""
+        """Count a change of state by this worker, modulo the size of the frame's field; return the number."""
         self.state_changes_taken = self.state_changes_taken + 1 & _ID_BITS
         return self.state_changes_taken
 
@@ -443,7 +443,7 @@ class Peer:
         self._handed_out.weigh(object_id, weight)
 
     def weight(self, object_id: int) -> int:
-        """Return what memory the description of one of this worker's objects takes, 0 if there is none."""
+        """Return the memory of the description of one of this worker's objects, 0 if there is none."""
         return self._handed_out.weight(object_id)
 
     def may_call_mounted(self, handle: AnyHandle) -> bool:

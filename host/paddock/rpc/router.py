@@ -166,7 +166,7 @@ class Router:
         """Take any other frame of a worker."""
         try:
             self._on_event(peer, event)
-        except OverLimitError as exc:  # it names what was not taken of its answers, and comes to nothing
+        except OverLimitError as exc:  # it names an object of an answer that was not taken, and has no effect
             _log.warning("what module `%s` says is passed over: %s", peer.name, exc)
 
     def _on_event(self, peer: Peer, event: Frame) -> None:
@@ -191,7 +191,7 @@ class Router:
         elif event.kind == Kind.RELEASE:
             peer.on_release(event)
         elif event.kind == Kind.DISCARDED:
-            peer.receive(event.handles)  # they count as handed over, and are let go again at once
+            peer.receive(event.handles)  # they count as handed over, and are released again at once
 
     def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
         self.failure_policy.on_violation(peer, error)
@@ -240,7 +240,7 @@ class Router:
         current.set(call)
         if call.credited is not None:
             call.goes_on(self._loop.time())
-        elif call.cause is not None:  # what is answered in one step, the worker has not waited for
+        elif call.cause is not None:  # the worker has not waited for an answer given in one step
             self._loop.call_soon(self._goes_on, call)
         try:
             answer = await work

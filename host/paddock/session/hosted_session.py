@@ -164,7 +164,7 @@ class HostedSession(AmplifierSession):
     async def _make_ready(self, entry: ModuleEntry, module: HostedModule) -> None:
         try:
             await module.session_ready()
-        except Exception as exc:  # the module's; what may guard a gate may have wanted to register its handlers here
+        except Exception as exc:  # the module's; a module that may guard a gate may register its handlers here
             if may_guard(self._authorized[entry.path].entry):
                 self._problems[entry.path] = ModuleLoadError(module.name, "mount", f"when all was mounted: {exc}")
             raise

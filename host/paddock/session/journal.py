@@ -29,7 +29,7 @@ _OPENING: Final = 8 * 1024 * 1024  # bytes of memory that one `set_messages` tak
 _BESIDE: Final = 512  # bytes that a noted call takes besides
 _RESULT_SHARE: Final = 16  # of the room that is left, one goes to a single result
 _KEPT_SHARE: Final = 4  # of the conversation, one is reserved for what the session needs to go on
-_CLOSING: Final = 4 * 1024  # bytes of memory that the answer to a tool call may take of what is kept
+_CLOSING: Final = 4 * 1024  # bytes of memory that the answer to a tool call may take of the reserve
 _ANSWER: Final = "Error: the turn was interrupted before this tool call was answered"
 _ROLES_OF_THE_SESSION: Final = ("user", "assistant", "system", "developer")
 
@@ -47,7 +47,7 @@ class ContextJournal:
         self.weight = 0
         self._marshaller = marshaller
         self._calls: list[tuple[str, Encoded]] = []
-        self._admitted: dict[int, int] = {}  # what the calls take that are not over, by their messages
+        self._admitted: dict[int, int] = {}  # the memory of calls that are not over, by their messages
         self._admitted_weight = 0
         self._prompt_factory: Encoded | None = None
         self._came_back_empty = False

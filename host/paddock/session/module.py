@@ -60,7 +60,7 @@ from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sources import Resolution
 
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
-_UNREAD_SECONDS: Final = 60.0  # in which a module that serves no call reads something of what there is to read
+_UNREAD_SECONDS: Final = 60.0  # in which a module that serves no call must read some of its messages
 
 _log = logging.getLogger(__name__)
 
@@ -448,7 +448,7 @@ class HostedModule:
                 life.peer.channel.close()
         self.audit.record("module.ended", module=self.name, report=report.as_dict())
 
-    # -- what it mounts and registers ------------------------------------------------------
+    # -- mounts and registrations ------------------------------------------------------
 
     def owns(self, obj: object) -> bool:
         """Whether something is an object of this module's own, of its current life."""
@@ -561,7 +561,7 @@ class HostedModule:
         if handle is not None:
             self._registrations.add(("capability", name), handle, lambda: coordinator.retract(name, value))
 
-    # -- what it was refused ---------------------------------------------------------------
+    # -- denials ------------------------------------------------------------------------
 
     @property
     def denials(self) -> tuple[Denial, ...]:

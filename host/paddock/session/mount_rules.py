@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOUNT_NAME: Final = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?")
 _MOUNT_NAME_TOLD: Final = "1 to 128 letters, digits and signs of ASCII, with no space around them"
-_SHOWN_NAME: Final = 40  # characters of a name that is none
+_SHOWN_NAME: Final = 40  # characters of an invalid name, in the error
 
 
 class NameTakenError(ValueError):

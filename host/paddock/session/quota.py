@@ -17,7 +17,7 @@ from paddock_sdk.contract.boundary_errors import OverLimitError
 
 _MAX_THINGS: Final = 4096
 _MAX_WEIGHT: Final = 16 * 1024 * 1024  # a sixteenth of the memory of the smallest worker; texts are kept there twice
-_LASTING: Final = frozenset({"state", "attribute", "capability", "data"})  # outlive who left them
+_LASTING: Final = frozenset({"state", "attribute", "capability", "data"})  # outlive the module that left them
 # They pass on a model's words one by one, and a dropped word is missing from an answer. So fast that `work`
 # puts off their requests before an event is dropped: a word that one other process handles is 36 values.
 _STREAMING: Final = ("provider", "orchestrator")
@@ -129,18 +129,18 @@ class ModuleRateLimits:
     def __init__(self, kind: Kind) -> None:
         streams = kind in _STREAMING
         self.events = TokenBucket(per_second=20_000 if streams else 1000, at_once=100_000 if streams else 10_000)
-        # Apart: what floods its other events has its gates closed by that neither sooner nor later.
+        # Apart: a flood of its other events does not affect its gates.
         self.gates = TokenBucket(per_second=100, at_once=1000)
         self.messages = TokenBucket(per_second=5, at_once=50)
         self.approvals = TokenBucket(per_second=0.5, at_once=30)
         self.attempts = TokenBucket(per_second=50, at_once=500)
-        self.running = TokenBucket(per_second=200, at_once=1000)  # tools that it says it starts
+        self.running = TokenBucket(per_second=200, at_once=1000)  # tools that it reports to start
         # Bytes of memory, and so of work: every worker that knows an object reads its new descriptions.
         self.descriptions = TokenBucket(per_second=4 * 1024 * 1024, at_once=32 * 1024 * 1024)
         # Values of messages that the host itself reads or writes for it: a microsecond or two each. Beyond it, its
         # requests are put off.
         self.work = TokenBucket(per_second=256 * 1024, at_once=2 * 1024 * 1024)
-        # Values that the host reads of what others answer it; beyond it, it waits for their answers that much longer.
+        # Values in others' answers to it that the host reads; beyond it, the module waits that much longer for answers.
         self.answers = TokenBucket(per_second=256 * 1024, at_once=2 * 1024 * 1024)
 
 

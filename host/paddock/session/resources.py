@@ -203,7 +203,7 @@ class _GuardedFiles:
     def on_replaced(self, replacement: Replacement) -> None:
         """Note that another program replaced something."""
         key = (replacement.module, replacement.path)
-        self._replaced.pop(key, None)  # what is noted last stands last
+        self._replaced.pop(key, None)  # the latest note comes last
         self._replaced[key] = replacement
         self._audit.record(
             "guarded.replaced",

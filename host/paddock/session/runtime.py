@@ -189,7 +189,7 @@ class SessionRuntime:
             on_line=self._pump(entry.instance_id or entry.module),
             output_per_second=OUTPUT_PER_SECOND,
         )
-        # Over what secrets were filled into: a reference in an override stays the text that it is.
+        # After secrets were filled in: a reference in an override stays plain text.
         config = merged(resources.secrets.expanded(entry.config, grants_of(entry.permissions)), overrides)
         module = HostedModule(
             entry,

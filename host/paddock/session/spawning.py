@@ -194,7 +194,7 @@ class SubSessions:
         if self._is_over:
             raise RuntimeError("the session is over")
         with self._session_tree.alive(conversation.id):
-            # Made for the application: what its modules do serves no call, so that no right is borrowed.
+            # Made for the application: its modules' acts serve no call, so that no right is borrowed.
             context = contextvars.copy_context()
             context.run(current.set, None)
             task = self._session_runtime.beside(self._turn(conversation, instruction), context)
@@ -249,7 +249,7 @@ class SubSessions:
                     self._keep(conversation, session_runtime, await _messages(session, session_runtime))
                     raise
                 self._keep(conversation, session_runtime, await _messages(session, session_runtime))
-            except asyncio.CancelledError:  # of the turn, or of reading what it left: the context is not waited for
+            except asyncio.CancelledError:  # of the turn, or of reading its result: the context is not waited for
                 self._keep(conversation, session_runtime, session_runtime.journal.messages())
                 raise
             was_cancelled = session.coordinator.cancellation.is_cancelled

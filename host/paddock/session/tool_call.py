@@ -162,7 +162,7 @@ class ToolCallSession:
         return replace(outcome, changes=self.changes, live_from=self._request.live_from)
 
     async def _run(self, modules: ConfinedModules) -> ToolCallOutcome:
-        # Modules read these three; what belongs to a whole session is empty.
+        # Modules read these three; the facts of a whole session are empty.
         session = SimpleNamespace(session_id=self._id, parent_id=None, config={"session": {}})
         core = SessionCore(session, self._options.working_dir, approval=self._approval, display=self._display)
         async with SessionRuntime.open(core, modules.resources) as session_runtime:

@@ -146,7 +146,7 @@ class InitSocket:
             try:
                 signal.pidfd_send_signal(pidfd, number)
             except (ProcessLookupError, PermissionError):
-                pass  # ended, which is what it was for
+                pass  # ended, which was its purpose
 
     def _read(self) -> None:
         try:

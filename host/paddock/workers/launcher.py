@@ -36,11 +36,11 @@ _REQUEST_BYTES = 128 << 10
 
 
 MODULE_ENTRY: Final = "paddock_sdk.worker.main:serve"
-_OUTPUT_AT_ONCE: Final = 16  # times what may be printed in a second
+_OUTPUT_AT_ONCE: Final = 16  # times the bytes that may be printed in a second
 
 
 _logger = logging.getLogger(__name__)
-_REMOVAL_SECONDS = 2.0  # for the kernel to let go of a tree that is dead
+_REMOVAL_SECONDS = 2.0  # for the kernel to release a dead tree
 
 
 @dataclass(frozen=True, slots=True)

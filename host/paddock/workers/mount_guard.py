@@ -27,8 +27,8 @@ from paddock_sandbox.remounting import is_elsewhere, is_gone, kept_inside
 from paddock_sdk.worker.init_socket import pack, unpack
 
 _MESSAGE_BYTES: Final = 1 << 16
-_START_SECONDS: Final = 10.0  # for an interpreter to start, and to look at what is guarded
-_END_SECONDS: Final = 5.0  # to look a last time at what was replaced
+_START_SECONDS: Final = 10.0  # for an interpreter to start, and to look at the guarded paths
+_END_SECONDS: Final = 5.0  # to look a last time at replaced paths
 
 _log = logging.getLogger(__name__)
 

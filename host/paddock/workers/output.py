@@ -26,7 +26,7 @@ _READ_BYTES = 1 << 14  # per wake-up: a flood is read in turns with everything e
 _LIVE_READ_BYTES = 1 << 11  # fewer where each line, of at least a byte, costs a call
 _COALESCED_BYTES = 1 << 12  # single bytes written one by one share a chunk, or their bookkeeping would dwarf them
 _BYTES_PER_CHUNK = 64  # at least this many of the limit are charged for each chunk, for the same reason
-_PIPE_BYTES = 1 << 16  # what a pipe holds
+_PIPE_BYTES = 1 << 16  # the capacity of a pipe
 _PAUSE_SECONDS = 0.002  # a flood then has 32 MiB a second, and the host a wake-up for each pipe full of it
 _LIVE_LINE_BYTES = 1 << 14  # a live line that never ends is handed over in pieces of this size
 
@@ -45,7 +45,7 @@ class OutputRate:
         self._reported_at = 0.0
 
     def admits(self, data: bytes) -> bool:
-        """Whether what was printed is to be handed on."""
+        """Whether printed bytes are to be handed on."""
         now = time.monotonic()
         self._left = min(self._left + (now - self._since) * self._per_second, self._at_once)
         self._since = now

@@ -78,7 +78,7 @@ def _is_alone(folder: int, *, without_locks: bool) -> bool:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks: what is there is used, and never swept
+    except OSError:  # a file system without locks: folders there are used, and never swept
         return without_locks
     return True
 

@@ -89,7 +89,7 @@ class HttpExchange:
     @property
     def keeps_link(self) -> bool:
         """Whether the destination waits for another request."""
-        # h11 knows what it wrote, not what was sent: behind half a body the next request would be the rest of it.
+        # h11 knows which bytes it wrote, not which were sent: behind half a body the next request would be its rest.
         side = self._answer_side
         return (
             self._is_all_sent
@@ -216,7 +216,7 @@ class HttpExchange:
         try:
             return await self._pass_on_answer()
         except h11.LocalProtocolError:
-            # It was read, and cannot be written. Not its text, which quotes what is wrong: there may be a key in it.
+            # It was read, and cannot be written. Not its text, which quotes the bad part: there may be a key in it.
             raise AnswerError("the answer is malformed", None if self._has_answered else 502) from None
 
     async def _pass_on_answer(self) -> bool:

@@ -135,7 +135,7 @@ def _refuse_other_versions(head: RequestHead) -> None:
 
 
 def _refuse_ambiguous_framing(head: RequestHead, raw: bytes) -> None:
-    # Counted in what was sent: h11 makes one of two lengths that are the same.
+    # Counted in the received headers: h11 makes one of two equal lengths.
     lines = [line.partition(b":") for line in raw.lower().split(b"\r\n")[1:]]
     lengths = [value.strip(b" \t") for name, _, value in lines if name == b"content-length"]
     is_chunked = bool(head.values(b"transfer-encoding"))

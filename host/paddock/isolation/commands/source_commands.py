@@ -47,7 +47,7 @@ class SourceCommands:
         self._audit = audit
         self._steps = steps
         self._level: IsolationLevel | None = None
-        self._lack: tuple[str, tuple[str, ...]] | None = None  # why there is no level, and what to do
+        self._lack: tuple[str, tuple[str, ...]] | None = None  # why there is no level, and a fix
         self._workers: set[CommandWorker] = set()
         self._beginnings: set[asyncio.Task[Any]] = set()
         self._is_over = False

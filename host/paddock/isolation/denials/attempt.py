@@ -51,8 +51,8 @@ _NOT_LOOKED_AT: Final = "no grant covers it; whether it is there was not looked 
 _NO_PROGRAMS_IN_SCRATCH: Final = "no file in a module's private folder can be run"
 _ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
 _ANY_NET: Final = "HOST:PORT"  # to be filled in
-_KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and what is there depends on who looks
-_OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # what granted names lead to inside a worker
+_KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and each process sees other contents
+_OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # the addresses of granted names inside a worker
 _MAX_WAITING: Final = 500  # attempts that were not looked at yet
 
 _log = logging.getLogger(__name__)
@@ -258,7 +258,7 @@ class AttemptJudge:
         is_local = isinstance(host, (IPv4Address, IPv6Address)) and host.is_loopback
         return is_local and destination.port in network.ports
 
-    # -- words, and what is behind them -----------------------------------------------------------------------------
+    # -- the targets of attempts ------------------------------------------------------------------------------------
 
     def _explained(self, kind: AttemptKind, target: str) -> Denial | None:
         try:
@@ -274,7 +274,7 @@ class AttemptJudge:
         try:
             return redacted_permissions_line(with_grant(self._subject.permissions, kind, grant))
         except ValidationError:
-            return ""  # a name that no plan can say
+            return ""  # a name that no plan can contain
 
     def _denial(self, kind: AttemptKind, target: str, layer: DenialLayer, grant: str, reason: str) -> Denial:
         return Denial(_OPERATIONS[kind], target, self._subject.name, layer=layer, grant=grant, reason=reason)

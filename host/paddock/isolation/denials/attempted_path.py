@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from paddock.policy.path_walk import PathWalk
 from paddock_sandbox.profile import Mount
 
-_KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and what is there depends on who looks
+_KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and each process sees other contents
 _MAX_NAMED: Final = 4096  # characters of a path, as the kernel has it; a walk takes the square of their number
 
 

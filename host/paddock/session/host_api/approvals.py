@@ -33,7 +33,7 @@ _MAX_OPEN: Final = 32  # of one module; a person reads one at a time
 MAX_OPTIONS: Final = 64  # of one approval; a person reads them
 _OPTIONS: Final = ("Allow once", "Allow always", "Deny")
 _LONGEST: Final = 300.0  # seconds, the contract's own default
-_MAX_DETAILS: Final = 400  # characters of what is to be done, in a question that a person reads
+_MAX_DETAILS: Final = 400  # characters of the act's description, in a question that a person reads
 
 _log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ async def offer_provider(
         done: Any = register(provider)
         if inspect.isawaitable(done):
             await done
-    except Exception as error:  # a module's function; its hook then denies what it would have asked about
+    except Exception as error:  # a module's function; its hook then denies instead of asking
         _log.warning("the approval system could not be handed to `%s`: %s", module.name, error)
 
 

@@ -29,7 +29,7 @@ from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import HostMethod
 
-LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out of the loop's timers
+LONGEST_WAIT: Final = 24 * 3600.0  # seconds; it also keeps NaN and infinity out of the loop's timers
 MAX_NAME: Final = 200  # characters of any name
 _GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
 
@@ -79,7 +79,7 @@ class EmissionService:
 
     @handles(HostMethod.EMITTER, decode=Decode.NOT, answers_itself=True)
     def emitter(self, call: IncomingCall, module: HostedModule, message: Encoded) -> None:
-        """Answer with the emitter of the event whose handler makes this call, None where no handler makes it."""
+        """Answer with the emitter of the event that the calling handler handles, None if no handler calls."""
         origin = call.cause.origin if call.cause is not None else None
         written = self._router.marshaller.encode(origin.emitter if origin is not None else None)
         call.peer.charge(written.body)

@@ -16,7 +16,7 @@ from paddock.session.host_api.handler import Decode, handles, malformed, within
 from paddock.session.module import HostedModule
 from paddock_sdk.protocol.methods import HostMethod
 
-_LONGEST_CALL: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out
+_LONGEST_CALL: Final = 24 * 3600.0  # seconds; it also keeps NaN and infinity out
 _MAX_ATTEMPTS: Final = 64  # in one message
 _MAX_TARGET: Final = 4096  # characters of a path
 _AN_ACCOUNT: Final = "an account of attempts"

@@ -43,7 +43,7 @@ class StateService:
         match self._codec.decode(message.body):  # data alone, no live objects
             case [*changes] if len(changes) <= _MAX_CHANGES and all(is_change(change) for change in changes):
                 keys = {path[0]: None for path, _ in changes}
-                try:  # before it is sent on: what is over the bound is not kept
+                try:  # before it is sent on: a value over the bound is not kept
                     _check(module, changes, weight_of(message.body))
                 except OverLimitError as exc:
                     module.peer.charge_weight(sum(map(self._coordinator.state_weight, keys)))

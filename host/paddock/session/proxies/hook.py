@@ -88,7 +88,7 @@ class HookProxy:
             # Decoded, and encoded for every later handler: a module cannot pass on an object that it was only shown.
             result = self._marshaller.decode_named(answer)
         except RemoteProtocolError:
-            return answer  # which is no hook result, and counts as any other answer that is none
+            return answer  # which is no hook result, and counts as any other invalid answer
         if gathered is not None and (gathered.keeps_all or _injects(result)):  # then it is kept until all were asked
             if not gathered.admits(self._name, answer.body):
                 return None

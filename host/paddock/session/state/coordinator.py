@@ -115,7 +115,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._on_injection_left_out(item, error)
 
     def __getattr__(self, name: str) -> Any:
-        # Only for what is not found otherwise: an attribute that some module attached.
+        # Only for names not found otherwise: an attribute that some module attached.
         try:
             attached = self.__dict__["_module_attributes"][name]
         except KeyError:
@@ -199,7 +199,7 @@ class HostedCoordinator(ModuleCoordinator):
         untold = self._claim_state({key: None for key in keys if self._refusal(key, module) is None})
         refusals = {key: self._refusal(key, module) for key in keys}
         allowed = [change for change in changes if refusals[change[0][0]] is None]
-        self._mirrors.take_own(origin)  # what is written from here on comes after it
+        self._mirrors.take_own(origin)  # later writes come after it
         if allowed:
             self._state.shared.apply(allowed)
             self._tell_state(allowed, origin)
@@ -217,7 +217,7 @@ class HostedCoordinator(ModuleCoordinator):
             self._mirrors.tell_state_again(origin, key)
 
     def refuses_state(self, key: Hashable, module: Authority) -> bool:
-        """Whether a module may not change what is under a key of `session_state`."""
+        """Whether a module may not change the value under a key of `session_state`."""
         return self._refusal(key, module) is not None
 
     def _refusal(self, key: Hashable, module: Authority) -> Denial | None:
@@ -357,7 +357,7 @@ class HostedCoordinator(ModuleCoordinator):
 def _copied(value: Any) -> Any:
     try:
         return copy.deepcopy(value)
-    except Exception:  # it holds what cannot be copied, as a lock: then two sessions share it, as they do a capability
+    except Exception:  # it contains something that cannot be copied, such as a lock: then two sessions share it
         return value
 
 

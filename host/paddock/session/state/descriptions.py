@@ -17,7 +17,7 @@ from paddock.rpc.host_calls import HostCalls
 from paddock.session.state.mirrors import Mirrors
 from paddock_sdk.protocol.methods import WorkerMethod
 
-_SECONDS: Final = 1.0  # what one module can hold up a turn by
+_SECONDS: Final = 1.0  # the longest delay of a turn by one module
 
 
 async def describe_anew(host_calls: HostCalls, mirrors: Mirrors) -> None:

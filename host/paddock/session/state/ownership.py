@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 from paddock.errors import Denial
 from paddock.policy.authority import STEERING_KEYS, Authority
 
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")  # what stands in a line to be copied, and no more
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")  # only names that may stand in a line to be copied
 _APPLICATION: Final = "the application"
 
 

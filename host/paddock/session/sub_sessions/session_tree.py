@@ -24,7 +24,7 @@ SELF: Final = "self"  # as the name of an agent: the requesting session, once mo
 
 _DEPTH_MAX: Final = 8  # sessions below the first
 _ALIVE_MAX: Final = 16  # at one time; each has about ten processes
-_KEPT_BYTES: Final = 64 << 20  # of all conversations together, with what their sessions were made of
+_KEPT_BYTES: Final = 64 << 20  # of all conversations together, with their sessions' plans
 _KEPT_MAX: Final = 256  # conversations
 _AGENT_IN_ID: Final = 64  # characters of an agent's name in the ids of its sessions
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9.-]+", re.ASCII)

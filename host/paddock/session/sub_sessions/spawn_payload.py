@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 
 from paddock.plan.plain_data import PlainData
 
-MAX_BYTES: Final = 4 << 20  # of all of it together, with what the sessions up the line were passed
-_PER_VALUE: Final = 128  # more than Python takes for a number, or for a list or a table without what is in it
+MAX_BYTES: Final = 4 << 20  # of all of it together, with the payloads of the sessions above
+_PER_VALUE: Final = 128  # more than Python takes for a number, or for an empty list or table
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from paddock.workers.limits.watchdog import Watch, Watchdog, WatchedLimits
 from paddock_sandbox.cgroup import Cgroup
 
 _RECORD_LOCKS_MAX = 2048  # which no control group counts; a database takes some five for each connection
-_INIT_TASKS = 1  # the init is in the group with the worker, and is ours
+_INIT_TASKS = 1  # the init is in the group with the worker, and belongs to the host
 
 OnOverrun = Callable[[ExitReason, LimitHit], None]
 

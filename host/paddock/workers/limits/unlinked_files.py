@@ -24,7 +24,7 @@ _BLOCK_BYTES: Final = 512
 _MAX_DESCRIPTORS: Final = 100_000  # that are looked at, of all processes together
 _MAX_MAPS_BYTES: Final = 32 << 20  # of the kernel's list of mappings: some 300 000 of them
 _KCMP_FILES: Final = 2  # from <linux/kcmp.h>
-_ENDED: Final = (b"Z", b"X")  # as /proc/<pid>/stat says it
+_ENDED: Final = (b"Z", b"X")  # in the spelling of /proc/<pid>/stat
 _DELETED: Final = b" (deleted)"
 
 
@@ -41,7 +41,7 @@ class UnlinkedFiles:
 
     def __init__(self, folder: Path) -> None:
         self._paths = tuple({os.fsencode(path) for path in (folder, folder.resolve())})
-        self._written = tuple(path.replace(b"\n", rb"\012") for path in self._paths)  # as /proc/<pid>/maps says it
+        self._written = tuple(path.replace(b"\n", rb"\012") for path in self._paths)  # as /proc/<pid>/maps spells it
 
     def held_by(self, pids: Iterable[int], most: int) -> Unlinked:
         """Return what processes hold; counting stops beyond `most`. A process that is gone holds nothing."""

@@ -141,7 +141,7 @@ def record_locks(pids: Iterable[int], most: int) -> int:
     """
     wanted = {b"%d" % pid for pid in pids}
     held = read = 0
-    # A page at a time is what the kernel gives, and with each it goes through all those before.
+    # The kernel returns a page at a time, and goes through all earlier ones for each.
     with open("/proc/locks", "rb", buffering=0) as locks:
         rest = b""
         while read < _LOCKS_BYTES and held <= most and (data := locks.read(1 << 16)):
@@ -160,7 +160,7 @@ class _Count:
     sent: int = 0
     sockets: set[int] = field(default_factory=set)
     _pipes: set[int] = field(default_factory=set)
-    _kept: dict[str, list[int]] = field(default_factory=dict)  # numbers of descriptors, and whose were counted
+    _kept: dict[str, list[int]] = field(default_factory=dict)  # numbers of descriptors, and their processes
 
     @property
     def is_beyond(self) -> bool:
@@ -198,7 +198,7 @@ class _Count:
                 read += len(data)
                 self.held += data.count(b"\n") * _MAPPING_BYTES
         with unless_gone():
-            # Not by `splitlines`: a process may have a carriage return in its name, and what it likes behind that.
+            # Not by `splitlines`: a process may have a carriage return in its name, and any text behind that.
             lines = (line.split() for line in read_whole(f"/proc/{pid}/status").split(b"\n"))
             self.held += sum(int(fields[1]) for fields in lines if fields and fields[0] == b"VmPTE:") * _KIB
 

@@ -31,7 +31,7 @@ from paddock.workers.limits.unmapped_memory import SOCKET_MOST, record_locks
 _logger = logging.getLogger(__name__)
 INTERVAL = 0.2  # seconds from one look at all trees to the next
 _LOOKS_TO_A_SURVEY = 10
-_SURVEY_SECONDS = 5.0  # far more than it takes; what slows it down, such as many mappings, ends it early
+_SURVEY_SECONDS = 5.0  # far more than it takes; an obstacle such as many mappings ends it early
 _SLICE_SECONDS = 0.001  # for which other callbacks on the loop wait
 _MEASURE_SECONDS = 0.5  # enough for 50 GiB; a tree that keeps its memory locked for longer is judged by the estimate
 _SECOND_LOOK_SECONDS = 0.02  # a child that borrows its parent's memory until it executes a program is done by then
@@ -170,7 +170,7 @@ class Watch:
         return needs_measuring
 
     async def measure(self, clock: Clock, limiter: anyio.CapacityLimiter) -> None:
-        """Measure the tree's memory, and again if that is beyond the limit; what is beyond it twice counts."""
+        """Measure the tree's memory, and again if that is beyond the limit; only a second such result counts."""
         self.is_being_measured = True
         try:
             if await self._is_beyond(limiter):
