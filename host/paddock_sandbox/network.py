@@ -111,7 +111,7 @@ def _lookups() -> socket.socket:
 
 def _listener(port: int) -> socket.socket:
     with _naming(f"listener at port {port}", "CAP_NET_BIND_SERVICE"):
-        listener = _bound(socket.SOCK_STREAM, "0.0.0.0", port)  # noqa: S104 - of a network with nobody else in it
+        listener = _bound(socket.SOCK_STREAM, "0.0.0.0", port)  # noqa: S104 - the network has no other user
         try:
             listener.listen(_BACKLOG)
         except BaseException:

@@ -62,12 +62,12 @@ class ApplicationResolver:
                 source = self._source(module_id, hint)
                 folder = Path(os.path.realpath(os.fspath(self._settled(source.resolve()))))
         except self._not_found as error:
-            return NoAnswer(_said(error) or "it knows no such module")
+            return NoAnswer(_text_of(error) or "it knows no such module")
         except ApplicationResolverError:
             raise
         except Exception as error:  # foreign code: any exception is its failure, and is reported as that
-            said = _said(error)
-            problem = f"it failed with {type(error).__name__}{f': {said}' if said else ''}"
+            text = _text_of(error)
+            problem = f"it failed with {type(error).__name__}{f': {text}' if text else ''}"
             raise ApplicationResolverError(module_id, problem) from error
         return FolderUri(str(folder), folder)  # the reader of the folder reports if it is missing
 
@@ -112,7 +112,7 @@ def _hints(find: Callable[..., object], hint: object | None) -> dict[str, object
     return {name: hint for name in _HINTS if takes_all or name in parameters}
 
 
-def _said(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     try:
         text = str(error)
     except Exception:  # its own as well

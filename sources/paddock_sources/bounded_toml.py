@@ -2,7 +2,7 @@
 
 The standard parser's time and memory grow with the square of the number of a key's parts. For a header's parts this is
 repeated on each line below it. Each part, table and list takes about a kilobyte, so thirty kilobytes of text can take
-gigabytes. One pass over the tokens bounds all of this before the parser sees a text. Only tokens can tell keys from
+gigabytes. One pass over the tokens bounds all of this before the parser sees a text. Only tokens distinguish keys from
 comments and from the text of values. Where the text stops consisting of tokens, the parser stops as well.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 MAX_LEVELS: Final = 32  # of tables and lists in one another, and of a key's parts; people write five
 MAX_PARTS: Final = 65_536  # of keys beyond their first, tables and lists; the largest of lock files has fewer
 MAX_NUMBER: Final = 256  # characters; a longer one has no use, and in hexadecimal Python would not print it
-_MAX_SAID: Final = 200  # characters of the parser's message: it quotes keys in full
+_MAX_MESSAGE: Final = 200  # characters of the parser's message: it quotes keys in full
 
 # As the parser has them: a text that begins with three quotes may end in five, one that begins with one ends on its
 # line, and "\n" alone ends a line.
@@ -55,10 +55,10 @@ def read_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:  # malformed, or a date that is none
-        said, place = str(error), _PLACE.search(str(error))
-        if len(said) > _MAX_SAID:
-            said = f"{said[:_MAX_SAID]}… {place[0] if place else ''}"
-        raise TomlError(f"not TOML: {said}", int(place[1]) if place else None) from error
+        message, place = str(error), _PLACE.search(str(error))
+        if len(message) > _MAX_MESSAGE:
+            message = f"{message[:_MAX_MESSAGE]}… {place[0] if place else ''}"
+        raise TomlError(f"not TOML: {message}", int(place[1]) if place else None) from error
 
 
 def _check_bounds(text: str) -> None:

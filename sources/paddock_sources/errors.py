@@ -25,8 +25,8 @@ def without_credentials(text: str) -> str:
 
 
 def _shown(text: object) -> str:
-    told = without_credentials(str(text))
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in told)
+    safe = without_credentials(str(text))
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in safe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LayerAnswer:
 class SourceError(Exception):
     """Base of the errors that this package raises on purpose; `code` names the kind of failure for scripts.
 
-    Without an explicit code, it is the name of the class. A class exists for errors that callers tell apart, or whose
+    Without an explicit code, it is the name of the class. A class exists for errors that callers distinguish, or whose
     fields they read; other kinds of failures differ only in their code.
     """
 

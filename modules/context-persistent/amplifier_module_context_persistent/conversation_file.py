@@ -191,8 +191,8 @@ async def _lock(path: Path, descriptor: int) -> None:
 
 def _check_header(path: Path, header: bytes) -> None:
     try:
-        said = json.loads(header)
-        version = said["version"] if said["format"] == _FORMAT else None
+        fields = json.loads(header)
+        version = fields["version"] if fields["format"] == _FORMAT else None
     except (ValueError, LookupError, TypeError, RecursionError):
         version = None
     if not isinstance(version, int) or version < 1:

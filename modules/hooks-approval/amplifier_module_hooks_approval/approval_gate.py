@@ -154,11 +154,11 @@ class ApprovalGate:
             return _denied(f"No answer came in time whether `{call.tool}` may run, so it did not. {_INSTEAD}")
         finally:
             self._open_questions -= 1
-        said = str(getattr(response, "reason", None) or "")
+        remark = str(getattr(response, "reason", None) or "")
         if getattr(response, "approved", None) is not True:
-            self._record(call, "denied", "person", reason=said)
-            await self._emit(events.APPROVAL_DENIED, call, reason=said)
-            return _denied(f"`{call.tool}` was not allowed{f' ({said})' if said else ''}. {_INSTEAD}")
+            self._record(call, "denied", "person", reason=remark)
+            await self._emit(events.APPROVAL_DENIED, call, reason=remark)
+            return _denied(f"`{call.tool}` was not allowed{f' ({remark})' if remark else ''}. {_INSTEAD}")
         remember = getattr(response, "remember", None) is True and len(self._always) < _MAX_REMEMBERED
         self._record(call, "allowed", "person", remember=remember)
         if remember:

@@ -106,8 +106,8 @@ class StreamedReply:
 
 def _read(piece: Mapping[str, Any]) -> tuple[str, str]:
     """Return the type of block that a piece belongs to, and its text."""
-    said = str(piece.get("block_type") or piece.get("type") or _TEXT)
-    kind = _THINKING if _THINKING in said else _TEXT
+    name = str(piece.get("block_type") or piece.get("type") or _TEXT)
+    kind = _THINKING if _THINKING in name else _TEXT
     texts = (piece.get(key) for key in ("content", "text", "delta"))
     return kind, next((text for text in texts if isinstance(text, str) and text), "")
 

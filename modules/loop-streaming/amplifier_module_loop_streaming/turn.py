@@ -88,7 +88,7 @@ class StreamingTurn(Turn):
         if streamed is not None:
             await streamed.break_off()
             if streamed.text and not streamed.is_whole:
-                self.said = streamed.text
+                self.latest_text = streamed.text
                 await self.transcript.add_partial(streamed.text)
         goal = Goal.of(self.parts.coordinator, self._max_goal_turns)
         if goal is not None and self.cancellation.requested:

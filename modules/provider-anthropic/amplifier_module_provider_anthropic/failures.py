@@ -129,66 +129,68 @@ def given_up(failure: errors.LLMError, tries: int) -> errors.LLMError:
 def _refused(error: anthropic.APIStatusError, asked: Asked, now: Callable[[], float]) -> errors.LLMError:
     status = error.status_code
     kind = error.type or ""
-    said = _said(error)
+    message = _message_of(error)
     host = asked.host
     about: dict[str, Any] = {"status_code": status}
     # An error in the midst of a stream has the status of the stream, so its own kind comes first.
     match (kind if status < 400 else "", status):
         case ("authentication_error", _) | (_, 401):
-            text = f"{host} does not take the key in {asked.key_place}: {said}. Set it to one that is valid there."
+            text = f"{host} does not take the key in {asked.key_place}: {message}. Set it to one that is valid there."
             return _made(errors.AuthenticationError, text, asked, **about)
         case ("billing_error", _) | (_, 402):
-            return _unpaid(said, asked, **about)
+            return _unpaid(message, asked, **about)
         case ("permission_error", _) | (_, 403):
-            text = f"The key may not do this: {said}. Use a key of a workspace that may use {asked.model}."
+            text = f"The key may not do this: {message}. Use a key of a workspace that may use {asked.model}."
             return _made(errors.AccessDeniedError, text, asked, **about)
         case ("not_found_error", _) | (_, 404):
             text = (
-                f"{host} has no model `{asked.model}` for this key, or is no server of Anthropic's API: {said}. "
+                f"{host} has no model `{asked.model}` for this key, or is no server of Anthropic's API: {message}. "
                 f"Set `default_model` to one that `list_models` names, and check `base_url`."
             )
             return _made(errors.NotFoundError, text, asked, **about)
         case (_, 413):
-            return _too_long(said, asked, **about)
+            return _too_long(message, asked, **about)
         case ("rate_limit_error", _) | (_, 429):
             about["retry_after"] = wait = _retry_after(error, now)
             when = f" It takes requests again in {wait:g} seconds." if wait is not None else ""
-            text = f"{host} gets more requests than your account may make: {said}.{when} Wait, or ask for less at once."
+            text = (
+                f"{host} gets more requests than your account may make: {message}.{when} Wait, or ask for less at once."
+            )
             return _made(errors.RateLimitError, text, asked, **about)
         case ("timeout_error", _) | (_, 408 | 504):
-            text = f"{host} gave up on the request: {said}. Ask again, or for less at once."
+            text = f"{host} gave up on the request: {message}. Ask again, or for less at once."
             return _made(errors.LLMTimeoutError, text, asked, **about)
         case ("overloaded_error" | "api_error", _):
             # An answer had begun, which loops ask for again where the provider cannot.
-            text = f"{host} broke the answer off: {said}. Ask again later."
+            text = f"{host} broke the answer off: {message}. Ask again later."
             return _made(errors.StreamError, text, asked, **about)
         case (_, int()) if status >= 500:
             about["retry_after"] = _retry_after(error, now)
-            text = f"{host} cannot answer now ({status}): {said}. Ask again later."
+            text = f"{host} cannot answer now ({status}): {message}. Ask again later."
             return _made(errors.ProviderUnavailableError, text, asked, **about)
-    if _TOO_LONG.search(said):
-        return _too_long(said, asked, **about)
-    if _UNPAID.search(said):
-        return _unpaid(said, asked, **about)
-    if _FILTERED.search(said):
-        text = f"{host} blocks this request: {said}. Put it differently."
+    if _TOO_LONG.search(message):
+        return _too_long(message, asked, **about)
+    if _UNPAID.search(message):
+        return _unpaid(message, asked, **about)
+    if _FILTERED.search(message):
+        text = f"{host} blocks this request: {message}. Put it differently."
         return _made(errors.ContentFilterError, text, asked, **about)
     if status < 400:
-        return _made(errors.StreamError, f"{host} broke the answer off: {said}. Ask again.", asked, **about)
-    text = f"{host} does not take the request: {said}. Check the settings of the provider and the tools' schemas."
+        return _made(errors.StreamError, f"{host} broke the answer off: {message}. Ask again.", asked, **about)
+    text = f"{host} does not take the request: {message}. Check the settings of the provider and the tools' schemas."
     return _made(errors.InvalidRequestError, text, asked, **about)
 
 
-def _too_long(said: str, asked: Asked, **about: Any) -> errors.LLMError:
+def _too_long(message: str, asked: Asked, **about: Any) -> errors.LLMError:
     text = (
-        f"The conversation is longer than {asked.model} takes: {said}. Clear or compact it, or use a model with a "
+        f"The conversation is longer than {asked.model} takes: {message}. Clear or compact it, or use a model with a "
         f"larger context window."
     )
     return _made(errors.ContextLengthError, text, asked, **about)
 
 
-def _unpaid(said: str, asked: Asked, **about: Any) -> errors.LLMError:
-    text = f"{asked.host} wants to be paid first: {said}. See to the balance and the limits of your account."
+def _unpaid(message: str, asked: Asked, **about: Any) -> errors.LLMError:
+    text = f"{asked.host} wants to be paid first: {message}. See to the balance and the limits of your account."
     return _made(errors.QuotaExceededError, text, asked, **about)
 
 
@@ -213,7 +215,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _said(error: anthropic.APIStatusError) -> str:
+def _message_of(error: anthropic.APIStatusError) -> str:
     if isinstance(error.api_message, str) and error.api_message:
         return _short(error.api_message)
     content_type = error.response.headers.get("content-type", "")

@@ -338,14 +338,14 @@ class AnthropicProvider:
             )
         return self._made
 
-    def _described(self, name: str, said: Any | None = None) -> ModelInfo:
+    def _described(self, name: str, listed: Any | None = None) -> ModelInfo:
         """Return a model with the vendor's data, or else with the known facts."""
         known = self._catalogue.of(name)
         return ModelInfo(
             id=name,
-            display_name=getattr(said, "display_name", None) or name,
-            context_window=getattr(said, "max_input_tokens", None) or known.context_window,
-            max_output_tokens=getattr(said, "max_tokens", None) or known.max_output_tokens,
+            display_name=getattr(listed, "display_name", None) or name,
+            context_window=getattr(listed, "max_input_tokens", None) or known.context_window,
+            max_output_tokens=getattr(listed, "max_tokens", None) or known.max_output_tokens,
             capabilities=list(_CAPABILITIES),
             pricing=None if known.prices is None else known.prices.pricing(),
         )

@@ -52,8 +52,10 @@ def failure_of(error: Exception, place: ErrorPlace, model: str, *, has_begun: bo
             return broken_off(place, model, "the connection was lost")
         return _unreachable(error, place, about)
     if isinstance(error, openai.APIError):  # an error in the midst of a stream
-        return _of_code(_said(error), _code(error), place, {**about, "retry_after": None}) or llm_errors.StreamError(
-            f"{place.host} gave up in the midst of its answer: {_said(error)} Try again.", **about
+        return _of_code(
+            _reply_of(error), _code(error), place, {**about, "retry_after": None}
+        ) or llm_errors.StreamError(
+            f"{place.host} gave up in the midst of its answer: {_reply_of(error)} Try again.", **about
         )
     # Other errors of a client that cannot read an answer: invalid JSON, invalid UTF-8, an unknown encoding.
     return llm_errors.StreamError(
@@ -96,68 +98,68 @@ def given_up(error: LLMError, tries: int) -> LLMError:
 
 
 def _of_status(error: openai.APIStatusError, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
-    status, said, code = error.status_code, _said(error), _code(error)
+    status, reply, code = error.status_code, _reply_of(error), _code(error)
     about |= {"status_code": status, "retry_after": _retry_after(error.response.headers)}
-    known = _of_code(said, code, place, about)
+    known = _of_code(reply, code, place, about)
     if known is not None:
         return known
     if status == 401 and not place.key_place:
         return llm_errors.AuthenticationError(
-            f"{place.host} asks for a key, and this provider has none: {said} {_give_a_key(place)}", **about
+            f"{place.host} asks for a key, and this provider has none: {reply} {_give_a_key(place)}", **about
         )
     if status == 401:
         return llm_errors.AuthenticationError(
-            f"{place.host} does not take the key in {place.key_place}: {said} Set it to one that is for this server.",
+            f"{place.host} does not take the key in {place.key_place}: {reply} Set it to one that is for this server.",
             **about,
         )
     if status == 403:
         return llm_errors.AccessDeniedError(
-            f"{place.host} refuses this: {said} Check what the key, its project and its region may use; in a sandbox, "
+            f"{place.host} refuses this: {reply} Check what the key, its project and its region may use; in a sandbox, "
             "check that the plan grants the host under `net`.",
             **about,
         )
     if status == 404:
         return llm_errors.NotFoundError(
-            f"{place.host} has no model `{about['model']}`, or nothing at {place.base_url}: {said} Choose one that "
+            f"{place.host} has no model `{about['model']}`, or nothing at {place.base_url}: {reply} Choose one that "
             "the server lists, with `default_model`.",
             **about,
         )
     if status == 413:
-        return _too_long(said, place, about)
+        return _too_long(reply, place, about)
     if status in (408, 504):
-        return llm_errors.LLMTimeoutError(f"{place.host} took too long: {said} Try again.", **about)
+        return llm_errors.LLMTimeoutError(f"{place.host} took too long: {reply} Try again.", **about)
     if status == 429:
-        return _limited(said, place, about)
+        return _limited(reply, place, about)
     if status >= 500 or status in (409, 425):
-        return llm_errors.ProviderUnavailableError(f"{place.host} cannot answer now: {said} Try again later.", **about)
+        return llm_errors.ProviderUnavailableError(f"{place.host} cannot answer now: {reply} Try again later.", **about)
     return llm_errors.InvalidRequestError(
-        f"{place.host} does not take the request: {said} Check the provider's settings, or begin a new conversation.",
+        f"{place.host} does not take the request: {reply} Check the provider's settings, or begin a new conversation.",
         **about,
     )
 
 
-def _of_code(said: str, code: str, place: ErrorPlace, about: dict[str, Any]) -> LLMError | None:
+def _of_code(reply: str, code: str, place: ErrorPlace, about: dict[str, Any]) -> LLMError | None:
     """Return the error that a server's code or message names, for any status; None if they name none."""
     status = about.get("status_code")
     may_be_words = status in (None, 400, 413, 422, 500)
-    words = said.lower() if may_be_words else ""
+    words = reply.lower() if may_be_words else ""
     if code == "insufficient_quota":
         return llm_errors.QuotaExceededError(
-            f"The account at {place.host} has nothing left to spend: {said} Add credit or raise its limit there.",
+            f"The account at {place.host} has nothing left to spend: {reply} Add credit or raise its limit there.",
             **about,
         )
     if code in ("rate_limit_exceeded", "slow_down"):
-        return _limited(said, place, about)
+        return _limited(reply, place, about)
     if code in ("context_length_exceeded", "string_above_max_length") or any(one in words for one in _TOO_LONG):
-        return _too_long(said, place, about)
+        return _too_long(reply, place, about)
     if any(one in code or one in words for one in _FILTERED):
         return llm_errors.ContentFilterError(
-            f"{place.host} refuses to answer this: {said} Put it in other words, or leave out what it objects to.",
+            f"{place.host} refuses to answer this: {reply} Put it in other words, or leave out what it objects to.",
             **about,
         )
     if code == "model_not_found":
         return llm_errors.NotFoundError(
-            f"{place.host} has no model `{about['model']}`: {said} Choose one that the server lists, with "
+            f"{place.host} has no model `{about['model']}`: {reply} Choose one that the server lists, with "
             "`default_model`.",
             **about,
         )
@@ -172,17 +174,17 @@ def _give_a_key(place: ErrorPlace) -> str:
     )
 
 
-def _limited(said: str, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
+def _limited(reply: str, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
     wish = about.get("retry_after")
     wait = f"Wait {wish:g} seconds" if wish else "Wait a while"
     return llm_errors.RateLimitError(
-        f"{place.host} takes no more requests for now: {said} {wait}, or use another model or account.", **about
+        f"{place.host} takes no more requests for now: {reply} {wait}, or use another model or account.", **about
     )
 
 
-def _too_long(said: str, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
+def _too_long(reply: str, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
     return llm_errors.ContextLengthError(
-        f"The conversation is longer than `{about['model']}` takes: {said} Shorten it (give the context a smaller "
+        f"The conversation is longer than `{about['model']}` takes: {reply} Shorten it (give the context a smaller "
         "limit, or begin a new conversation), or choose a model with a larger window.",
         **about,
     )
@@ -190,8 +192,8 @@ def _too_long(said: str, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
 
 def _unreachable(error: openai.APIConnectionError, place: ErrorPlace, about: dict[str, Any]) -> LLMError:
     cause = error.__cause__ or error
-    said = str(cause) or type(cause).__name__
-    if "403" in said and "Proxy" in type(cause).__name__:
+    reply = str(cause) or type(cause).__name__
+    if "403" in reply and "Proxy" in type(cause).__name__:
         return llm_errors.NetworkError(
             f"This module may not connect to {place.host}: grant it with `permissions: {{net: [{place.host!r}]}}`.",
             **about,
@@ -199,13 +201,13 @@ def _unreachable(error: openai.APIConnectionError, place: ErrorPlace, about: dic
         )
     hint = "Check the network" if place.is_openai else "Check that the server runs and that `base_url` is right"
     return llm_errors.NetworkError(
-        f"{place.host} cannot be reached: {said[:_SHOWN_CHARACTERS]}. {hint}; in a sandbox, check that the plan "
+        f"{place.host} cannot be reached: {reply[:_SHOWN_CHARACTERS]}. {hint}; in a sandbox, check that the plan "
         f"grants it: `net: [{place.host!r}]`.",
         **about,
     )
 
 
-def _said(error: openai.APIError) -> str:
+def _reply_of(error: openai.APIError) -> str:
     """Return the server's message, as a sentence on one line without control characters."""
     body = error.body
     text = body.get("message") if isinstance(body, Mapping) else None

@@ -187,14 +187,14 @@ class OpenAIProvider:
                 delay = self._backoff.delay(retry, error, self._chance()) if may_repeat or not is_shown else None
                 if delay is None:
                     raise given_up(error, retry) from error.__cause__
-                told = {
+                fields = {
                     "attempt": retry,
                     "max_retries": self._settings.max_retries,
                     "delay": delay,
                     "retry_after": getattr(error, "retry_after", None),
                     "error": {"type": type(error).__name__, "msg": str(error)},
                 }
-                await self._emit(events.PROVIDER_RETRY, {**span, **told})
+                await self._emit(events.PROVIDER_RETRY, {**span, **fields})
             await self._sleep(delay)
 
     async def _answer(self, asked: Asking) -> AsyncGenerator[dict[str, Any] | ChatResponse, None]:
@@ -235,22 +235,22 @@ class OpenAIProvider:
             return
         if len(self._repaired) < _REMEMBERED_REPAIRS:
             self._repaired.update(dropped, (id for id, _ in calls))
-        told = {
+        fields = {
             "repair_count": len(calls) + len(dropped),
             "repairs": [{"tool_call_id": id, "tool_name": tool} for id, tool in calls],
             "dropped_results": dropped,
         }
-        await self._emit(events.PROVIDER_TOOL_SEQUENCE_REPAIRED, {**span, **told})
+        await self._emit(events.PROVIDER_TOOL_SEQUENCE_REPAIRED, {**span, **fields})
 
     async def _tell_of_response(self, response: ChatResponse, span: Mapping[str, Any], seconds: float) -> None:
-        told = {
+        fields = {
             "status": "ok",
             "duration_ms": round(seconds * 1000),
             "finish_reason": response.finish_reason,
             "usage": None if response.usage is None else response.usage.model_dump(mode="json"),
             "tool_calls": len(response.tool_calls or ()),
         }
-        await self._emit(events.LLM_RESPONSE, {**span, **told})
+        await self._emit(events.LLM_RESPONSE, {**span, **fields})
 
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         if self._hooks is not None:

@@ -54,8 +54,8 @@ def compile_pattern(text: str, *, literal: bool, case_insensitive: bool, multili
         try:
             re2.compile(text, options)
         except re2.error as error:
-            said = error.args[0].decode("utf-8", "replace") if error.args else "it is not understood"
-            raise Failure("invalid_pattern", f"`pattern` is no regular expression of RE2: {said}. {_HINT}") from error
+            reason = error.args[0].decode("utf-8", "replace") if error.args else "it is not understood"
+            raise Failure("invalid_pattern", f"`pattern` is no regular expression of RE2: {reason}. {_HINT}") from error
         for_ripgrep = _Translation(text, multiline=multiline).text
     try:
         compiled = re2.compile(f"(?{'ms' if multiline else 'm'}){written}", options)

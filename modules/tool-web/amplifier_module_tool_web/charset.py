@@ -19,14 +19,14 @@ _KNOWN = re.compile(
 _MEANT = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252"}
 
 
-def decoded(body: bytes, said: str) -> str:
-    """Return the text of `body`; `said` is the charset in the header. Unreadable bytes become question marks."""
+def decoded(body: bytes, declared: str) -> str:
+    """Return the text of `body`; `declared` is the charset in the header. Unreadable bytes become question marks."""
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")
     start = body[:_LOOKED_AT_BYTES]
     found = _IN_XML.search(start) or _IN_PAGE.search(start)
-    for name in (said, found[1].decode("ascii", "replace") if found else ""):
+    for name in (declared, found[1].decode("ascii", "replace") if found else ""):
         name = name.strip().lower()
         if _KNOWN.fullmatch(name):
             try:

@@ -286,9 +286,9 @@ async def _ask(registration: HandlerRegistration, event: str, payload: Payload, 
     if isinstance(returned, _Raised):
         # Even a SystemExit: no handler may end the chain of those after it.
         raised = returned.error
-        said = f"{type(raised).__name__}: {safe_exception_str(raised)}"
+        failure = f"{type(raised).__name__}: {safe_exception_str(raised)}"
         _log.warning(
-            "Hook handler %r failed on %r and was skipped: %s", registration.name, event, said, exc_info=raised
+            "Hook handler %r failed on %r and was skipped: %s", registration.name, event, failure, exc_info=raised
         )
         return None
     return returned

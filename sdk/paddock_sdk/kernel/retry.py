@@ -177,9 +177,9 @@ def classify_error_message(
             return _BY_STATUS[status_code]
         if status_code >= 500:
             return ProviderUnavailableError
-    said = message.lower()
+    lowered = message.lower()
     for words, kind in _BY_WORDS:
-        if any(word in said for word in words):
+        if any(word in lowered for word in words):
             return kind
     return InvalidRequestError if status_code in (400, 422) else LLMError
 

@@ -197,17 +197,17 @@ def decode_description(data: bytes, codec: Codec) -> Description:
 
 def _read_member(member: object) -> Member:
     match member:
-        case [str() as name, int() as said] if type(said) is int and len(name) <= _MAX_NAME:
-            return _known_member(name, said)
+        case [str() as name, int() as code] if type(code) is int and len(name) <= _MAX_NAME:
+            return _known_member(name, code)
     raise RemoteProtocolError("a member of an object that is none")
 
 
 @functools.lru_cache(maxsize=_KEPT_MEMBERS)  # the same few, each time that an object's data changes
-def _known_member(name: str, said: int) -> Member:
+def _known_member(name: str, code: int) -> Member:
     if is_public(name) or name in SPECIAL_MEMBERS:
-        flavour = said & ~_OF_CLASS
+        flavour = code & ~_OF_CLASS
         if flavour in (0, 1, 2):
-            return Member(name, Flavour(flavour), bool(said & _OF_CLASS))
+            return Member(name, Flavour(flavour), bool(code & _OF_CLASS))
     raise RemoteProtocolError("a member of an object that is none")
 
 

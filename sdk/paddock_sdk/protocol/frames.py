@@ -72,7 +72,7 @@ class HandleEntry(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The fields that every frame has, whatever its kind."""
+    """The fields that every frame of any kind has."""
 
     kind: int
     flags: int

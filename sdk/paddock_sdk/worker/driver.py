@@ -386,8 +386,8 @@ class Driver:
             frame = self.connection.send_failure(id, self.codec.encode(error, live_objects=False)[0])
         except BaseException as exc:  # a module's exception may do anything when it is looked at
             why = str(exc) if isinstance(exc, LocalProtocolError) else f"looking at it raised {type(exc).__name__}"
-            told = RuntimeError(f"{_kind_of(error)}, which cannot be sent: {why}"[:_ERROR_TEXT])
-            frame = self.connection.send_failure(id, self.codec.encode(told, live_objects=False)[0])
+            stand_in = RuntimeError(f"{_kind_of(error)}, which cannot be sent: {why}"[:_ERROR_TEXT])
+            frame = self.connection.send_failure(id, self.codec.encode(stand_in, live_objects=False)[0])
         self.write(frame)
 
     async def send_item(self, id: int, value: object) -> None:

@@ -68,7 +68,7 @@ def report_and_exit(init_socket: int, error: BaseException) -> NoReturn:
 
 def prepare_process() -> None:
     """Make of a fresh interpreter what every worker is to start from; done once before all forks."""
-    # The meaning signals have in a freshly started Python, whatever was inherited.
+    # The signal handling of a freshly started Python, regardless of the inherited one.
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -129,8 +129,8 @@ class _Worker:
     def __init__(self, number: int, mounts: list[Mount], unheld: list[Mount], fds: list[int]) -> None:
         self.number = number
         self.namespace, self.mountinfo, self.pidfd = fds
-        said = zip(unheld, put_back(self.namespace, unheld) if unheld else (), strict=True)
-        self.open = {link: problem for link, problem in said if problem}
+        results = zip(unheld, put_back(self.namespace, unheld) if unheld else (), strict=True)
+        self.open = {link: problem for link, problem in results if problem}
         self.mounts = [mount for mount in mounts if mount not in self.open]
         self.before = {mount.source: _State.of(mount.source) for mount in self.mounts if not mount.writable}
         self.seen = {source: _identity(source) for source in self.before}
@@ -168,8 +168,8 @@ class _Worker:
             if not real:
                 break
             tried.update(mount.source for mount in real)
-            said = zip(real, put_back(self.namespace, real), strict=True)
-            problems |= {mount.source: problem for mount, problem in said if problem}
+            results = zip(real, put_back(self.namespace, real), strict=True)
+            problems |= {mount.source: problem for mount, problem in results if problem}
             select.poll().poll(_ROUND_MS)
         return tried, problems
 

@@ -51,7 +51,7 @@ class Bucket(Enum):
 
     @property
     def content(self) -> str:
-        """Which folder of an entry its digest is of, where that is told by its files; empty for the whole of it."""
+        """The folder of an entry that its digest covers, if the digest is of its files; empty for the whole entry."""
         # With a dot: the name of no package, as which a repository with an `__init__.py` would be imported by it.
         return "tree.d" if self is Bucket.TREES else ""
 

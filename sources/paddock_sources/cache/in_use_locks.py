@@ -85,7 +85,7 @@ class InUseLocks:
 
 
 def opened_to_use(path: Path) -> int:
-    """Return a marker that nobody else can see yet, open and locked as by those that use it."""
+    """Return a marker that is not visible to others yet, open and locked as a user of the entry does."""
     descriptor = os.open(path, os.O_RDONLY | _FLAGS)
     _locked(descriptor, fcntl.LOCK_SH)
     return descriptor

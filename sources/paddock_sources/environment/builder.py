@@ -110,7 +110,7 @@ def install(
         except InstallerError as error:
             if error.code != "ModesRefusedError":
                 raise
-            # Where Landlock alone shuts commands in. pip can be kept from trying; uv cannot.
+            # Where Landlock alone confines commands. pip can be kept from trying; uv cannot.
             from paddock_sources.environment.pip import Pip
 
             pip = Pip.find()

@@ -83,8 +83,8 @@ class InstalledDistribution:
     def editable(self) -> Path | None:
         """The folder it is developed in, where it is installed from one in place."""
         try:
-            told = json.loads(self._read("direct_url.json", _MAX_ENTRY_POINTS_BYTES) or "{}")
-            url = urlsplit(told["url"]) if told["dir_info"]["editable"] is True else None
+            origin = json.loads(self._read("direct_url.json", _MAX_ENTRY_POINTS_BYTES) or "{}")
+            url = urlsplit(origin["url"]) if origin["dir_info"]["editable"] is True else None
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
         if url is None or url.scheme != "file" or url.netloc not in ("", "localhost"):
@@ -336,15 +336,15 @@ def _distribution(info: Path) -> InstalledDistribution | None:
 
     from packaging.version import InvalidVersion, Version
 
-    told = HeaderParser().parsestr(_read(info, "METADATA", _MAX_METADATA_BYTES))
-    label, version = told.get("Name", ""), told.get("Version", "")
+    fields = HeaderParser().parsestr(_read(info, "METADATA", _MAX_METADATA_BYTES))
+    label, version = fields.get("Name", ""), fields.get("Version", "")
     if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?", label):
         return None
     try:
         Version(version[:128])
     except (InvalidVersion, ValueError):
         return None
-    requires = tuple(re.sub(r"\s*\n\s*", " ", str(line)) for line in told.get_all("Requires-Dist", []))
+    requires = tuple(re.sub(r"\s*\n\s*", " ", str(line)) for line in fields.get_all("Requires-Dist", []))
     return InstalledDistribution(info, normalised(label), label, version, requires)
 
 

@@ -92,8 +92,8 @@ class Task:
 
     def report(self, result: CommandResult) -> tuple[str, ...]:
         """Return the end of a command's error output, fit to be shown."""
-        told = self.index.without_secrets(result.stderr.decode("utf-8", "replace"))
-        lines = [line.rstrip()[:_LINE_LENGTH] for line in told.splitlines()]
+        stderr = self.index.without_secrets(result.stderr.decode("utf-8", "replace"))
+        lines = [line.rstrip()[:_LINE_LENGTH] for line in stderr.splitlines()]
         return tuple(line for line in lines if line.strip() and "running pip as" not in line.lower())[-_REPORT_LINES:]
 
     def failure(self, installer: str, result: CommandResult) -> SourceError:
@@ -101,10 +101,10 @@ class Task:
         from paddock_sources.cache import CacheError
 
         report = self.report(result)
-        told = result.stderr.decode("utf-8", "replace")
-        if full := _FULL.search(told):
+        stderr = result.stderr.decode("utf-8", "replace")
+        if full := _FULL.search(stderr):
             return CacheError.disk_full(self.cache_folder, full[0].lower())
-        if _HASHES.search(told):
+        if _HASHES.search(stderr):
             return InstallerError.hash_mismatch(installer, self.attempted, report=report)
         if result.refused:
             hosts = ", ".join(f'"{host}"' for host in result.refused)
@@ -116,7 +116,7 @@ class Task:
                 report=report,
                 hints=[f"if it serves the index's files, write `hosts = [{hosts}]` under `[index]` in `sources.toml`"],
             )
-        if _REFUSED.search(told):
+        if _REFUSED.search(stderr):
             return InstallerError(
                 installer,
                 self.attempted,
@@ -127,9 +127,9 @@ class Task:
                     "an index with a password is named by the variable UV_DEFAULT_INDEX: `https://user:word@host/…`"
                 ],
             )
-        if _UNREACHABLE.search(told):
+        if _UNREACHABLE.search(stderr):
             hints = ["check the connection, and the address of the index; what is in the cache works with `--offline`"]
-            if _CERTIFICATE.search(told):
+            if _CERTIFICATE.search(stderr):
                 hints.insert(0, "authorities of your own are named by the variable SSL_CERT_FILE")
             return InstallerError(
                 installer,

@@ -53,6 +53,6 @@ class Interpreter:
 def _c_library() -> str:
     """Return which C library compiled code is linked with, and in which version where that matters."""
     with suppress(ValueError, OSError):
-        if told := os.confstr("CS_GNU_LIBC_VERSION"):
-            return told.replace(" ", "-")
+        if libc := os.confstr("CS_GNU_LIBC_VERSION"):
+            return libc.replace(" ", "-")
     return "musl" if sys.platform == "linux" else "system"

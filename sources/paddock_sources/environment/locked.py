@@ -38,13 +38,13 @@ class LockedDistribution:
     hashes: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        told = f"{self.name}=={self.version}"
+        label = f"{self.name}=={self.version}"
         if not _NAME.fullmatch(self.name) or "--" in self.name:
-            raise _unpinned(told, "its name is not a normalised one")
+            raise _unpinned(label, "its name is not a normalised one")
         if not _VERSION.fullmatch(self.version):
-            raise _unpinned(told, "its version is none")
+            raise _unpinned(label, "its version is none")
         if not 0 < len(self.hashes) <= _MAX_HASHES or not all(map(_HASH.fullmatch, self.hashes)):
-            raise _unpinned(told, "it needs hashes, of the form `sha256:<64 digits>`")
+            raise _unpinned(label, "it needs hashes, of the form `sha256:<64 digits>`")
 
     @property
     def requirement(self) -> str:

@@ -86,9 +86,9 @@ class Pip:
         ]
         result = task.run(argv, timeout=RESOLVE_SECONDS)
         if result.code != 0:
-            told = result.stderr.decode("utf-8", "replace")
-            missing = _MISSING.search(told)
-            if result.refused or _NOT_REACHED.search(told) or not (missing or _IMPOSSIBLE.search(told)):
+            stderr = result.stderr.decode("utf-8", "replace")
+            missing = _MISSING.search(stderr)
+            if result.refused or _NOT_REACHED.search(stderr) or not (missing or _IMPOSSIBLE.search(stderr)):
                 raise task.failure(self.name, result)
             report = task.report(result)
             if missing is not None and (name := self._only_source(missing[1], task)):
@@ -174,8 +174,8 @@ def _stubs(provided: Mapping[str, str], folder: Path) -> Iterator[tuple[str, str
     pip cannot leave a dependency out. So it finds an empty one, in a version that no index has.
     """
     folder.mkdir()
-    for name, told in provided.items():
-        version = f"{told or _ANY_VERSION}+provided" if "+" not in told else told
+    for name, known in provided.items():
+        version = f"{known or _ANY_VERSION}+provided" if "+" not in known else known
         escaped = name.replace("-", "_")
         info = f"{escaped}-{version}.dist-info"
         with zipfile.ZipFile(folder / f"{escaped}-{version}-py3-none-any.whl", "w") as wheel:

@@ -36,26 +36,26 @@ def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_B
 
     files, size, names = 0, 0, TreeNames()
     for path, status in _entries(site):
-        told = path.relative_to(site).as_posix()
-        if not told.isprintable() or "\\" in told:
-            raise _unsafe(told, "has a character in its name that no file of a package needs")
+        shown = path.relative_to(site).as_posix()
+        if not shown.isprintable() or "\\" in shown:
+            raise _unsafe(shown, "has a character in its name that no file of a package needs")
         if stat.S_ISDIR(status.st_mode):
             continue
         if not stat.S_ISREG(status.st_mode):
-            raise _unsafe(told, "is neither a file nor a folder")
+            raise _unsafe(shown, "is neither a file nor a folder")
         if status.st_nlink != 1:
-            raise _unsafe(told, "is one file with another name elsewhere")
+            raise _unsafe(shown, "is one file with another name elsewhere")
         if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
-            raise _unsafe(told, "would be run with another user's rights")
+            raise _unsafe(shown, "would be run with another user's rights")
         try:
-            names.admit(told)
+            names.admit(shown)
         except UnsafeTreeError as error:
-            raise _unsafe(told, f"cannot be kept: {error.problem}") from None
+            raise _unsafe(shown, f"cannot be kept: {error.problem}") from None
         files, size = files + 1, size + status.st_size
         if files > max_files:
-            raise _unsafe(told, f"is one file too many: a module may need {max_files}")
+            raise _unsafe(shown, f"is one file too many: a module may need {max_files}")
         if size > max_bytes:
-            raise _unsafe(told, f"is too large: all that a module needs may be {max_bytes >> 20} MiB")
+            raise _unsafe(shown, f"is too large: all that a module needs may be {max_bytes >> 20} MiB")
     for name in os.listdir(site):
         if name in _LEFT_OUT or name.lower().endswith(".pth"):
             shutil.rmtree(site / name) if (site / name).is_dir() else (site / name).unlink()

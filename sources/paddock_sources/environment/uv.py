@@ -47,7 +47,7 @@ class Uv:
         return (self.path,)
 
     def environ(self, index: Index) -> Mapping[str, str]:
-        told = {
+        variables = {
             "UV_DEFAULT_INDEX": index.url,  # not an argument: those can be seen by everybody on the machine
             "UV_NO_PROGRESS": "1",
             "UV_PYTHON_DOWNLOADS": "never",
@@ -55,7 +55,7 @@ class Uv:
             "UV_HTTP_RETRIES": "2",
             "NO_COLOR": "1",
         }
-        return {**told, "SSL_CERT_FILE": str(index.ca_file)} if index.ca_file else told
+        return {**variables, "SSL_CERT_FILE": str(index.ca_file)} if index.ca_file else variables
 
     def resolve(self, wanted: ResolutionRequest, task: Task) -> tuple[LockedDistribution, ...]:
         constraints: tuple[str, ...] = ()
@@ -69,11 +69,11 @@ class Uv:
         ]
         result = task.run(argv, timeout=RESOLVE_SECONDS)
         if result.code != 0:
-            told = result.stderr.decode("utf-8", "replace")
-            missing = next((match[1] for pattern in _NO_WHEEL if (match := pattern.search(told))), None)
+            printed = result.stderr.decode("utf-8", "replace")
+            missing = next((match[1] for pattern in _NO_WHEEL if (match := pattern.search(printed))), None)
             if missing is not None:
                 raise InstallerError.no_wheel(self.name, task.attempted, missing, report=task.report(result))
-            if _UNSOLVABLE.search(told) and not result.refused and not _NOT_ASKED.search(told):
+            if _UNSOLVABLE.search(printed) and not result.refused and not _NOT_ASKED.search(printed):
                 raise InstallerError.unsolvable(self.name, task.attempted, report=task.report(result))
             raise task.failure(self.name, result)
         return tuple(sorted(self._pinned(result.stdout.decode("utf-8", "replace"), task)))

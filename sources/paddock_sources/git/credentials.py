@@ -82,11 +82,11 @@ class Credentials:
 
 
 def _basic(printed: bytes) -> str | None:
-    told: dict[bytes, bytes] = {}
+    fields: dict[bytes, bytes] = {}
     for line in printed.splitlines():
         name, _, value = line.partition(b"=")
-        told[name] = value
-    user, password = told.get(b"username", b""), told.get(b"password", b"")
+        fields[name] = value
+    user, password = fields.get(b"username", b""), fields.get(b"password", b"")
     if not password or len(user) + len(password) > _MAX_VALUE:
         return None
     return "Basic " + base64.b64encode(user + b":" + password).decode("ascii")

@@ -34,17 +34,17 @@ def of_finished(remote: Remote, result: CommandResult, *, ref: str = "", was_giv
     """Return the error that a git command ended with; `was_given` means that it had credentials."""
     if result.refused:
         return FetchError.host_refused(remote.shown, result.refused)
-    said = result.stderr.decode("utf-8", errors="replace")
-    if result.code == -_SIGNAL_OF_SIZE or f"signal {_SIGNAL_OF_SIZE}" in said or "File too large" in said:
+    printed = result.stderr.decode("utf-8", errors="replace")
+    if result.code == -_SIGNAL_OF_SIZE or f"signal {_SIGNAL_OF_SIZE}" in printed or "File too large" in printed:
         return FetchError.too_large(remote.shown, "it is larger than a repository of modules may be")
     if -result.code in _CRASHES:
-        return _damaged(_Failure(remote, said, ref, was_given))
-    lines = lines_of(said)
+        return _damaged(_Failure(remote, printed, ref, was_given))
+    lines = lines_of(printed)
     if lines == (_UNPACKER_GONE,):
         return FetchError.too_large(remote.shown, "git was ended while it unpacked it: it is larger than it may be")
     for patterns, error in _ERRORS:
-        if any(re.search(pattern, said) for pattern in patterns):
-            return error(_Failure(remote, said, ref, was_given))
+        if any(re.search(pattern, printed) for pattern in patterns):
+            return error(_Failure(remote, printed, ref, was_given))
     lines = lines or (f"git ended with code {result.code} and said nothing",)
     hints = [f"`git ls-remote {remote.url}` tells whether git itself gets there"]
     return FetchError(remote.shown, "git could not do it", detail=lines, hints=hints)
@@ -68,16 +68,16 @@ def is_not_advertised(result: CommandResult) -> bool:
     return _NOT_ADVERTISED.search(result.stderr.decode("utf-8", errors="replace")) is not None
 
 
-def lines_of(said: str) -> tuple[str, ...]:
+def lines_of(printed: str) -> tuple[str, ...]:
     """Return the last meaningful lines of git's output."""
-    lines = [line.strip() for line in re.split(r"[\r\n]+", said)]
+    lines = [line.strip() for line in re.split(r"[\r\n]+", printed)]
     return tuple(line[:_MAX_LINE] for line in lines if line and not _NOISE.match(line))[-_MAX_LINES:]
 
 
 class _Failure:
-    def __init__(self, remote: Remote, said: str, ref: str, was_given: bool) -> None:
+    def __init__(self, remote: Remote, printed: str, ref: str, was_given: bool) -> None:
         self.remote = remote
-        self.said = lines_of(said)
+        self.lines = lines_of(printed)
         self.ref = ref
         self.was_given = was_given
         self.host = remote.host
@@ -85,7 +85,7 @@ class _Failure:
 
 def _unreachable(problem: str) -> Callable[[_Failure], FetchError]:
     return lambda failure: FetchError.unreachable(
-        failure.remote.shown, problem.format(host=failure.host), detail=failure.said
+        failure.remote.shown, problem.format(host=failure.host), detail=failure.lines
     )
 
 
@@ -93,7 +93,7 @@ def _damaged(failure: _Failure) -> FetchError:
     return FetchError.damaged(
         failure.remote.shown,
         "what came is damaged, or made to do harm",
-        detail=failure.said,
+        detail=failure.lines,
         hints=["try again; if it stays so, ask whoever keeps the repository to run `git fsck` on it"],
     )
 
@@ -106,12 +106,12 @@ def _auth(failure: _Failure) -> FetchError:
 
 def _certificate(failure: _Failure) -> FetchError:
     return FetchError.certificate(
-        failure.remote.shown, failure.host, detail=failure.said, by_ssh=failure.remote.is_outside
+        failure.remote.shown, failure.host, detail=failure.lines, by_ssh=failure.remote.is_outside
     )
 
 
 def _plain(problem: str, *hints: str) -> Callable[[_Failure], FetchError]:
-    return lambda failure: FetchError(failure.remote.shown, problem, detail=failure.said, hints=hints)
+    return lambda failure: FetchError(failure.remote.shown, problem, detail=failure.lines, hints=hints)
 
 
 # In this order: the first that matches is the cause, and what follows it the consequence.
@@ -143,7 +143,7 @@ _ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = 
             "Repository not found",
             "does not appear to be a git repository",
         ),
-        lambda failure: FetchError.repository_not_found(failure.remote.shown, detail=failure.said),
+        lambda failure: FetchError.repository_not_found(failure.remote.shown, detail=failure.lines),
     ),
     (("(?i)certificate", "SSL peer", "gnutls_handshake", "SSL_connect", "(?i)tls connect error"), _certificate),
     (("[Cc]ould not resolve (?:host|proxy)",), _unreachable("there is no host `{host}`, or no way to ask for it")),

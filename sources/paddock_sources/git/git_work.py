@@ -25,7 +25,7 @@ from paddock_sources.git.sandboxed_git import SandboxedGit
 from paddock_sources.progress import Phase, Progress, ProgressStep
 from paddock_sources.ref_name import is_commit, is_like_commit
 
-_TOLD = re.compile(r"(Receiving objects|Resolving deltas): +[0-9]+% \(([0-9]{1,9})/([0-9]{1,9})\)")
+_PROGRESS = re.compile(r"(Receiving objects|Resolving deltas): +[0-9]+% \(([0-9]{1,9})/([0-9]{1,9})\)")
 _PHASES: dict[str, Phase] = {"Receiving objects": "fetching", "Resolving deltas": "unpacking"}
 _FILES_A_STEP = 250
 _DEFAULT = ("", "HEAD")  # two names of a server's default branch
@@ -202,9 +202,9 @@ class GitWork:
         return Repository(self._remote, git, self._limits, was_given=was_given)
 
     def _listen(self, line: str) -> None:
-        told = _TOLD.match(line)
-        if told is not None:
-            self._step(_PHASES[told[1]], int(told[2]), int(told[3]), "objects")
+        match = _PROGRESS.match(line)
+        if match is not None:
+            self._step(_PHASES[match[1]], int(match[2]), int(match[3]), "objects")
 
     def _step(self, phase: Phase, done: int, total: int, unit: str) -> None:
         self._progress.step(ProgressStep(self._remote.shown, phase, done, total, unit))

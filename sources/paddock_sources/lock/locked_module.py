@@ -49,7 +49,7 @@ class LockedModule:
     def digest(self) -> str:
         """The digest of all these values: equal for two with the same values, in any order."""
         made = self.committed_at
-        said = [
+        values = [
             *(self.source, self.requested_ref, self.requested_kind, self.commit, self.tree, self.subdirectory),
             *(self.permissions_digest, sorted(self.hashes), made.astimezone(UTC).isoformat() if made else None),
             sorted(
@@ -57,7 +57,7 @@ class LockedModule:
                 for one in self.dependencies
             ),
         ]
-        return f"sha256:{hashlib.sha256(json.dumps(said).encode()).hexdigest()}"
+        return f"sha256:{hashlib.sha256(json.dumps(values).encode()).hexdigest()}"
 
     def uri(self, folder: Path) -> SourceUri:
         """Return the source itself, a relative one being below `folder`, that of the lock file."""

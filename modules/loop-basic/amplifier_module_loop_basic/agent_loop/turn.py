@@ -97,7 +97,7 @@ class Turn:
         self.span = Span.root(take_turn_id(parts.coordinator))
         self.request_span = self.span
         self.iteration = 0
-        self.said = ""  # the latest text of the model, which is the answer if the turn is cut short
+        self.latest_text = ""  # the latest text of the model, which is the answer if the turn is cut short
         self.cancellation = Cancellation(parts.coordinator)
         self.transcript = Transcript(parts.context)
         self._outcomes: Sequence[str | None] = ()
@@ -288,7 +288,7 @@ class Turn:
 
     async def _take(self, response: Any, calls: Sequence[ToolCall]) -> None:
         """Store the reply and announce it."""
-        self.said = text_of(response) or self.said
+        self.latest_text = text_of(response) or self.latest_text
         self._outcomes = ()
         await self.transcript.add_reply(response, calls)
         about = {
@@ -317,7 +317,7 @@ class Turn:
         await self.cancellation.trigger_callbacks()
         was_immediate = self.cancellation.immediate
         await self.gate.announce(events.CANCEL_COMPLETED, self.span, {**about, "was_immediate": was_immediate})
-        return Ending("cancelled", self.said)
+        return Ending("cancelled", self.latest_text)
 
     async def _announce_end(self, ending: Ending, error: BaseException | None) -> None:
         gate, span, answer = self.gate, self.span, ending.answer
@@ -338,7 +338,7 @@ class Turn:
         await self.transcript.close(self._outcomes, reason)
         try:
             await self.break_off()
-            await self._announce_end(Ending("cancelled" if error is None else "error", self.said), error)
+            await self._announce_end(Ending("cancelled" if error is None else "error", self.latest_text), error)
         except Exception:
             logger.warning("could not announce that the turn ended", exc_info=True)
 

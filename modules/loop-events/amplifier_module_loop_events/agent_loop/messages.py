@@ -70,9 +70,9 @@ def tool_message(call: ToolCall, content: str) -> dict[str, Any]:
 
 def text_of(response: Any) -> str:
     """Return the model's text, without its thinking."""
-    said = getattr(response, "text", None)
-    if isinstance(said, str) and said:
-        return said
+    whole = getattr(response, "text", None)
+    if isinstance(whole, str) and whole:
+        return whole
     content = response.content
     if isinstance(content, str):
         return content

@@ -24,7 +24,7 @@ from paddock_sdk.worker.attempts.git_commands import changed_repository
 _MOST_TOLD: Final = 64
 _REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PORTS: Final = {"http": 80, "https": 443}
-_INTERNET: Final = frozenset({2, 10})  # AF_INET and AF_INET6, of whatever type they come as
+_INTERNET: Final = frozenset({2, 10})  # AF_INET and AF_INET6, which arrive as members or plain numbers
 _LOOK: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _PATH_WORDS: Final = ("path", "file", "dir", "folder", "cwd", "root")  # in the name of an argument that is one
 _MAX_ARGUMENTS: Final = 16

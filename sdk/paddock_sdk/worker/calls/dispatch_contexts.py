@@ -42,9 +42,9 @@ class DispatchContexts:
         return ({_KEY: context},)
 
     @contextmanager
-    def arrived(self, told: Sequence[Any]) -> Iterator[None]:
+    def arrived(self, extra: Sequence[Any]) -> Iterator[None]:
         """Make the data sent with a call available to the current task."""
-        context = told[0].get(_KEY) if told and isinstance(told[0], dict) else None
+        context = extra[0].get(_KEY) if extra and isinstance(extra[0], dict) else None
         if context is None:
             yield
             return

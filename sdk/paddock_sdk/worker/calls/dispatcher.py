@@ -36,7 +36,7 @@ _MESSAGE_CHARACTERS: Final = 8000  # of an error text, which a model may read
 
 _TELLING_SECONDS: Final = 0.2  # from the end of a call to its report, so that many calls share one report
 
-_NOTHING_TOLD: Final = contextlib.nullcontext()  # beside the arguments of a call
+_NO_CONTEXT: Final = contextlib.nullcontext()  # beside the arguments of a call
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Dispatcher:
                 return
             exported = self._objects.exported(request.target)
             function, flavour = exported.methods[request.method]
-            args, kwargs, *told = value
+            args, kwargs, *extra = value
         except (RemoteProtocolError, IndexError, TypeError, ValueError) as exc:
             self._driver.fail(id, RuntimeError(f"a request that cannot be served: {exc}"))
             return
@@ -82,7 +82,7 @@ class Dispatcher:
         if flavour is Flavour.ASYNC:
             is_execute = exported.description.members[request.method].name == "execute"
             if is_execute and exported.mount_point == "tools":
-                self._start(id, self._run_tool(id, exported, function, args, kwargs, told), context)
+                self._start(id, self._run_tool(id, exported, function, args, kwargs, extra), context)
                 return
             if is_execute and exported.mount_point == "orchestrator":
                 kwargs = {**self._turn(function), **kwargs}
@@ -141,13 +141,13 @@ class Dispatcher:
         function: Callable[..., Any],
         args: list[Any],
         kwargs: dict[str, Any],
-        told: list[Any],
+        extra: list[Any],
     ) -> None:
         serving.set(id)
         mark, began = self._attempts.mark(), time.monotonic()
         try:
             try:
-                with self._contexts.arrived(told) if told else _NOTHING_TOLD:
+                with self._contexts.arrived(extra) if extra else _NO_CONTEXT:
                     result = await _outcome(function(*args, **kwargs))
             except asyncio.CancelledError:
                 raise
@@ -170,8 +170,8 @@ class Dispatcher:
         try:
             self._driver.reply(id, _as_result(result), live_objects=False)
         except CannotCrossError as exc:
-            told = exc.path == "return value.output" and _own_text(result.output)
-            answer = result.model_copy(update={"output": told}) if told else _unsendable(exc)
+            own = exc.path == "return value.output" and _own_text(result.output)
+            answer = result.model_copy(update={"output": own}) if own else _unsendable(exc)
             self._driver.reply(id, answer, live_objects=False)
         except Exception as exc:  # an object of the module's own may do anything when it is looked at
             self._driver.reply(id, _unsendable(exc))
@@ -216,11 +216,11 @@ class Dispatcher:
         """Ask the host for the refusals during a failed call; any error here is ignored."""
         try:
             asked = [self._attempts.since(mark), time.monotonic() - began]
-            told = await self._driver.call(0, HostMethod.EXPLAIN, asked)
+            denials = await self._driver.call(0, HostMethod.EXPLAIN, asked)
             self._attempts.mark_passed_on()
         except Exception:
             return []
-        return told if isinstance(told, list) else []
+        return denials if isinstance(denials, list) else []
 
     def tell_attempts(self) -> None:
         """Report the module's failed attempts to the host, if any; never raises."""
@@ -232,7 +232,7 @@ class Dispatcher:
             if not self._driver.has_unsent:  # else the host looks for it in the log, should this process end now
                 self._attempts.mark_passed_on()
         except Exception:
-            _log.debug("what the module reached for is not told", exc_info=True)
+            _log.debug("the module's failed attempts could not be reported", exc_info=True)
 
     def _tell_later(self) -> None:
         if not self._is_telling and self._attempts.has_news:
@@ -244,7 +244,7 @@ class Dispatcher:
             for changed in self._objects.changed_by(called):
                 self._describe(changed)
         except Exception:  # a property of the module's own object failed; the call itself is done
-            _log.warning("others are not told how `%s` changed", called.description.type_name, exc_info=True)
+            _log.warning("the changes of `%s` could not be sent to others", called.description.type_name, exc_info=True)
 
     def describe_anew(self) -> None:
         """Send the host the changed descriptions of mounted objects."""
@@ -302,8 +302,8 @@ def _unsendable(error: BaseException) -> Any:
 
 
 def _failure(error: BaseException, what: str = "") -> Any:
-    said = safe_exception_str(error)
-    message = f"{what}: {said}" if what else said
+    text = safe_exception_str(error)
+    message = f"{what}: {text}" if what else text
     return _result(success=False, error={"type": type(error).__name__, "message": message[:_MESSAGE_CHARACTERS]})
 
 

@@ -121,15 +121,15 @@ class SessionMirror:
         replaced = [change for change in own if any(touch(change, theirs) for theirs in changes)]
         self._state.apply([*changes, *replaced])
 
-    def _take_session(self, said: dict[str, Any]) -> None:
+    def _take_session(self, data: dict[str, Any]) -> None:
         coordinator = self._coordinator
         # The dict stays the same one: modules keep it, and expect to see the application's changes in it.
         known = coordinator.config
         known.clear()
-        known.update(said["config"])
-        coordinator.show_systems(approval=said.pop("has_approval", True), display=said.pop("has_display", True))
-        session = said.pop("session", None) or SimpleNamespace()  # stands for the application's own session
-        vars(session).update(said, config=known, coordinator=coordinator)
+        known.update(data["config"])
+        coordinator.show_systems(approval=data.pop("has_approval", True), display=data.pop("has_display", True))
+        session = data.pop("session", None) or SimpleNamespace()  # stands for the application's own session
+        vars(session).update(data, config=known, coordinator=coordinator)
         coordinator.bind_session(session)
 
     def tell_changes(self) -> None:
@@ -145,7 +145,7 @@ class SessionMirror:
             if self._reporter.shared:
                 self._tell_attributes()
         except Exception:  # the frame that is about to leave may be an answer, which somebody waits for
-            _log.exception("changes of shared state could not be told")
+            _log.exception("changes of shared state could not be sent")
         finally:
             self._is_telling = False
 
