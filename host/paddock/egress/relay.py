@@ -1,13 +1,13 @@
 """Carry bytes between two sockets, both ways at once, as fast as a loop in Python can.
 
-Works on the sockets themselves: one large read and one write for each wake-up, through a buffer that all relays share,
-since each passes on at once what it read. Only what the other side does not take yet is copied, and nothing more is
-read meanwhile. A direction without competitors has longer turns; those that compete have shorter ones, so that
-together they leave the loop to others. `os.splice` through pipes was measured, and is no faster.
+The relay works on the sockets themselves: one large read and one write for each wake-up, through a buffer that all
+relays share, since each relay passes on at once what it read. Only bytes that the other side does not take yet are
+copied, and nothing more is read meanwhile. A direction without competitors has longer turns; competing ones have
+shorter turns, so that together they leave the loop to others. `os.splice` through pipes was measured, and is no faster.
 
 Where a budget of bytes is spent, the relay waits: it reads nothing more from the sender meanwhile.
 
-The end of what one side sends is passed on by itself: the other direction goes on until it ends too. An error of either
+The end of one side's bytes is passed on by itself: the other direction goes on until it ends too. An error of either
 side ends both.
 """
 

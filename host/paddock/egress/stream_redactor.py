@@ -1,11 +1,11 @@
 """Hide some texts in a stream of bytes that comes in pieces: each is replaced by as many stars.
 
-A text may begin in one piece and end in a later one, so bytes are held back until it is certain that none is cut in
+A text may begin in one piece and end in a later one, so bytes are held back until it is certain that no text is cut in
 two. A byte is passed on when a line end has come after it (no text has one in it), when `WINDOW_BYTES` have come after
-it, when it has been here for `HOLD_SECONDS`, or when the message ends. None of these depends on the texts, neither on
-how long they are nor on what bytes they have: otherwise a module could have a server echo guesses, and find the
-beginning of a key by when, or in what pieces, the echo arrives. What was passed on because of its age is still
-remembered, so that the rest of a text is hidden that comes later than that.
+it, when it has been here for `HOLD_SECONDS`, or when the message ends. None of these depends on the length or the bytes
+of the texts. Otherwise a module could make a server echo guesses, and find the beginning of a key by the time or the
+pieces in which the echo arrives. Bytes passed on because of their age are still remembered, so that the later rest of a
+text is hidden.
 
 The number of bytes stays the same, and with it the length that a message declares. It reads no clock.
 """
@@ -25,7 +25,7 @@ HOLD_SECONDS: Final = 0.25
 
 
 class StreamRedactor:
-    """Filters one stream; `found` counts what was hidden. No text has a line end or more than `WINDOW_BYTES`."""
+    """Filters one stream; `found` counts hidden texts. No text has a line end or more than `WINDOW_BYTES`."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:
         self.found = 0
@@ -40,7 +40,7 @@ class StreamRedactor:
 
     @property
     def due(self) -> float | None:
-        """When the oldest byte that is held back comes of age; None if there is none."""
+        """When the oldest held byte comes of age; None if there is none."""
         return self._arrivals[0][0] + HOLD_SECONDS if self._arrivals else None
 
     def feed(self, data: bytes | bytearray, now: float) -> bytes:

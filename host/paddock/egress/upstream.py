@@ -37,7 +37,7 @@ class UpstreamConnection:
         self.below.reset()
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
-        """Close it; unless it `ended`, the destination cannot take that for an orderly end."""
+        """Close it; after any outcome but `ended`, the destination cannot take that for an orderly end."""
         if outcome == "ended":
             self.below.close()
         else:

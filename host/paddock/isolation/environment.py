@@ -1,4 +1,4 @@
-"""The environment variables of a worker: a few that every program expects, and what was granted by name."""
+"""The environment variables of a worker: a few that every program expects, and those granted by name."""
 
 from __future__ import annotations
 

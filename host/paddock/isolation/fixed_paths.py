@@ -40,7 +40,7 @@ class ModuleCode:
         return cls(resolution.module_id, package, package, package)
 
     def is_at(self, path: Path) -> bool:
-        """Return whether changing what is at `path` changes the code; a folder of results beside it does not."""
+        """Return whether a change at `path` changes the code; a folder of results beside it does not."""
         return path in (self.root, self.imported) or path.is_relative_to(self.package)
 
 

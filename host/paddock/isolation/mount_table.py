@@ -30,7 +30,7 @@ class _Wish:
         return Mount(str(self.source), str(self.target), self.writable, self.mappable)
 
     def shows(self, path: Path) -> Path:
-        """Return what is seen at a path in this place."""
+        """Return what a worker sees at a path in this place."""
         return self.source / path.relative_to(self.target)
 
 

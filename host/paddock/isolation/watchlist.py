@@ -84,7 +84,7 @@ def _states(guarded: Iterable[GuardedPaths]) -> Iterator[tuple[Path, tuple[_Seen
 
 
 def _state(path: Path) -> Iterator[_Seen]:
-    """Yield the state of a path, and of what is directly in it."""
+    """Yield the state of a path, and of the entries directly in it."""
     try:
         info = os.lstat(path)
         yield _seen(info)

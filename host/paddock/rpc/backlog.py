@@ -51,7 +51,7 @@ class SendBacklog:
         return item.make if isinstance(item, _Kept) else None
 
     def drop_new(self, key: tuple[Hashable, ...]) -> bool:
-        """Forget the entry of a key that the worker does not know; return whether there was no other."""
+        """Forget the entry of a key that was never sent to the worker; return whether there was such an entry."""
         item = self._items.get(key)
         if not isinstance(item, _Kept) or not item.is_new:
             return False

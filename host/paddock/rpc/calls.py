@@ -155,7 +155,7 @@ class IncomingCall:
         self.early_credit += items
 
     def note_emitter(self, module: str) -> None:
-        """Note whose event this request emits."""
+        """Note the module that emits the event of this request."""
         self.emitter = module
 
     def count(self, body: Buffer) -> None:

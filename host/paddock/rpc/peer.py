@@ -465,7 +465,7 @@ class Peer:
         return handle.described if self.sees_data(handle) else without_data(handle.described)
 
     def holding(self, handle: AnyHandle) -> Callable[[], bool]:
-        """Return the right by which this worker may call `handle`, which it now holds, even if it releases it later."""
+        """Return a check whether this worker may call `handle`, which it now holds; it works after a release too."""
         id = self._grant_ids.get(handle)
         if id is None:
             return lambda: False

@@ -167,7 +167,7 @@ class Router:
         try:
             self._on_event(peer, event)
         except OverLimitError as exc:  # it names an object of an answer that was not taken, and has no effect
-            _log.warning("what module `%s` says is passed over: %s", peer.name, exc)
+            _log.warning("a message of module `%s` is ignored: %s", peer.name, exc)
 
     def _on_event(self, peer: Peer, event: Frame) -> None:
         if event.kind == Kind.NOTIFY:

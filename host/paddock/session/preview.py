@@ -70,14 +70,14 @@ class Preview:
     def __init__(
         self, plan: Path, working_dir: Path, environ: Mapping[str, str], runtime: RuntimePaths, cache: SourceCache
     ) -> None:
-        """Read the plan, its lock file, the policy, and what was accepted of the plan.
+        """Read the plan, its lock file, the policy, and the user's acceptance of the plan.
 
         Code is looked for in `cache`, and nothing is fetched.
 
         Raises:
-            PlanError: it has problems.
+            PlanError: the plan has problems.
             PolicyFileError: a file of the operator's cannot be relied on.
-            SourcesError: the lock file cannot.
+            SourcesError: the lock file cannot be relied on.
         """
         self.plan: MountPlan = load_plan(plan, environ=environ)
         self._working_dir = check_working_dir(working_dir)
@@ -109,8 +109,8 @@ class Preview:
         """Return the record of the plan's session with only the modules that go by `name`.
 
         Raises:
-            PolicyRefusedError: a policy does not let them have what they would be granted.
-            PlanError: they cannot be granted what the plan says.
+            PolicyRefusedError: a policy refuses their grants.
+            PlanError: the plan's grants for them are impossible.
             ModuleMissingError: their code is not to be found.
         """
         modules = [

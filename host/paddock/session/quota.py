@@ -55,7 +55,7 @@ class RegistrationQuota:
         self._bound(len(self._weights) + added - sum(key in self._weights for key in replaced.difference(left)), total)
 
     def spend(self, key: tuple[Hashable, ...], weight: int) -> None:
-        """Count something of `weight` bytes of memory under `key`, in place of what was counted under it before.
+        """Count something of `weight` bytes of memory under `key`, in place of the earlier count there.
 
         Raises:
             OverLimitError: that is more than a module may leave; what was counted before still is.

@@ -21,7 +21,7 @@ _answering: ContextVar[list[tuple[Requester, int]] | None] = ContextVar("answeri
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """The module that asks; `on_behalf_of` is the module that it names as the origin, untrusted."""
+    """The module that asks; `on_behalf_of` is the party that it claims to ask for, untrusted."""
 
     kind: str
     name: str

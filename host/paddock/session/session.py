@@ -1,7 +1,7 @@
 """A session for applications: a plan in, answers out, every module in a process of its own.
 
-`async with` starts the modules and, however it is left, ends them. A turn that fails leaves the
-session able to run the next. Nothing of a module runs in this process.
+`async with` starts the modules and ends them, however it is left. A turn that fails leaves the session able to run the
+next. No code of a module runs in this process.
 """
 
 from __future__ import annotations

@@ -345,7 +345,7 @@ async def _messages(session: HostedSession, session_runtime: SessionRuntime) -> 
         with anyio.fail_after(_LAST_WORDS_SECONDS):
             messages = await session.coordinator.get("context").get_messages()
     except Exception as error:  # the module's
-        _log.info("the context of `%s` did not say what it holds: %s", session.session_id, error)
+        _log.info("the context of `%s` did not return its messages: %s", session.session_id, error)
         return session_runtime.journal.messages()
     return messages if isinstance(messages, list) else session_runtime.journal.messages()
 

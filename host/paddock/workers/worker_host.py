@@ -82,7 +82,7 @@ async def _in_time(close: Callable[[], Awaitable[None]]) -> None:
         try:
             await close()
         except Exception:
-            _log.exception("something of the session could not be closed")
+            _log.exception("a part of the session could not be closed")
 
 
 async def _removed(folder: PrivateFolder) -> None:

@@ -1,1 +1,1 @@
-"""What a module was refused: found out, explained and logged, with the line that would allow it."""
+"""Denials: acts that a module was refused are found, explained and logged, with the line that would allow them."""

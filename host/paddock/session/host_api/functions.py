@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class ModuleFunctions:
-    """Makes the functions of one session's modules, and refuses what a module may not call."""
+    """Makes the functions of one session's modules, and refuses those that a module may not call."""
 
     def __init__(self, host_calls: HostCalls, module_of: Callable[[Peer], HostedModule]) -> None:
         self._host_calls = host_calls

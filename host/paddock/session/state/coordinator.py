@@ -1,7 +1,7 @@
-"""The session's real coordinator: the kernel's own, every change of it mirrored to the workers.
+"""The session's real coordinator: the kernel's own, with every change of it mirrored to the workers.
 
-Objects in it are the host's stand-ins. Attributes that modules attach are kept apart from its
-own, so that no name a module chooses can reach the host's state.
+Objects in it are the host's stand-ins. Attributes that modules attach are kept apart from its own, so that no name that
+a module chooses can reach the host's state.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ MayCall = Callable[[Peer], bool]
 
 
 def allow_all(peer: Peer) -> bool:
-    """Let every worker call what it is shown."""
+    """Let every worker call an object that it is shown."""
     return True
 
 

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class HostedState:
-    """What is in the `session_state` of one session."""
+    """The contents of one session's `session_state`."""
 
     def __init__(self, marshaller: Marshaller) -> None:
         self.shared = SharedState(marshaller.codec)
@@ -38,7 +38,7 @@ class HostedState:
         return {key for key in keys if key not in self._weights}
 
     def weigh(self, key: Hashable, change: Encoded) -> tuple[int, int]:
-        """Weigh what is under a key after a change; return the weights before it and after."""
+        """Weigh the value under a key after a change; return the weights before it and after."""
         before = self._weights.pop(key, 0)
         after = 0
         if key in self.shared.live:

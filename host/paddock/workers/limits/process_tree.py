@@ -1,17 +1,18 @@
-"""Read from outside what the tree of processes below one process uses: how many tasks, how much processor and memory.
+"""Read from outside the resources of the tree of processes below one process: tasks, processor time and memory.
 
-Plain reads of `/proc`, some 40 microseconds for an init and its worker; `psutil` takes thirty times as long among 150
-processes, because it looks through all of the machine for children. Processes may come and go meanwhile: one that is
-gone is skipped, one that is new may be seen next time. What cannot be read for another reason is an OSError, never a
-small number. Memory is measured in three ways, each costlier and more exact than the one before:
+The code does plain reads of `/proc`, some 40 microseconds for an init and its worker; `psutil` takes thirty times as
+long among 150 processes, because it looks through all of the machine for children. Processes may come and go meanwhile:
+one that is gone is skipped, one that is new may be seen next time. A value that cannot be read for another reason is an
+OSError, never a small number. Memory is measured in three ways, each costlier and more exact than the one before:
 
 * resident memory, with files, and shared pages in each process: no less than the tree has, swap apart;
-* what is resident or swapped and no file's, shared pages still in each process, less what the tree began with. A child
-  that uses its parent's memory until it starts a program counts for nothing, where the kernel says that it does;
-* the same with each shared page divided among those who share it. The kernel walks all pages for it, 9 ms for a GiB,
-  and waits for a lock that the process can hold: only for threads that may wait.
+* resident or swapped memory that belongs to no file, shared pages still in each process, less the tree's memory at its
+  beginning. A child that uses its parent's memory until it starts a program counts for nothing, where the kernel
+  reports that;
+* the same with each shared page divided among its processes. The kernel walks all pages for it, 9 ms for a GiB, and
+  waits for a lock that the process can hold: only for threads that may wait.
 
-None of them sees what no process has mapped: files in a tmpfs, buffers in the kernel (`unmapped_memory`).
+None of them sees memory that no process has mapped: files in a tmpfs, buffers in the kernel (`unmapped_memory`).
 """
 
 from __future__ import annotations

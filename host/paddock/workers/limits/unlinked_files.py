@@ -1,8 +1,8 @@
 """Count the bytes of unlinked files of a folder that a process tree still holds: no walk over the folder finds them.
 
 A file without a name takes room as long as a thread has it open, in any table of descriptors, or a process has it
-mapped. The file does plain reads of `/proc`, a millisecond or less for a worker, for a thread that may wait. Some files
-cannot be seen: those on their way through a socket; mapped files whose descriptor was closed, which only an
+mapped. The code does plain reads of `/proc`, a millisecond or less for a worker; it is for a thread that may wait. Some
+files cannot be seen: those on their way through a socket; mapped files whose descriptor was closed, which only an
 administrator may look at; and all files of a process that may not be looked into. They are `hidden`.
 """
 

@@ -2,8 +2,8 @@
 
 It consists of unread bytes in sockets and pipes, unread events of watched folders, watches, page tables, the kernel's
 records of mappings, and the inodes of a private folder. A value that cannot be measured counts as the most it can be.
-Memory that takes a system call which the filter refuses is not looked for. Plain reads of `/proc`, a third of a
-millisecond for a worker; for a thread that may wait.
+Memory that takes a system call which the filter refuses is not looked for. The code does plain reads of `/proc`, a
+third of a millisecond for a worker; it is for a thread that may wait.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class _Count:
         return self.held > self.most
 
     def add(self, size: int) -> None:
-        """Count what was found elsewhere."""
+        """Count memory that was found elsewhere."""
         self.held += size
 
     def look_at_folder(self, pids: Iterable[int], folder: str) -> None:

@@ -1,11 +1,11 @@
 """Watch from outside that the process trees of all modules stay within their limits, where no control group does it.
 
-One watchdog for a host: five times a second it looks at each tree it was given, and it calls back once when a limit is
-passed. So a tree may get beyond a limit by as much as it can in a fifth of a second. A look takes some 50 microseconds;
-the loop gets its turn every millisecond, and slow reads happen in a thread. A tree that cannot be read is
-reported and tried again. The watchdog does not know how a tree is ended.
+There is one watchdog for a host. Five times a second it looks at each tree, and it calls back once when a limit is
+passed. So a tree may exceed a limit by as much as it can in a fifth of a second. A look takes some 50 microseconds; the
+loop gets its turn every millisecond, and slow reads happen in a thread. A tree that cannot be read is reported and
+tried again. The watchdog does not know how a tree is ended.
 
-What a tree holds that none of its processes maps is counted as its memory, every two seconds, and at once when it has
+Memory that a tree holds and none of its processes maps counts as well: every two seconds, and at once when the tree has
 so much open that it could be beyond the limit by that.
 """
 
