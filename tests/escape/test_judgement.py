@@ -17,6 +17,18 @@ from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
 
 _ATTACK = Attack("open_the_door", "files", "files.open_the_door", "opens a door")
 _ASKED_BY_THE_HOST = {"identity.listen_honestly", "ways_out.tell_its_proxy"}  # of a module that attacks nothing
+_NO_ATTACKS = {
+    "__init__",
+    "bare_session",
+    "child",
+    "honest",
+    "outside",
+    "performance",
+    "raw_calls",
+    "talk",
+    "tool",
+    "way",
+}
 _GREEDY = dataclasses.replace(_ATTACK, ends=frozenset((ExitReason.MEMORY,)))
 
 
@@ -142,7 +154,7 @@ def test_every_attack_has_a_name_of_its_own() -> None:
 def test_attacks_and_bodies_are_each_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ATTACKER))
     declared = {body for attack in CATALOGUE for body in (attack.body, attack.before) if body}
-    files = {body.partition(".")[0] for body in declared}
+    files = {path.stem for path in (ATTACKER / "amplifier_module_tool_attacker").glob("*.py")} - _NO_ATTACKS
     modules = {file: import_module(f"amplifier_module_tool_attacker.{file}") for file in files}
     found = {f"{file}.{name}" for file, module in modules.items() for name in module.__all__ if name.islower()}
     assert declared == found - _ASKED_BY_THE_HOST

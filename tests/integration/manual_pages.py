@@ -9,6 +9,7 @@ The word behind a block's language says how it is tried:
 | `console shown` | commands and options exist; for what takes a network, a person or minutes |
 | `yaml plan`, `yaml entry` | it is a plan; it is entries of one |
 | `text order` | it is the order that import-linter holds |
+| `text way` | each file has the class and function that is named |
 | `toml policy`, `secrets`, `sources`, `manifest` | Paddock reads it |
 | `python run` | the program ends with 0 |
 | `python module=PATH` | it is written to that path, for the blocks below it |

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -16,6 +18,7 @@ import pytest
 from integration.command_line import paddock
 from integration.manual_pages import MANUALS, ROOT, Block, Command, blocks, commands, is_shown, links
 
+_NAMED = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _SECONDS = 200  # for one program; hit only by a hang
 _PLAN = """
 session: {orchestrator: loop-basic, context: context-simple}
@@ -153,7 +156,16 @@ def test_a_signature_is_shown_as_it_is(block: Block) -> None:
 
 def test_each_block_says_how_it_is_tried() -> None:
     known = {"console", "console exit", "console shown", "python run", "python module", "python signature"}
-    known |= {"text order", "yaml plan", "yaml entry", "toml policy", "toml secrets", "toml sources", "toml manifest"}
+    known |= {
+        "text order",
+        "text way",
+        "yaml plan",
+        "yaml entry",
+        "toml policy",
+        "toml secrets",
+        "toml sources",
+        "toml manifest",
+    }
     unknown = [f"{_name(page)}:{block.line}" for page in MANUALS for block in blocks(page) if block.kind not in known]
     assert not unknown
 
@@ -215,3 +227,20 @@ def test_the_order_of_packages_is_the_one_that_is_enforced() -> None:
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(one["layers"] for one in contracts if one["name"] == "The host's stages are entered forwards")
     assert shown.text.splitlines() == layers
+
+
+@pytest.mark.parametrize("block", _each("text way"))
+def test_each_step_of_a_way_is_in_the_file_that_is_named(block: Block) -> None:
+    for line in block.text.splitlines():
+        path, name = line.split()
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        for part in name.split("."):
+            scope = [node for node in ast.walk(tree) if isinstance(node, _NAMED) and node.name == part]
+            assert scope, f"{line}: there is no {part}"
+            tree = ast.Module(scope[0].body, [])
+
+
+def test_each_test_that_the_page_for_maintainers_names_is_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "host/docs/developing.md").read_text(encoding="utf-8")))
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    assert named and {name for name in named if not any(f"def {name}(" in text for text in texts)} == set()

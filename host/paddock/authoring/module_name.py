@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, Self, get_args
+from typing import Final, Self
 
 from paddock.errors import KindError
+from paddock.plan.model import Kind
 from paddock_sources.module_id import package_of_id
 
-Kind = Literal["tool", "hook", "provider", "orchestrator", "context"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+KINDS: Final[tuple[Kind, ...]] = ("tool", "hook", "provider", "orchestrator", "context")  # the easiest to write first
 
 # The prefix of ids, by kind, by which the community distinguishes them.
 PREFIXES: Final = MappingProxyType[Kind, str](

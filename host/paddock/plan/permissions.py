@@ -24,7 +24,6 @@ from paddock_sources.manifest import permission_request
 
 Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 PRESETS: Final = get_args(Preset)
-FAMILIES: Final = ("read", "write", "net", "env", "secrets", "run", "call", "emit", "hooks", "mount")
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
@@ -218,6 +217,9 @@ class Permissions(StrictModel):
                 f'grant it as well: net: ["{place.text}"]',
             )
         return place
+
+
+FAMILIES: Final = tuple(name for name in Permissions.model_fields if name != "preset")
 
 
 def _only(secret: SecretGrant, rules: Sequence[NetRule]) -> NetRule:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from paddock.policy.limits import ResourceLimits
+from paddock.session.host_api.service import HostService
 from paddock.session.module import HostedModule
 from paddock.session.quota import _MAX_THINGS
 from paddock.session.requester import Requester, current_requester
@@ -20,6 +21,12 @@ from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 
 from ..rpc.scripted_worker import ASYNC, SYNC, until
 from .conftest import Hosted, changes, tool
+
+
+async def test_every_method_of_the_protocol_is_served(hosted: Hosted) -> None:
+    service = HostService(hosted.router, hosted.coordinator, hosted.mirrors, hosted.modules.of)
+    assert service.methods == set(HostMethod)
+
 
 # -- capabilities and attributes ---------------------------------------------------------------
 

@@ -59,21 +59,26 @@ class HostService:
         self._hooks = HookService(coordinator, self._functions, messages, prompts, module_of, now)
         state = StateService(coordinator, router.marshaller.codec, module_of)
         coordinator.report_to(state.on_written, self._hooks.on_injection_left_out)
-        self._handlers: dict[int, MethodHandler] = {
-            method: handler
-            for part in (
-                EmissionService(host_calls, coordinator, mirrors, prompts),
-                self._hooks,
-                MountService(coordinator, mirrors, router.marshaller, now),
-                OfferService(coordinator, self._functions, host_calls, module_of),
-                state,
-                CancellationService(coordinator.cancellation, self._functions, now),
-                ApprovalService(coordinator, now),
-                messages,
-                DenialService(now),
-            )
-            for method, handler in handlers_of(part)
-        }
+        self._handlers: dict[int, MethodHandler] = {}
+        for part in (
+            EmissionService(host_calls, coordinator, mirrors, prompts),
+            self._hooks,
+            MountService(coordinator, mirrors, router.marshaller, now),
+            OfferService(coordinator, self._functions, host_calls, module_of),
+            state,
+            CancellationService(coordinator.cancellation, self._functions, now),
+            ApprovalService(coordinator, now),
+            messages,
+            DenialService(now),
+        ):
+            for method, handler in handlers_of(part):
+                assert method not in self._handlers, f"{method.name} is served twice"
+                self._handlers[method] = handler
+
+    @property
+    def methods(self) -> frozenset[int]:
+        """The numbers of the methods that are served."""
+        return frozenset(self._handlers)
 
     # -- the router's side -----------------------------------------------------------------
 

@@ -1,0 +1,46 @@
+"""What is named in several places is named in each: families of grants, methods, kinds and limits."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from paddock.authoring.module_name import KINDS, PREFIXES
+from paddock.cli.call_command import call
+from paddock.isolation.denials.explain import Family
+from paddock.plan import limits
+from paddock.plan.model import Kind
+from paddock.plan.permissions import FAMILIES
+from paddock.policy.authority import RIGHTS
+from paddock.policy.grant_caps import GrantCaps
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
+
+_PAGE = (Path(__file__).resolve().parents[2] / "sdk/PROTOCOL.md").read_text(encoding="utf-8")
+
+
+def test_every_family_of_grants_can_be_given_capped_and_explained() -> None:
+    options = {option.name for option in call.params if option.name and option.opts[0].startswith("--allow-")}
+    assert {name.removeprefix("allow_") for name in options} == {*FAMILIES}
+    assert {*GrantCaps.model_fields} - {"preset"} == {*FAMILIES}
+    assert {*get_args(Family)} == {*FAMILIES}
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_every_kind_has_rights_and_a_name(kind: Kind) -> None:
+    assert kind in RIGHTS and kind in KINDS and kind in PREFIXES
+
+
+@pytest.mark.parametrize("numbers", [HostMethod, WorkerMethod, MirrorSection])
+def test_the_page_of_the_protocol_has_a_row_for_each_number(numbers: type[IntEnum]) -> None:
+    rows = {(int(number), name) for number, name in re.findall(r"^\| (\d+) \| `(\w+)`", _PAGE, re.MULTILINE)}
+    assert {(one.value, one.name) for one in numbers} <= rows
+
+
+@pytest.mark.parametrize("name", limits.Limits.model_fields)
+def test_every_limit_is_shown_in_a_unit_that_a_plan_takes(name: str) -> None:
+    shown = limits.limit_text(name, 1.0 if name == "cpu_quota" else 65536)
+    assert getattr(limits.Limits.model_validate({name: shown.replace(" ", "")}), name) is not None
