@@ -299,7 +299,7 @@ class HostedCoordinator(ModuleCoordinator):
         self.reset_turn()
 
     def tell_state_changes(self) -> None:
-        """Send the workers the application's changes in place of `session_state` and `config`."""
+        """Send the workers the application's in-place changes of `session_state` and `config`."""
         if self._session_facts() != self._sent_session:
             self._send_session()
         self._state.shared.bind(self.session_state)
