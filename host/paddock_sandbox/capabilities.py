@@ -46,10 +46,10 @@ class CapabilitySets:
 
 
 def drop_all() -> None:
-    """Take every capability from the caller, for good.
+    """Take every capability from the caller, permanently.
 
     Raises:
-        OSError: The kernel refused a step, or something was left.
+        OSError: The kernel refused a step, or a capability was left.
     """
     effective, _, _ = _get()
     prctl.clear_ambient_set()

@@ -20,7 +20,7 @@ from paddock_sandbox.profile import Mount
 from paddock_sandbox.syscalls import call
 
 NO_LINKS: Final = "held links"
-"""What `NewRoot.missing` names where the kernel mounts nothing over a symbolic link."""
+"""The entry of `NewRoot.missing` where the kernel mounts nothing over a symbolic link."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

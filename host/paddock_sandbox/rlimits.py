@@ -24,7 +24,7 @@ _RESOURCES: Final[Mapping[str, int]] = MappingProxyType(
     {name: getattr(resource, f"RLIMIT_{name}") for name in _NAMES if hasattr(resource, f"RLIMIT_{name}")}
 )
 
-_HIGHEST: Final = 2**63 - 1  # what `resource` takes; the kernel means "no limit" from 2**64 - 1
+_HIGHEST: Final = 2**63 - 1  # the most that `resource` accepts; the kernel means "no limit" from 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ _X32: Final = 0x4000_0000  # set in the number of a call by x86_64's second conv
 
 # Refused with any arguments.
 _NEVER: Final = (
-    # Other processes: their memory, their descriptors, what they do.
+    # Access to other processes: their memory, their descriptors, their actions.
     "ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd migrate_pages "
     "move_pages perf_event_open lookup_dcookie "
     # The tree of files. Listing mounts is refused as well: their sources name folders of the host.
@@ -107,9 +107,9 @@ _ATTACHES: Final = "setxattr lsetxattr fsetxattr setxattrat"
 # up, a huge page for each byte; programs copy by other means upon this answer.
 _LENDS_PAGES: Final = "vmsplice splice tee sendfile"
 
-# What only namespaces keep from the host's objects: Landlock judges access to the contents of files, little else.
+# Objects of the host that only namespaces hide: Landlock judges access to the contents of files, little else.
 _NEVER_ON_THE_HOST: Final = (
-    # What everyone finds by number or name.
+    # Objects that every process finds by number or name.
     f"{_SYSTEM_V} mq_open mq_unlink "
     # The attributes of files. By descriptor too: one that was opened for reading is enough to change them.
     "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat setxattr lsetxattr fsetxattr "
@@ -196,7 +196,7 @@ def _answers(policy: FilterPolicy) -> dict[str, Program]:
 _NEW_NAMESPACES: Final = 0x7E02_0000  # CLONE_NEW*, less CLONE_NEWTIME: its bit is part of the child's signal here
 _TERMINAL_ATTACKS: Final = (0x5412, 0x541C, 0x541D, 0x5423)  # TIOCSTI TIOCLINUX TIOCCONS TIOCSETD
 _REQUEST_TYPE: Final = 0xFF00
-_TERMINAL_REQUESTS: Final = 0x5400  # what descriptors of every kind answer: a terminal or not, bytes to read, blocking
+_TERMINAL_REQUESTS: Final = 0x5400  # requests on any descriptor: whether it is a terminal, bytes to read, blocking
 _LEASES: Final = (1024, 1040)  # F_SETLEASE F_SETDELEG
 _DESCRIPTION_LOCKS: Final = (37, 38)  # F_OFD_SETLK F_OFD_SETLKW
 _SET_PIPE_SIZE: Final = 1031  # F_SETPIPE_SZ
@@ -298,7 +298,7 @@ def _setsockopt(policy: FilterPolicy) -> Program:
 
 
 def _socket_pairs() -> Program:
-    # The ends of these are connected to each other for good. A datagram socket, connected or not, sends to any path.
+    # The ends of these are permanently connected to each other. A datagram socket, connected or not, sends to any path.
     connected = Mask(_SOCKET_TYPE, _among(_CONNECTED_TYPES, yes=_ALLOW, no=_NO_ACCESS))
     return _argument(0, Branch(Test.EQUAL, _UNIX, yes=_argument(1, connected), no=_NO_ACCESS))
 

@@ -88,7 +88,7 @@ def _acts_by_a_socket(network: NetworkAccess) -> dict[str, Callable[[], object]]
     }
 
 
-# What every system has and no module is granted.
+# Files that every system has and that no module is granted.
 _OUTSIDE: Final[Mapping[str, str]] = {
     "read the first process's environment": "/proc/1/environ",
     "read the kernel's settings": "/proc/sys/kernel/hostname",

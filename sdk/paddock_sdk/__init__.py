@@ -1,1 +1,1 @@
-"""What runs inside a module process, and what module authors import."""
+"""The code that runs inside a module process, and the code that module authors import."""

@@ -67,7 +67,7 @@ def _check_bounds(text: str) -> None:
     A level is a part that the key before us has beyond its first, or a table or list that we are in.
     """
     level = 0
-    starts = [0]  # for each table and list we are in, the level of what stands in it
+    starts = [0]  # for each open table and list, the level of its contents
     parts, line, at = 0, 1, 0
     while (token := _TOKEN.match(text, at)) is not None:
         piece, at = token[0], token.end()

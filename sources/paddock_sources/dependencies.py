@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 # Packages that a worker's runtime needs in its own version: it imports them before anything of a module.
 _KEPT: Final = "msgpack"
-# What the contract's models are written with, from this version on.
+# The contract's models are written with it, from this version on.
 _OF_CONTRACT: Final = ("pydantic", "2.10")
 _MAX_REPOSITORIES: Final = 20  # that one module depends on, directly or not
 
 
 @dataclass(frozen=True, slots=True)
 class _Library:
-    """A repository that a module depends on, and what its code needs."""
+    """A repository that a module depends on, and the dependencies of its code."""
 
     dependency: LockedDependency
     needs: Requirements
@@ -91,7 +91,7 @@ class Dependencies:
 
     @property
     def python(self) -> Interpreter:
-        """What modules are run by."""
+        """The Python that runs modules."""
         from paddock_sources.environment.interpreter import Interpreter
 
         with self._making:

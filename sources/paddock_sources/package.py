@@ -92,7 +92,7 @@ class PackageSource:
         return found.module_ids
 
     def lock(self) -> tuple[LockedDistribution, ...]:
-        """Return the package at its version and all it depends on, as the index has them now.
+        """Return the package at its version and all its dependencies, as the index has them now.
 
         Raises:
             SourceError: it cannot be had.

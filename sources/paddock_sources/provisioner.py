@@ -158,7 +158,7 @@ class Provisioner:
         return PinnedSource(pin.requested_ref, pin.kind, pin.commit, pin.committed_at, pin.is_outside)
 
     def needs_lock(self, uri: SourceUri) -> bool:
-        """Return whether a source could be another thing tomorrow without anybody having changed it here."""
+        """Return whether a source could change by tomorrow without a change on this machine."""
         match uri:
             case GitUri():
                 return True

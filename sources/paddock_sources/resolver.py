@@ -107,11 +107,11 @@ class Resolver:
         return self.provide(self.choose(module_id, source))
 
     def choose(self, module_id: str, source: object | None = None) -> ChosenSource:
-        """Return which source the code of `module_id` is to come from.
+        """Return the source that the code of `module_id` must come from.
 
         Raises:
             ModuleIdError: `module_id` cannot be an id.
-            UnresolvedError: no layer had an answer, or that of the first is no source.
+            UnresolvedError: no layer had an answer, or the first answer is no source.
         """
         module_id = checked_module_id(module_id)
         written = None if source is None else str(source)

@@ -188,7 +188,7 @@ def _workspace(written: str) -> Path:
 def _source(written: object) -> SourceUri:
     uri = SourceUri.parse(written)
     if isinstance(uri, FolderUri) and not uri.path.is_absolute():
-        # Relative to nothing in particular: the file is not beside anybody's modules.
+        # Relative to no folder: the file does not lie beside modules.
         raise _NotAcceptedError(f"`{uri.text}` is not an absolute folder", "write the whole path, from `/`")
     return uri
 

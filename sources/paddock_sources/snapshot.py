@@ -29,10 +29,10 @@ _MAX_DEPTH: Final = 64  # of folders, as in the cache; deeper ones would take fo
 
 
 def snapshot(folder: Path, cache: SourceCache) -> TreeEntry:
-    """Return the tree of the cache that is what `folder` holds now.
+    """Return the tree in the cache with the current contents of `folder`.
 
     Raises:
-        SourceError: something in it cannot be read, or is nothing that a module may have.
+        SourceError: a part of it cannot be read, or is of a kind that no module may have.
         CacheError: it cannot be added to the cache.
     """
     return FolderCopy.of(folder).into(cache)
@@ -109,7 +109,7 @@ def _told(folder: Path) -> Iterator[None]:
 
 
 def _unsuitable(folder: Path, path: str, problem: str) -> SourceError:
-    """Return the error for a folder that cannot be copied; `path` is what of it."""
+    """Return the error for a folder that cannot be copied; `path` is the part at fault."""
     return SourceError(
         f"`{folder}` cannot be copied: `{path}`: {problem}",
         code="SnapshotError",

@@ -33,7 +33,7 @@ def text_of_mapping(written: Mapping[object, object]) -> str:
 
 
 class _Table:
-    """A table somebody wrote, read key by key."""
+    """A user's table, read key by key."""
 
     def __init__(self, written: Mapping[object, object]) -> None:
         self._written = written

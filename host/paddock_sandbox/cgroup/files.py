@@ -75,7 +75,7 @@ def _named(error: OSError, path: str) -> OSError:
 def period_and_quota(share: float) -> tuple[int, int]:
     """Return the period and the part of it that make a share of one processor, both in microseconds.
 
-    The least that can be had is a thousandth.
+    The minimum is a thousandth.
     """
     period = _PERIOD_US if share * _PERIOD_US >= _LEAST_QUOTA_US else _LONGEST_PERIOD_US
     return period, max(_LEAST_QUOTA_US, round(share * period))

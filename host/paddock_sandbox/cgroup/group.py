@@ -51,7 +51,7 @@ _Count = TypeVar("_Count", int, float)
 
 @dataclass(frozen=True, slots=True)
 class CgroupProblem:
-    """Why a controller cannot be had: the file or folder at which it failed nearest to us, and the error's name."""
+    """Why a controller is missing: the file or folder nearest to us at which it failed, and the error's name."""
 
     controller: Controller
     tried: str

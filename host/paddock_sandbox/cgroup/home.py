@@ -130,7 +130,7 @@ class CgroupHome:
 
     @property
     def controllers(self) -> frozenset[Controller]:
-        """What groups made here can limit."""
+        """The resources that groups made here can limit."""
         return frozenset(name for place in self.places for name in place.controllers)
 
     def for_one_maker(self) -> CgroupHome:

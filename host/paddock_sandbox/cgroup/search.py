@@ -76,7 +76,7 @@ def hierarchies(
     problems: list[CgroupProblem] = []
     bound = {name for member in members for name in member.names}
     for member in members:
-        # Version 2 has what version 1 has not taken; whether it really does is seen in its groups.
+        # Version 2 has the controllers that version 1 has not taken; its groups show whether it really has them.
         controllers = wanted & member.names if member.names else wanted - bound
         if not controllers:
             continue
@@ -186,7 +186,7 @@ class Subtree:
             try:
                 files.write(self.directory, "cgroup.subtree_control", f"-{self._switched_on.pop()}")
             except OSError:
-                pass  # somebody began to use it; on is also how they need it
+                pass  # another process began to use it; it needs the controller switched on as well
         if self._leaf is not None:
             try:
                 _move_all(self._leaf, self.directory)
@@ -261,7 +261,7 @@ def _is_of_ours(pid: int) -> bool:
 
 @dataclass(slots=True)
 class SearchOutcome:
-    """The best place found, if any, and a problem for each controller that cannot be had there."""
+    """The best place found, if any, and a problem for each missing controller."""
 
     place: CgroupPlace | None = None
     problems: list[CgroupProblem] = field(default_factory=list)
@@ -294,7 +294,7 @@ def search(hierarchy: Hierarchy, attempt: Attempt, prefix: str) -> SearchOutcome
 def _try(
     hierarchy: Hierarchy, subtree: Subtree, attempt: Attempt, met: dict[Controller, CgroupProblem]
 ) -> CgroupPlace | None:
-    """Return the place that a group is, or None; note in `met` what stood in the way."""
+    """Return the place for a group, or None; note the obstacle in `met`."""
     wanted = hierarchy.controllers
     try:
         if hierarchy.version == 1:

@@ -52,5 +52,5 @@ def memory_kills(directory: str) -> int:
 
 
 def cpu_throttled_seconds(directory: str) -> float:
-    """Return for how long the group had to wait, having used its share."""
+    """Return how long the group had to wait after using up its share."""
     return files.table(directory, "cpu.stat")["throttled_time"] / 1e9

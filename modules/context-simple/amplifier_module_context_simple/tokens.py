@@ -25,7 +25,7 @@ CALL_BLOCKS = ("tool_call", "tool_use")  # the types of the blocks that are tool
 
 _BYTES_PER_TOKEN = 4
 _MESSAGE_OVERHEAD = 4  # tokens; role and delimiters
-_IMAGE_TOKENS = 1_500  # what vision models charge for a picture of ordinary size
+_IMAGE_TOKENS = 1_500  # the charge of vision models for a picture of ordinary size
 _CHUNK = 8_192  # characters that are encoded at once: an encoding's time grows faster than its text
 
 # The address from which tiktoken downloads an encoding (it names the file in the cache), and the file's hash.

@@ -16,7 +16,7 @@ _MAX_NAME = 100  # characters of the name of an argument
 _MAX_VALUES = (1_500, 500, 150, 50)  # characters of an argument, tried in turn: few people read a long one to its end
 _MAX_CALL = 3_000  # of all of them; terminals show about as much
 
-# What counts as printable, and leaves no mark: fillers, blanks, joiners, and what chooses among forms of a character.
+# Characters that count as printable but leave no mark: fillers, blanks, joiners, and variation selectors.
 _UNSEEN = frozenset(
     map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))
 ) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
@@ -46,7 +46,7 @@ class CheckedToolCall:
         return value if isinstance(value, str) else _json(value)
 
     def shape(self, without: Collection[str]) -> str:
-        """Return what two calls have in common that differ in some arguments only, as a digest."""
+        """Return a digest that is equal for two calls that differ only in the ignored arguments."""
         kept = {name: value for name, value in self.arguments.items() if name not in without}
         return sha256(_json([self.tool, kept]).encode("utf-8", "backslashreplace")).hexdigest()
 

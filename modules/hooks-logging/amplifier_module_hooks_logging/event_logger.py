@@ -21,7 +21,8 @@ from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
-# What modules announce keeps this one from nothing: a host takes each handler by itself, and no longer names.
+# Bounds on announced events, so that no module can keep this hook from an event: a host registers each handler by
+# itself, and accepts no longer names.
 _MAX_EVENTS = 500
 _MAX_NAME = 200
 

@@ -33,7 +33,7 @@ class LogFile:
         self._opened(path)
 
     def append(self, path: Path, line: bytes) -> OSError | None:
-        """Write one line; return what kept a file that is full from being put aside, in which case it grows.
+        """Write one line; return the reason why a full file could not be renamed, in which case it grows.
 
         Raises:
             OSError: the file cannot be opened or written; the next line tries again.

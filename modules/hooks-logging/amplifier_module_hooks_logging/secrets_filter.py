@@ -42,7 +42,7 @@ def is_secret(key: str) -> bool:
 
 
 def without_secrets(value: Any) -> Any:
-    """Return a copy in which the values of secret keys, and what looks like a secret in texts, are replaced."""
+    """Return a copy with the values of secret keys, and texts that look like secrets, replaced."""
     if isinstance(value, str):
         return _cleared(value)
     if isinstance(value, dict):

@@ -58,7 +58,7 @@ def iban_end(text: str, start: int) -> int | None:
 
 @cache
 def _characters(count: int) -> re.Pattern[str]:
-    """Return what matches so many letters and digits, with single spaces between them or without."""
+    """Return a pattern for so many letters and digits, with or without single spaces between them."""
     return re.compile(rf"(?:[A-Za-z0-9] ?){{{count - 1}}}[A-Za-z0-9]")
 
 

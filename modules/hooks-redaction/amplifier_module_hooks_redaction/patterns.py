@@ -47,7 +47,7 @@ class Pattern:
                 position = match.start() + 1
 
     def search_in(self, text: str) -> Search:
-        """Return what finds the first match from a position on."""
+        """Return the function that finds the first match from a position on."""
         return partial(self.expression.search, text)
 
 

@@ -17,7 +17,7 @@ CATEGORIES: Final[Mapping[str, Pattern]] = {**SECRETS, **PII, **OTHERS}
 
 MAX_DEPTH: Final = 64  # of nested data; deeper than any message
 
-# What names an event and its place in the session; never anything else.
+# Fields that name an event and its place in the session; never anything else.
 _ENVELOPE: Final = frozenset(
     "session_id parent_id turn_id span_id parent_span_id request_id tool_call_id parallel_group_id timestamp".split()
 )

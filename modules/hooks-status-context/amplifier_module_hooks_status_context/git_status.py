@@ -42,7 +42,7 @@ class GitStatus:
 
 
 async def git_status(folder: Path, timeout: float) -> GitStatus | None:
-    """Return the state of the repository that a folder is in, None where it cannot be had."""
+    """Return the state of the repository that contains a folder, None if it cannot be had."""
     git = shutil.which("git")
     if git is None:
         return None

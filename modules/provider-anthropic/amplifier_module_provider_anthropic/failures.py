@@ -161,7 +161,7 @@ def _refused(error: anthropic.APIStatusError, asked: Asked, now: Callable[[], fl
             text = f"{host} gave up on the request: {message}. Ask again, or for less at once."
             return _made(errors.LLMTimeoutError, text, asked, **about)
         case ("overloaded_error" | "api_error", _):
-            # An answer had begun, which loops ask for again where the provider cannot.
+            # An answer had begun: loops repeat the request where the provider cannot.
             text = f"{host} broke the answer off: {message}. Ask again later."
             return _made(errors.StreamError, text, asked, **about)
         case (_, int()) if status >= 500:

@@ -104,7 +104,7 @@ class MockProvider:
         yield response
 
     def cost(self) -> dict[str, str]:
-        """Return what all answers cost in US dollars, by the configured prices."""
+        """Return the cost of all answers in US dollars, by the configured prices."""
         return {"cost_usd": str(self._cost)}
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:

@@ -87,7 +87,7 @@ class Endpoint:
         """Return the ids of the models that the server lists.
 
         Raises:
-            LLMError: there is no list to be had.
+            LLMError: the list cannot be had.
         """
         try:
             page = await self._client.models.list()

@@ -16,7 +16,7 @@ __amplifier_module_type__ = "tool"
 
 
 async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
-    """Mount the tools, and return what ends the jobs that still run.
+    """Mount the tools, and return the function that ends the jobs that still run.
 
     Raises:
         ValueError: a setting is unknown or has the wrong shape.

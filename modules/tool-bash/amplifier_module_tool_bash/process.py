@@ -13,7 +13,7 @@ from pathlib import Path
 
 _TERM_SECONDS = 2.0  # from SIGTERM to SIGKILL
 _LOOK_SECONDS = 0.02  # between looks whether a group is gone, since the system gives no notice
-_DRAIN_SECONDS = 2.0  # for output on its way; a process that left the group may keep the pipe open for good
+_DRAIN_SECONDS = 2.0  # for output in transit; a process that left the group may keep the pipe open for ever
 _CHUNK_BYTES = 65_536
 
 
@@ -136,7 +136,7 @@ class Process:
 
 
 async def _read(read_end: int, kept: KeptOutput) -> None:
-    """Read a pipe to its end, and keep of it what there is room for."""
+    """Read a pipe to its end, and keep as much of it as fits."""
     reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(

@@ -15,7 +15,7 @@ from .failure import Failure
 from .process import Process
 from .settings import Settings
 
-_CANNOT_RUN = (126, 127)  # what shells end with for a program that may not be executed, or is not there
+_CANNOT_RUN = (126, 127)  # exit codes of shells for a program that may not be executed, or does not exist
 _OF_SYSTEM = ("/usr/", "/bin/", "/sbin/")
 _REFUSED = re.compile(r"^\S*sh: (?:(?:\w+ )?\d+: )?(?P<program>[^:\s]+): ", re.MULTILINE)
 

@@ -66,7 +66,7 @@ class EditFile(FileTool):
 def _with_line_ends_of(text: str, old: str, new: str) -> tuple[str, str]:
     """Return both with the line ends of a file that has Windows ones, which read_file does not show.
 
-    A text that occurs as it was given is taken so; in a file with line ends of both kinds, so is what replaces it.
+    A text that occurs exactly as given is used so; in a file with line ends of both kinds, so is its replacement.
     """
     if old not in text and "\r" not in old:
         old, new = old.replace("\n", "\r\n"), _windows(new)

@@ -1,4 +1,4 @@
-"""List a folder, or what lies below it, in the order of names. Links are named and never followed."""
+"""List a folder, or all below it, in the order of names. Links are named and never followed."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def what_it_is(data: bytes) -> str:
-    """Return what bytes that are no text seem to be, judged by their beginning."""
+    """Return the likely kind of bytes that are no text, judged by their beginning."""
     for signature, meaning in _SIGNATURES:
         if data.startswith(signature):
             return meaning

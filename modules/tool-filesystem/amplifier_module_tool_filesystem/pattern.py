@@ -12,8 +12,8 @@ _MAX_PARTS = 32
 class PathPattern:
     """A pattern over paths from one folder, with `/` between names.
 
-    `*.py` is what lies in the folder itself, `**/*.py` also what lies below it, `src/**` all below `src`.
-    No pattern is slow: within a name the standard library goes back by one star at most, and here by none.
+    `*.py` matches files in the folder itself, `**/*.py` also those below it, `src/**` all below `src`. No pattern is
+    slow: within a name the standard library goes back by one star at most, and here by none.
     """
 
     def __init__(self, text: str) -> None:

@@ -63,7 +63,7 @@ class Content:
 
 
 def _read(descriptor: int, max_bytes: int) -> bytes | None:
-    """Return what is in a regular file, and of one that is too large more than `max_bytes`; None of what is none."""
+    """Return a regular file's content, over `max_bytes` of it if it is too large; None for any other file."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         return None

@@ -15,7 +15,7 @@ from .failure import Failure
 
 try:
     re2: Any = import_module("re2")
-except ImportError:  # where nothing installs what modules depend on
+except ImportError:  # without an installer of the dependencies
     re2 = None
 
 _MAX_PROGRAM = 2_000  # instructions; a pattern of usual size has a hundred

@@ -17,7 +17,7 @@ class Failure(Exception):
         self.about = about
 
     def with_hint(self, hint: str) -> Failure:
-        """Return the failure with one more sentence, on what to do about it."""
+        """Return the failure with one more sentence, a remedy."""
         return Failure(self.kind, f"{self.message} {hint}", **self.about)
 
     def result(self) -> ToolResult:

@@ -1,6 +1,6 @@
 """Typed content for streaming interfaces, as plain dataclasses.
 
-`to_dict` gives what may be shown or stored; `raw`, the provider's own object, never leaves the process.
+`to_dict` returns the fields that may be shown or stored; `raw`, the provider's own object, never leaves the process.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class HookHandler(Protocol):
     """Something that is called on events."""
 
     async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Return what should happen."""
+        """Return the hook's decision."""
         ...
 
 

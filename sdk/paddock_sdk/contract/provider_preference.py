@@ -27,7 +27,7 @@ class ProviderPreference:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return what `to_dict` was called on.
+        """Rebuild the object from the result of `to_dict`.
 
         Raises:
             ValueError: the data names no provider or no model.

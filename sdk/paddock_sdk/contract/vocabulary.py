@@ -162,7 +162,7 @@ class ContractVocabulary:
 
 
 def _form_of(kind: type) -> _Form | None:
-    """Return the name under which instances of a class cross and what reads their fields, None if they do not."""
+    """Return the name under which instances of a class cross and the function that reads their fields, or None."""
     listed = next((base for base in kind.__mro__ if _HOME.get(base.__name__) == base.__module__), None)
     if listed is None:
         return None

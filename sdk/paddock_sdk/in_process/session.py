@@ -26,7 +26,7 @@ class AmplifierSession(kernel.AmplifierSession):
     _own_loader: ModuleLoader | None = None
 
     async def cleanup(self) -> None:
-        """End the session, as every session ends, and take back what its loader added to the import path."""
+        """End the session like every session, and remove its loader's additions from the import path."""
         try:
             await super().cleanup()
         finally:

@@ -89,7 +89,7 @@ class CancellationToken:
         return True
 
     def request_cancellation(self) -> None:
-        """Do what `request_graceful` does."""
+        """The same as `request_graceful`."""
         self.request_graceful()
 
     def reset(self) -> None:

@@ -214,7 +214,7 @@ class ModuleCoordinator:
         return mounted.get(name) if mount_point in MULTI_POINTS and name is not None else mounted
 
     def get_mounted(self, mount_point: str) -> Any:
-        """Return what `get` does, an empty dict for nothing: how the contract's first edition spelled it."""
+        """The same as `get`, with an empty dict for nothing: the name in the contract's first edition."""
         return self.get(mount_point) or {}
 
     def unmount(self, mount_point: str, name: str | None = None) -> Awaitable[Any]:
@@ -236,7 +236,7 @@ class ModuleCoordinator:
         if mount_point not in self._mount_points:
             raise ValueError(f"Unknown mount point: {mount_point}")
 
-    # What modules leave for each other.
+    # Values that modules leave for each other.
 
     def register_capability(self, name: str, value: Any) -> None:
         """Offer an object under a name; the last one offered counts."""

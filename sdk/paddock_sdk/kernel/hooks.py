@@ -125,7 +125,7 @@ class HookRegistry:
         return lambda: self._remove(registration)
 
     def on(self, event: str, handler: Any, priority: int = 0, name: str | None = None) -> Callable[[], None]:
-        """Do what `register` does."""
+        """The same as `register`."""
         return self.register(event, handler, priority, name)
 
     def unregister(self, name: str) -> None:
@@ -166,7 +166,7 @@ class HookRegistry:
         return await self.emit_payload(event, Payload.of(data))
 
     async def emit_payload(self, event: str, payload: Payload) -> HookResult:
-        """Do what `emit` does, with data that is converted already."""
+        """The same as `emit`, with data that is converted already."""
         registrations = self._handlers.get(event)
         if not registrations:
             return _continue_with(payload)

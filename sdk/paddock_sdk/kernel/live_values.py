@@ -83,7 +83,7 @@ _ALL: Final = tuple(cls for classes, _ in _KINDS for cls in classes)
 
 
 def live_kind(value: object) -> LiveKind | None:
-    """Return what kind of live value this is, None for one that can be described as text."""
+    """Return the kind of a live value, None for a value that can be described as text."""
     if not isinstance(value, _ALL):
         return None
     return next(kind for classes, kind in _KINDS if isinstance(value, classes))

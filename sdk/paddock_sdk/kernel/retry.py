@@ -147,10 +147,10 @@ def compute_delay(
 async def retry_with_backoff(
     operation: Callable[[], Awaitable[_T]], config: RetryConfig | None = None, *, on_retry: OnRetry | None = None
 ) -> _T:
-    """Return what `operation` returns, tried again after errors that may pass.
+    """Return the result of `operation`, retried after errors that may pass.
 
     Raises:
-        LLMError: the last one, or the first that is not worth another try.
+        LLMError: the last one, or the first that is not retryable.
     """
     config = config if config is not None else RetryConfig()
     attempt = 0

@@ -95,7 +95,7 @@ class AmplifierSession:
     def initialized(self) -> bool:
         return self._initialized
 
-    # What subclasses may replace.
+    # The parts that subclasses may replace.
 
     def _make_coordinator(self) -> ModuleCoordinator:
         """Return the coordinator; it gets a stand-in for the session, which is not finished yet."""
@@ -118,7 +118,7 @@ class AmplifierSession:
         """Load and mount the plan's modules, once.
 
         Raises:
-            RuntimeError: the session cannot work; the message names what stood in the way.
+            RuntimeError: the session cannot work; the message names the obstacle.
         """
         if self._initialized:
             return

@@ -58,7 +58,7 @@ _KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one
 _TOO_DEEP: Final = f"a value that is nested deeper than {MAX_DEPTH}, or holds itself, cannot be sent"
 _PACKERS_DEPTH: Final = "recursion limit exceeded"  # msgpack's text for it, as a ValueError
 _MAP_16, _MAP_32 = 0xDE, 0xDF
-_NARROW: Final = bytes(range(0xC4))  # what begins no character past Latin-1, in UTF-8
+_NARROW: Final = bytes(range(0xC4))  # bytes that begin no character past Latin-1, in UTF-8
 _TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
 
 # Bytes that can open a container or an extension; any of them may also be part of something else.
@@ -480,7 +480,7 @@ def _scalar(value: object) -> list[str] | None:
 
 
 def _is_ordinary(number: Decimal) -> bool:
-    """Whether converting a number costs what its text does, and comparing it never raises."""
+    """Whether converting a number takes time in proportion to its text, and comparing it never raises."""
     return not Decimal.is_snan(number) and abs(Decimal.adjusted(number)) <= _MAX_DECIMAL_EXPONENT
 
 
@@ -516,7 +516,7 @@ _LISTED: Final[tuple[type[Any], ...]] = (
     type({}.keys()),
     type({}.values()),
     type({}.items()),
-)  # what crosses as a list
+)  # types that cross as a list
 
 
 def _plain(value: Any) -> object | None:
@@ -551,7 +551,7 @@ def _member_value(member: Enum) -> object:
 
 
 def _integer(value: int) -> object:
-    """Return what msgpack packs for `value`."""
+    """Return the number for msgpack to pack for `value`."""
     if -(1 << 63) <= value < (1 << 64):
         return value
     if value.bit_length() > 4 * _MAX_INTEGER_DIGITS or len(digits := str(value)) > _MAX_INTEGER_DIGITS:

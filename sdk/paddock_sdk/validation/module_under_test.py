@@ -36,7 +36,7 @@ class ModuleUnderTest:
 
     @classmethod
     def at(cls, path: Path) -> ModuleUnderTest:
-        """Return the module at a path that somebody named: its package, or its repository."""
+        """Return the module at a path that the user named: its package, or its repository."""
         path = path.resolve()
         package = path if (path / "__init__.py").is_file() else _package_in(path) or path
         return cls(package, _declared_type(package) or _type_by_name(package.name) or _type_by_name(path.name))

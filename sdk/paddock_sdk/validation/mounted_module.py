@@ -36,10 +36,9 @@ class NothingMountedError(Exception):
 
 @asynccontextmanager
 async def mounted_module(kind: str, package: Path, coordinator: MockCoordinator) -> AsyncIterator[Any]:
-    """Mount the package's module with an empty configuration, and give what `mount` returned if it can be called.
+    """Mount the package's module with an empty configuration, and yield the result of `mount` if it can be called.
 
-    A cleanup function that was returned becomes one that calls it once: a test may call it, and the end of the test
-    does if no one has.
+    A returned cleanup function is wrapped so that it runs once: a test may call it; otherwise the end of the test does.
     """
     with _imported(package) as module:
         returned = await settled(find_mount(module, package, None)(coordinator, {}))

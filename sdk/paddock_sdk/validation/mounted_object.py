@@ -74,7 +74,7 @@ class MountedObjectValidator(ModuleValidator):
             )
 
     def _missing(self, obj: Any) -> list[str]:
-        """Return what keeps an object from being of this kind, each as the end of a sentence about it."""
+        """Return the reasons why an object is not of this kind, each as the end of a sentence about it."""
         missing = []
         for name, is_called in self.members.items():
             if not hasattr(obj, name):

@@ -34,7 +34,7 @@ def own_imports(package: Path) -> Iterator[None]:
         yield
     finally:
         _forget_paths(folder, searched)
-        # What lies beside the package was found only because of the path, unless it could be found before.
+        # Modules beside the package were found only because of the path, unless they could be found before.
         reach = None if str(folder) in searched else folder
         for name in [name for name in sys.modules if name not in imported]:
             if _is_part(name, own) or (reach is not None and _lies_in(sys.modules[name], reach)):

@@ -127,7 +127,7 @@ def event_loop_is_there(request: pytest.FixtureRequest) -> None:
 def validate_structure(
     request: pytest.FixtureRequest, event_loop_is_there: None, module_path: Path | None, module_type: str | None
 ) -> Any:
-    """An asynchronous function of a type of modules that returns what its validator finds out about the module."""
+    """An asynchronous function for a type of modules that returns its validator's result for the module."""
 
     async def validate(kind: str) -> ValidationResult:
         return await validator_for(kind).validate(_package(request, module_path, module_type, kind))

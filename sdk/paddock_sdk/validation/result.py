@@ -62,7 +62,7 @@ class CheckList:
         self.add(ValidationCheck(name, True, message, "info"))
 
     def warn(self, name: str, message: str, *, passed: bool = False) -> None:
-        """Record what works today, or for some, and is not as it should be."""
+        """Record a check that passes today, or for some users, but should be improved."""
         self.add(ValidationCheck(name, passed, message, "warning"))
 
     def fail(self, name: str, message: str) -> None:

@@ -1,1 +1,1 @@
-"""What runs inside a module process: the driver of its socket and the session as the module sees it."""
+"""The code that runs inside a module process: the driver of its socket and the session as the module sees it."""

@@ -196,7 +196,7 @@ class _Command:
             try:
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
             except OSError:
-                pass  # the user has used up what pipes may take
+                pass  # the user's limit of memory in pipes is reached
         if has_input:
             self._input_id, frame = self._connection.send_request(
                 0, CommandMethod.INPUT, b"", flags=Flag.STREAM, parent=id
@@ -269,7 +269,7 @@ class _Command:
     def _read(self, fd: int) -> None:
         _, output = self._outputs[fd]
         if not self._is_stopped and not self._connection.credit(self._id):
-            return  # the other output took what there was
+            return  # the other output used the remaining credit
         item = bytearray(1 + DATA_BYTES)
         item[0] = output
         try:

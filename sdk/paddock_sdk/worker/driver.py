@@ -46,7 +46,7 @@ _LEAVE_SLICE_MS: Final = 50  # the same while the worker leaves, whose time is s
 # Plain numbers: Python works on members of an enum in Python.
 _REQUEST, _RESPONSE, _FAILURE = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.FAILURE)
 _MIRROR, _ITEM = int(Kind.MIRROR), int(Kind.ITEM)
-_NONE: Final = b"\xc0"  # the body of None, which is what most handlers answer
+_NONE: Final = b"\xc0"  # the body of None, which is most handlers' answer
 _IN_PLACE, _BLOCKED, _STREAM = int(Flag.IN_PLACE), int(Flag.BLOCKED), int(Flag.STREAM)
 
 serving: contextvars.ContextVar[int] = contextvars.ContextVar("paddock_serving", default=0)
@@ -99,7 +99,7 @@ class Driver:
             self._loop.remove_writer(self._fd)
             self._loop.remove_reader(self._mailbox.fd)
             self._sock.close()
-            self._mailbox.close()  # what other threads still wanted fails now, in their own hands
+            self._mailbox.close()  # unfinished actions of other threads fail now, in these threads
             self._end_all()
         self.closed.set()
 
@@ -348,7 +348,7 @@ class Driver:
                     self.write(frame)
 
     def _outcome(self, frame: Frame) -> CallOutcome:
-        """Decode an answer or item: here and now, as what follows may refer to the objects that it brings."""
+        """Decode an answer or item: at once, as later frames may refer to the objects that it brings."""
         try:
             value = self.decode(frame)
         except Exception as exc:  # the caller's, like anything else that comes of the call
@@ -405,7 +405,7 @@ class Driver:
             self.write(frame)
 
     def start_serving(self, id: int, work: Coroutine[Any, Any, None], context: contextvars.Context | None) -> None:
-        """Run what serves request `id` as a task that a cancellation finds; it ends with `disown`."""
+        """Run the work for request `id` as a task that a cancellation finds; it ends with `disown`."""
         self._served[id] = ServedRequest(self._loop.create_task(work, context=context))
 
     def disown(self, id: int) -> None:
@@ -420,8 +420,8 @@ class Driver:
         """Return the body of `value` and the handles it refers to; `head` goes first, for the host to read alone.
 
         Raises:
-            CannotCrossError: something in it only means something here; `what` the value is begins the path to it.
-            EncodeError: it is too much.
+            CannotCrossError: a part of it only has a meaning here; `what`, the value's name, begins the path to it.
+            EncodeError: it is too large.
         """
         goes_live = self.objects.may_go_live if live_objects else False
         try:

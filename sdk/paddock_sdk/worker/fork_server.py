@@ -47,7 +47,7 @@ def serve(
     control = socket.socket(fileno=control_fd)
     for name in _expanded(preload):
         importlib.import_module(name)
-    # A first loop run resolves what asyncio does lazily, once for all workers instead of once in each.
+    # A first loop run resolves asyncio's lazy parts, once for all workers instead of once in each.
     asyncio.run(asyncio.sleep(0))
     init.prepare_process()
     # Set explicitly, it makes the kernel reap the inits by itself.
@@ -80,7 +80,7 @@ class SparePool:
 
     def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
         self.groups = groups
-        # What lies in the private folder has to be made after it.
+        # Mounts in the private folder have to be made after it.
         self._shared = tuple(mount for mount in shared if not _is_below_any(mount.target, SHARED_FOLDERS))
         self._next: prefork.PreforkedWorker | None = None
         self._is_wanted = False

@@ -8,7 +8,8 @@ reaped. It lives as long as its worker, so it touches next to no memory after it
 
 from __future__ import annotations
 
-# What `signal` wraps. Between two forks every page touched is copied, and the wrapper's enums touch a hundred of them.
+# The function that `signal` wraps. Between two forks every touched page is copied, and the wrapper's enums touch a
+# hundred.
 import _signal  # type: ignore[import-not-found]  # typeshed leaves it out
 import os
 import resource
@@ -60,14 +61,14 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_soc
 
 
 def report_and_exit(init_socket: int, error: BaseException) -> NoReturn:
-    """Report what went wrong, end the tree and the process."""
+    """Report the error, end the tree and the process."""
     report_failure(init_socket, "init", error)
     _sweep()
     os._exit(FAILED_BEFORE_ENTRY)
 
 
 def prepare_process() -> None:
-    """Make of a fresh interpreter what every worker is to start from; done once before all forks."""
+    """Turn a fresh interpreter into the start of every worker; done once before all forks."""
     # The signal handling of a freshly started Python, regardless of the inherited one.
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
@@ -81,13 +82,13 @@ def prepare_process() -> None:
     # A pipe is block-buffered by default; a person following the log wants each line when it is printed.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)
-    # Compiled files would be written beside sources that are shared, verified or somebody's working copy.
+    # Compiled files would be written beside sources that are shared, verified or a user's working copy.
     sys.dont_write_bytecode = True
 
 
 def prepare_for_children() -> None:
     """Be ready for the end of a child, and for the orphans of the tree."""
-    # Before the fork: a group that the worker shares with anybody but us would be signalled along with it.
+    # Before the fork: another member of the worker's process group would be signalled along with it.
     if os.getsid(0) != os.getpid():
         os.setsid()
     prctl.become_child_subreaper()
@@ -163,7 +164,7 @@ def _reap(worker: int) -> dict[str, object] | None:
     """Reap all ended children; return how the worker ended, once it has."""
     while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
         if ended.si_pid == worker:
-            # Before it is reaped: until then its group's number cannot mean anybody else.
+            # Before it is reaped: until then its group's number cannot mean another group.
             _send(worker, signal.SIGKILL)
             code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
             return {"code": code, "signal": None} if code >= 0 else {"code": None, "signal": -code}

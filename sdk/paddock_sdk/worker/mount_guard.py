@@ -280,7 +280,7 @@ class _Guard:
         self._tell({"id": worker.number, "path": path, "what": what, "problem": problem})
 
     def _report_later_changes(self) -> None:
-        """Report what changed after it was guarded again: a process that had it open by then can still write."""
+        """Report changes made after a path was guarded again: a process that had the new file open can still write."""
         for worker in (*self._past, *self._workers):
             for path, (then, problem) in worker.reported.items():
                 now = _State.of(path)

@@ -70,7 +70,7 @@ class Exported:
         """Look at the object once more; return whether its data is different now."""
         fresh = described_anew(self.value, self.description)  # its members stay: others call them by their numbers
         if fresh == self.description:
-            return False  # what differed is masked, or was lost and came back
+            return False  # the difference is masked, or was lost and came back
         self.description = fresh
         return True
 
@@ -246,7 +246,7 @@ class ObjectTable:
         return gone
 
     def _on_collected(self, object_id: int) -> None:
-        # Runs whenever the collector likes, on any thread: only notes what happened.
+        # Runs whenever the collector likes, on any thread: so it only makes a note.
         self._collected.append(object_id)
 
     def _stand_in_id(self, value: object) -> int | None:

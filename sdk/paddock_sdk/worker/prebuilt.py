@@ -1,7 +1,7 @@
-"""Do once what every worker would do first, so that every process forked from here finds it done.
+"""Do the first steps of every worker once, so that every process forked from here finds them done.
 
-The contract's models put off building their validators until first use, a logging handler compiles its format, and
-the filter of system calls is one of a few programs. Imported in the template, this does it all for all workers.
+The contract's models put off building their validators until first use, a logging handler compiles its format, and the
+filter of system calls is one of a few programs. Imported in the template, this does it all for all workers.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class PreforkedWorker:
             self._pid = namespaces.fork_into_new()
             if self._pid == 0:
                 _run_init(init_line, worker_line, self.shared, doors, counts_memory=self._counts_memory())
-            # By the time it is abandoned it may have ended, and its number be somebody else's.
+            # When it is abandoned, it may have ended, and its number may belong to another process.
             self._pidfd = os.pidfd_open(self._pid)
             self._give_ids()
         except BaseException:
@@ -243,7 +243,7 @@ def _root_with(shared: Sequence[Mount], trees: Sequence[int] | None) -> mounts.N
 
 
 def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount], trees: Sequence[int] | None) -> None:
-    """Attach what only this worker sees, and enter."""
+    """Attach the mounts that only this worker sees, and enter."""
     opened = mounts.open_trees(mount.source for mount in own) if trees is None else trees
     root.attach_scratch(profile.scratch, profile.tmp_bytes)
     root.attach(own, opened)

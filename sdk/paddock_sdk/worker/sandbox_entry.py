@@ -6,7 +6,8 @@ socket and ends the process; the entry is reached only when all of them held.
 
 from __future__ import annotations
 
-# What `signal` wraps. Between two forks every page touched is copied, and the wrapper's enums touch a hundred of them.
+# The function that `signal` wraps. Between two forks every touched page is copied, and the wrapper's enums touch a
+# hundred.
 import _signal  # type: ignore[import-not-found]  # typeshed leaves it out
 import asyncio
 import atexit
@@ -161,7 +162,7 @@ def _make_network(profile: SandboxProfile, init_socket: int) -> None:
 
 
 def _hand_over_inquiry(profile: SandboxProfile, init_socket: int, *, counts_memory: bool) -> None:
-    """Give the host what answers for the sockets of a network namespace of one's own, where nothing counts them."""
+    """Pass the host a descriptor to count an own network namespace's sockets with, without a control group."""
     if profile.level in ("ns", "bwrap") and not counts_memory:
         try:
             inquiry = socket_memory.open_inquiry()

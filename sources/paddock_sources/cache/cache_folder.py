@@ -32,7 +32,7 @@ _TAG: Final = (
 _LOCKS: Final = "locks"
 _PATIENCE: Final = 0.5  # seconds of waiting that are not reported
 _POLL: Final = 0.02  # seconds
-_GLANCE_SECONDS: Final = 0.2  # between two looks at whether anybody still waits
+_GLANCE_SECONDS: Final = 0.2  # between two checks whether the caller still waits
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -69,11 +69,11 @@ class CacheFolder:
         self._is_made = False
 
     def checked(self) -> bool:
-        """Return whether it is there.
+        """Return whether it exists.
 
         Raises:
-            CacheError: it is, and somebody else could put code into it.
-            CacheError: something else is in its place.
+            CacheError: it exists, and another user could put code into it.
+            CacheError: another kind of file is in its place.
         """
         if not self._is_checked:
             try:
@@ -158,7 +158,7 @@ class CacheFolder:
             progress.finished(waiting)
 
     def _has_come(self, lock: FileLock, seconds: float) -> bool:
-        """Return whether the lock could be had within that time."""
+        """Return whether the lock became free within that time."""
         from filelock import Timeout
 
         end = time.monotonic() + seconds
@@ -179,7 +179,7 @@ class CacheFolder:
         return self.path / _LOCKS / plain
 
     def _check_owners(self, real: Path) -> None:
-        """Raise if anybody but the user and root could change the folder's contents or replace the folder."""
+        """Raise if any other user than this one and root could change the folder's contents or replace the folder."""
         me = os.geteuid()
         inner = os.stat(real)
         if inner.st_uid not in (0, me):
@@ -199,7 +199,7 @@ class CacheFolder:
 
 
 def _others_write(info: os.stat_result) -> bool:
-    """Return whether somebody other than its owner may write to a folder; the owner's private group does not count."""
+    """Return whether another user than its owner may write to a folder; the owner's private group does not count."""
     if info.st_mode & stat.S_IWOTH:
         return True
     return bool(info.st_mode & stat.S_IWGRP) and not _is_private_group(info.st_uid, info.st_gid)

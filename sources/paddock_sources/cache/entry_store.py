@@ -44,7 +44,7 @@ class TreeEntry:
 
 @dataclass(frozen=True, slots=True)
 class StoreContext:
-    """What the buckets of a cache have in common."""
+    """The common data of a cache's buckets."""
 
     folder: CacheFolder
     staging_area: StagingArea
@@ -204,7 +204,7 @@ class EntryStore:
             return False
         return True
 
-    # -- for what is built
+    # -- building entries
 
     def take(self, digest: str, entry: Path) -> Path:
         """Move the entry built at `entry`, already marked, into place and return its path."""
@@ -241,7 +241,7 @@ class EntryStore:
                     return None
                 now = self.store_context.clock()
                 if not 0 <= now - os.fstat(descriptor).st_mtime < _TOUCH_SECONDS:
-                    with suppress(OSError):  # it is somebody else's, or cannot be written
+                    with suppress(OSError):  # it belongs to another user, or cannot be written
                         os.utime(descriptor, (now, now))
                 return marker
         except OSError as error:

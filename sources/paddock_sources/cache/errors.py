@@ -89,5 +89,5 @@ def adding_to(folder: Path) -> Iterator[None]:
 
 
 def reason_of(error: OSError) -> str:
-    """Return what the operating system says, as part of a sentence."""
+    """Return the operating system's message, as part of a sentence."""
     return (error.strerror or str(error)).lower()

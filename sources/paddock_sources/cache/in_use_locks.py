@@ -51,7 +51,7 @@ class InUseLocks:
         if held is not None:
             if _is_at(held, path):
                 return held
-            os.close(self._held.pop(path))  # somebody took it away by hand
+            os.close(self._held.pop(path))  # a person removed it by hand
         descriptor = _opened(path, os.O_RDONLY)
         if descriptor is None:
             return None

@@ -15,14 +15,14 @@ from typing import Any, Final, Self
 from paddock_sources.cache.tree_digest import Contents
 
 NAME: Final = "ok"
-DAMAGED_NAME: Final = "damaged"  # what verifying makes of it
+DAMAGED_NAME: Final = "damaged"  # a damaged entry, after a verification
 _VERSION: Final = 1
 _MAX_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Of the entry `digest`: what its files are, when it was made (seconds since the epoch), and further `facts`."""
+    """The record of entry `digest`: contents, time of making (seconds since the epoch), and further `facts`."""
 
     digest: str
     contents: Contents

@@ -115,7 +115,7 @@ def remove(path: Path) -> None:
     """
     folders: list[str] = []
     waiting = [os.fspath(path)]
-    while waiting:  # not recursive: how deep it is was somebody else's choice
+    while waiting:  # not recursive: a stranger may have chosen the depth
         at = waiting.pop()
         with suppress(FileNotFoundError):
             mode = os.lstat(at).st_mode

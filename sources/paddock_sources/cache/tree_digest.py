@@ -25,7 +25,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a tree holds: its digest, how many files and links there are, and the bytes of the files."""
+    """The contents of a tree: its digest, the number of files and links, and the bytes of the files."""
 
     digest: str
     files: int
@@ -45,7 +45,7 @@ class TreeDigest:
         self._bytes += size
 
     def contents(self) -> Contents:
-        """Return what there is of the entries so far."""
+        """Return the contents added so far."""
         digest = hashlib.sha256(_HEADER)
         for path, kind, content in sorted(self._entries):
             digest.update(b"%s %s %s\0" % (kind.encode(), content.encode(), path))
@@ -116,7 +116,7 @@ def file_sha256(path: str) -> tuple[int, int, str]:
 
 
 def kind_of(mode: int) -> Kind:
-    """Return what a regular file of that mode is; as git has it, the owner's bit decides."""
+    """Return the kind of a regular file with that mode; as in git, the owner's bit decides."""
     return "program" if mode & stat.S_IXUSR else "file"
 
 

@@ -103,7 +103,7 @@ class TreeChecker:
         if self._bytes + size > self._caps.bytes:
             raise UnsafeTreeError(path, f"the tree is larger than {self._caps.bytes // _MIB} MiB")
 
-    # -- what writing adds
+    # -- the bytes that writing adds
 
     def _make_folders(self, paths: list[str]) -> None:
         pass

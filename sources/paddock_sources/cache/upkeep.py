@@ -74,7 +74,7 @@ class PruneResult:
 
 
 class CacheMaintenance:
-    """Looks after what is in the stores, and the repositories, of one cache."""
+    """Maintains the stores and the repositories of one cache."""
 
     def __init__(self, store_context: StoreContext, stores: tuple[EntryStore, ...], repositories: Repositories) -> None:
         self._store_context = store_context
@@ -178,7 +178,7 @@ class CacheMaintenance:
                 with suppress(OSError):  # there is something in it
                     os.rmdir(folder.path)
 
-    # -- what there is
+    # -- contents
 
     def _repository_items(self) -> Iterator[CacheItem]:
         for folder in _folders_in(self._repositories.folder):

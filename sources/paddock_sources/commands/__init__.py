@@ -1,1 +1,1 @@
-"""The seam to programs that handle what strangers wrote, and how their output is bounded."""
+"""The interface to programs that handle untrusted data, and the bounds of their output."""

@@ -1,4 +1,4 @@
-"""What becomes of a command's input and output, however it is run: bounded, and passed on as it comes."""
+"""The handling of a command's input and output, for every runner: bounded, and passed on as it arrives."""
 
 from __future__ import annotations
 

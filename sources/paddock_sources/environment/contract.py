@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 CONTRACT: Final = "amplifier-core"
-CONTRACT_VERSION: Final = "2.0.2"  # what modules import under that name behaves as this one
+CONTRACT_VERSION: Final = "2.0.2"  # modules that import that name get this version's behaviour
 
 
 def check_contract(name: str, requirement: Requirement) -> None:

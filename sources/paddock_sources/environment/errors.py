@@ -103,7 +103,7 @@ class InstallerError(SourceError):
 
 
 class ConstrainedError(InstallerError):
-    """Raised when only the versions that were to be kept to stand in the way; `locked` is what there is without."""
+    """Raised when only the versions to keep prevent a solution; `locked` is the solution without them."""
 
     def __init__(self, error: InstallerError, locked: tuple[LockedDistribution, ...]) -> None:
         self.locked = locked

@@ -211,9 +211,9 @@ class InstalledDistribution:
 
 @dataclass(frozen=True, slots=True)
 class InstalledModule:
-    """A module that an installed distribution announces; `kind` is what its id suggests.
+    """A module that an installed distribution announces; `kind` is the one that its id suggests.
 
-    `editable` is the folder that it is run from, where it is installed in place.
+    `editable` is the folder that it runs from, if it is installed in place.
     """
 
     module_id: str

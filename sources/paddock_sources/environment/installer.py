@@ -23,7 +23,7 @@ from paddock_sources.progress import Phase, Progress, ProgressStep
 
 RESOLVE_SECONDS = 300.0
 INSTALL_SECONDS = 1800.0  # of wheels that may be gigabytes
-# What we run ourselves where installers run.
+# Our own programs that run where installers run.
 _PROGRAMS = tuple(Path(__file__).resolve().with_name(name) for name in ("file_hashes.py", "fetch_wheels.py"))
 _REPORT_LINES = 12
 _LINE_LENGTH = 400

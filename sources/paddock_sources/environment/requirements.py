@@ -28,7 +28,7 @@ PROVIDED = ("amplifier-core", "paddock", "paddock-sdk")  # in every worker, or n
 
 MAX_PYPROJECT_BYTES = 256 * 1024
 _MAX_REQUIREMENTS = 1000
-_MAX_LENGTH = 1024  # characters of one; real ones are below 200, and what judges them is not linear in all cases
+_MAX_LENGTH = 1024  # characters of one; real ones are below 200, and judging them does not always take linear time
 _MAX_EXTRAS = 100
 # A requirement without markers and addresses: nothing in it has a special meaning to an installer.
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+(?:\[[A-Za-z0-9._,-]+\])?[A-Za-z0-9.*+!=<>~,_-]*")

@@ -111,7 +111,7 @@ def _chosen(
     return _Wheel(file.name, file.url, (file.digest,) if file.digest else hashes)
 
 
-# -- what is in them --------------------------------------------------------------------------
+# -- contents ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _unsafe(wheel: str, problem: str) -> SourceError:
 
 
 def check_wheel(name: str, contents: _Contents) -> None:
-    """See that a wheel may be unpacked.
+    """Check that a wheel may be unpacked.
 
     Raises:
         SourceError: it may not.

@@ -72,7 +72,7 @@ class Credentials:
         return _basic(result.stdout) if result.code == 0 else None
 
     def _environ(self) -> dict[str, str]:
-        """Return the user's environment without what binds git to one repository, and with every prompt off."""
+        """Return the user's environment, without variables that bind git to one repository and without prompts."""
         kept = {
             name: value
             for name, value in self.environ.items()

@@ -97,7 +97,7 @@ class GitLimits:
     fetch_seconds: float = 300.0
     ask_seconds: float = 60.0  # for refs, without any object
     read_seconds: float = 120.0  # for reading fetched objects
-    lock_seconds: float = 600.0  # until somebody else is done with the same repository
+    lock_seconds: float = 600.0  # until another process is done with the same repository
     slow_bytes_per_second: int = 1000
     slow_seconds: int = 30  # of fewer than that many bytes, until a transfer is aborted
     pack_bytes: int = 1 << 30

@@ -114,7 +114,7 @@ def _plain(problem: str, *hints: str) -> Callable[[_Failure], FetchError]:
     return lambda failure: FetchError(failure.remote.shown, problem, detail=failure.lines, hints=hints)
 
 
-# In this order: the first that matches is the cause, and what follows it the consequence.
+# In this order: the first match is the cause, and later ones are consequences.
 _ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = (
     (
         ("No space left on device", "Disk quota exceeded"),

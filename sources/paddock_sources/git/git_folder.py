@@ -34,7 +34,7 @@ def config_in(folder: Path) -> Path:
 
 
 def lay_out_all(folder: Path, config: str) -> None:
-    """Make all that git needs in a folder, and put back what decides how it works."""
+    """Make all that git needs in a folder, and rewrite the files that decide how it works."""
     _put(config_in(folder), config)
     lay_out(objects_in(folder))
     lay_out(history_in(folder))

@@ -198,7 +198,7 @@ class TreeListing:
 
 
 def blob_requests(blobs: Iterable[str]) -> Iterator[bytes]:
-    """Yield what `git cat-file --batch` is to read."""
+    """Yield the input of `git cat-file --batch`."""
     piece: list[str] = []
     for blob in blobs:
         piece.append(blob)

@@ -271,7 +271,7 @@ class GitSource:
 
 
 def _begin_import() -> None:
-    """Import what works with git, GitPython above all, while a place to run it in is made: both take a while."""
+    """Import the code that works with git, above all GitPython, while its session is made: both take a while."""
     name = f"{__package__}.git_work"
     if name not in sys.modules:
         threading.Thread(target=importlib.import_module, args=(name,), daemon=True).start()

@@ -173,7 +173,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put `content` in the file's place, with the rights that it had."""
+    """Replace the file by one with `content`, with the same rights."""
     try:
         found = path.lstat()
         mode = None if stat.S_ISLNK(found.st_mode) else stat.S_IMODE(found.st_mode)

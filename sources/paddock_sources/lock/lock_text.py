@@ -31,7 +31,7 @@ _HEADER: Final = (
 _MAX_MODULES: Final = 1000
 _MAX_DEPENDENCIES: Final = 2000  # of one module
 _MAX_HASHES: Final = 2000  # of one distribution: a file for each platform and Python
-_MAX_TEXT: Final = 4200  # characters: a source, and what its normal form adds
+_MAX_TEXT: Final = 4200  # characters: a source, and the additions of its normal form
 
 _Check = Callable[[str], bool]
 

@@ -171,7 +171,7 @@ def _dotted(file: str) -> list[str]:
 def _checked_kind(declared: object, path: Path) -> str | None:
     if declared is None or (isinstance(declared, str) and declared in MODULE_KINDS):
         return declared
-    # Only text is shown: the digits of a large integer are not to be had.
+    # Only text is shown: Python refuses to convert a very large integer.
     shown = repr(declared[:_MAX_SHOWN]) if isinstance(declared, str) else f"of type {type(declared).__name__}"
     raise ManifestError(path, f"`__amplifier_module_type__` is {shown}, not one of {', '.join(MODULE_KINDS)}")
 

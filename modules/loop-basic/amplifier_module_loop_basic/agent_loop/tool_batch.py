@@ -29,7 +29,7 @@ NOT_STARTED = "Error: the tool call was cancelled before it started."
 
 
 class ToolBatch:
-    """The calls of one reply and what became of them."""
+    """The calls of one reply and their outcomes."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ToolBatch:
                 return
             about["tool_name"] = chosen.name
             self.outcomes[index] = await self._outcome(chosen, span, about)
-        except Exception as error:  # the model reads what went wrong, and the turn goes on
+        except Exception as error:  # the model reads the error, and the turn goes on
             logger.debug("tool %s failed", call.name, exc_info=True)
             message = f"Error: {type(error).__name__}: {error}"
             self.outcomes[index] = message
@@ -97,7 +97,7 @@ class ToolBatch:
         result = await self._execute(tool, call, tool_input, span)
 
         shown = _shown(result)
-        # Hooks of the older contract read `tool_result`; what a hook changes is `result`.
+        # Hooks of the older contract read `tool_result`; their changes are in `result`.
         seen = {**about, "tool_input": tool_input, "result": shown, "tool_result": shown}
         verdict = await self.gate.ask(events.TOOL_POST, span, seen)
         if verdict.action == "deny":

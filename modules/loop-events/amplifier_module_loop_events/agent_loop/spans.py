@@ -47,7 +47,7 @@ class Span:
 
 
 class RunningTurns:
-    """Has what tools, contexts and hooks emit name the turn, by the fields that the registry adds to every event.
+    """Makes events of tools, contexts and hooks name the turn, by the fields that the registry adds to every event.
 
     An event that names a turn itself keeps it. While turns run side by side, the fields name none, since they can name
     only one. The contract has no way to read the fields or to add one: these are the session's own and the turn's.

@@ -138,7 +138,7 @@ class Turn:
             await self.gate.announce(events.CONTENT_BLOCK_END, self.request_span, {**place, "block": block, **spent})
 
     def batch(self, calls: Sequence[ToolCall], tools: Mapping[str, Any]) -> ToolBatch:
-        """Return what runs the tool calls of a reply."""
+        """Return the batch that runs the tool calls of a reply."""
         return ToolBatch(calls, tools, self.gate, self.cancellation, self.request_span, self.parts.coordinator)
 
     async def follow_up(self) -> bool:

@@ -11,11 +11,11 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """How long one prompt may keep the loop going, and what hooks see of it.
+    """How long one prompt may keep the loop going, and which data hooks get.
 
-    `max_iterations` counts requests to the model that offer tools. Fifty is far above what ordinary tasks take and
-    stops a model that calls tools in circles before it has spent a fortune; -1 removes the limit. `show_messages` puts
-    the conversation into every `provider:request`, which costs time and shows it to every hook that listens.
+    `max_iterations` counts requests to the model that offer tools. Fifty is far above ordinary tasks and stops a model
+    that calls tools in circles before it has spent a fortune; -1 removes the limit. `show_messages` puts the
+    conversation into every `provider:request`, which costs time and shows it to every hook that listens.
     """
 
     max_iterations: int = 50

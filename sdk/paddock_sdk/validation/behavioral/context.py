@@ -1,4 +1,4 @@
-"""What every context manager does: the contract's tests, and stricter ones."""
+"""The behaviour of every context manager: the contract's tests, and stricter ones."""
 
 from __future__ import annotations
 

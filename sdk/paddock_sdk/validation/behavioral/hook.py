@@ -1,4 +1,4 @@
-"""What every hook does: the contract's tests, and stricter ones."""
+"""The behaviour of every hook: the contract's tests, and stricter ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INVALID_ANSWER = "Hook handler returned invalid response"
 
 
 class HookBehaviorTests:
-    """The contract's tests of the fixture `hook_cleanup`, what `mount` returned, and of the fixture `coordinator`."""
+    """The contract's tests of the fixtures `hook_cleanup` (the result of `mount`) and `coordinator`."""
 
     pytestmark = pytest.mark.module_validation
 

@@ -1,4 +1,4 @@
-"""What every orchestrator does: the contract's tests, and stricter ones."""
+"""The behaviour of every orchestrator: the contract's tests, and stricter ones."""
 
 from __future__ import annotations
 

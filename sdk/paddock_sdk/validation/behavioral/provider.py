@@ -1,4 +1,4 @@
-"""What every provider does: the contract's tests, and stricter ones."""
+"""The behaviour of every provider: the contract's tests, and stricter ones."""
 
 from __future__ import annotations
 

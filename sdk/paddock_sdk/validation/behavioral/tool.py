@@ -1,4 +1,4 @@
-"""What every tool does: the contract's tests, and stricter ones."""
+"""The behaviour of every tool: the contract's tests, and stricter ones."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What module code reached for and may not have got, noticed and kept where the host can read it."""
+"""Notice module code's attempts that may have been refused, and keep them where the host can read them."""

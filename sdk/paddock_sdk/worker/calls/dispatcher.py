@@ -210,7 +210,7 @@ class Dispatcher:
             self._driver.fail(id, exc)
         self._tell_later()
 
-    # -- what module code was refused ------------------------------------------------------
+    # -- refusals of module code ----------------------------------------------------------
 
     async def _denials(self, mark: int, began: float) -> list[Any]:
         """Ask the host for the refusals during a failed call; any error here is ignored."""
@@ -257,7 +257,7 @@ class Dispatcher:
 
 
 async def _outcome(returned: Any) -> Any:
-    """Return what module code comes to; behind a decorator a coroutine function may be a plain one, or the reverse."""
+    """Return the result of module code; behind a decorator a coroutine function may be a plain one, or the reverse."""
     return await returned if inspect.isawaitable(returned) else returned
 
 

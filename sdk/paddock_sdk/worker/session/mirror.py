@@ -144,7 +144,7 @@ class SessionMirror:
                 self._tell_state(changes)
             if self._reporter.shared:
                 self._tell_attributes()
-        except Exception:  # the frame that is about to leave may be an answer, which somebody waits for
+        except Exception:  # the frame that is about to leave may be an answer that a caller waits for
             _log.exception("changes of shared state could not be sent")
         finally:
             self._is_telling = False
