@@ -1,12 +1,12 @@
 """A pytest plugin: the structural and behavioural tests of the contract, over a module in a sandboxed worker.
 
 `pytest -p paddock.authoring.sandboxed_plugin --module-path=PATH` supplies the fixtures that those tests ask for, as the
-contract's own plugin does in its place, from a module none of whose code runs in this process. The tests and what they
+contract's own plugin does in its place, for a module whose code never runs in this process. The tests and what they
 assert are the same. Each test has a worker of its own, which is granted nothing.
 
 Tests lie outside the module's repository, and pytest is started outside of it: a test, a `conftest.py` or a
-configuration in there is the module's code. Where one of them is, that is refused before any of it is loaded; where
-tests are looked for around the repository, it is left out.
+configuration in there is the module's code. If one of them lies there, the plugin refuses the run before any of it is
+loaded; where tests are looked for around the repository, it is left out.
 """
 
 from __future__ import annotations

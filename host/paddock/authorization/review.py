@@ -29,7 +29,7 @@ from paddock.policy.rule import BUILT_IN, Rule
 from paddock.policy.trust import Trust
 from paddock_sources import Resolution
 
-_UNASKED: Final = Trust(False, Rule(BUILT_IN, "whoever is asked has not answered yet"))
+_UNASKED: Final = Trust(False, Rule(BUILT_IN, "the operator has not answered yet"))
 _TRUSTED: Final = Trust(True)
 _PROPOSED: Final = Rule(Location("the review"), "what fits the module")
 _UNNAMED: Final = "of this application"

@@ -46,7 +46,9 @@ def read_agents(written: object, own: OwnEntries, reading: EntryReading) -> dict
     for name, table in written.items():
         path = path_text("agents", name)
         if not str(name).strip():
-            reading.problems.append(PlanProblem("agents", "an agent has no name", "name it: whoever starts it has to"))
+            reading.problems.append(
+                PlanProblem("agents", "an agent has no name", "give it a name, by which modules start it")
+            )
         elif isinstance(table, list):
             reading.notes.append(f"`{path}` is passed on to the modules as it is; no agents are looked for there")
         elif not isinstance(table, dict):

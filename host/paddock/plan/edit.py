@@ -222,7 +222,7 @@ def _edited(
             if _says(path, proposed, expected, section):
                 after = (mark + proposed).encode("utf-8")
                 return PlanEdit(path, place, document.written, after, _read_back(path, after))
-    raise PlanNotEditedError(path, "where in its text the change belongs could not be told for certain", lines=lines)
+    raise PlanNotEditedError(path, "the place of the change in its text could not be determined", lines=lines)
 
 
 def _read_back(path: Path, after: bytes) -> MountPlan:

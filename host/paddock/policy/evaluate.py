@@ -173,7 +173,7 @@ def _floor(
         for _, module in held:
             if module.caps is not None:
                 said = "isolation level `none` enforces nothing, and a rule bounds what the module may be granted"
-                findings.refuse(path, said, "run it shut in, or have the rule taken out", module.rule)
+                findings.refuse(path, said, "run it sandboxed, or have the rule removed", module.rule)
     return floor
 
 

@@ -89,7 +89,7 @@ def _why_never(host: str | IPv4Address | IPv6Address) -> str:
     if isinstance(host, str):
         return "is a name that no grant can mean" if host == PUBLIC else ""
     if host.is_link_local:
-        return "is where machines are told their own credentials"
+        return "is where clouds give machines their credentials"
     if host.is_unspecified:
         return "is an address to listen at, and none to connect to"
     return "is no address of one machine" if host.is_multicast else ""

@@ -92,13 +92,13 @@ class ChatSession:
     async def _end_line(self, first: Line) -> None:
         if self._prompt.is_open:
             self._prompt.leave()
-        else:  # a line was sent, which waits for a session that does not come
+        else:  # the person sent a line, which waits for a session that does not start
             first.cancel()
         with suppress(asyncio.CancelledError):
             await first
 
     def _change_plan(self) -> None:
-        """Write what was agreed to, or undo what no session started with; the plan stays as it is where that fails."""
+        """Write the agreed change, or undo one that no session started with; if that fails, the plan stays."""
         written, self._written = self._written, None
         agreed, self._agreed = self._agreed, None
         try:
@@ -221,7 +221,7 @@ class ChatSession:
                 f"the entry of {escape(entry.module)} becomes {line}; Paddock asks about the whole plan next"
             )
         self._said = await conversation.messages()
-        # Written once the session has ended: a running one reports any change of its plan as somebody else's.
+        # Written once the session has ended: a running one reports any change of its plan as another program's.
         self._agreed = edit
         if is_covered:
             self._consent.agree(edit.plan)
@@ -239,7 +239,7 @@ class ChatSession:
         )
         return await self._dialogue.ask(question, lambda typed, _: _WORDS.get(typed.casefold())) or False
 
-    # -- what is shown ---------------------------------------------------------------------
+    # -- display ---------------------------------------------------------------------------
 
     def _say_what_started(self, session: Session) -> None:
         modules = session.modules

@@ -1,4 +1,4 @@
-"""A session that a person holds a conversation with: its turns, what is shown of them, and how they are interrupted.
+"""The conversation of a person with a session: its turns, their display, and their interruption.
 
 A turn that fails or is interrupted leaves the session able to take the next one. Denials and the ends of modules are
 shown once, after the turn in which they happened.
@@ -80,12 +80,12 @@ class Follower:
         self._view.begin()
 
     def end(self, answer: str | None) -> None:
-        """Show what is left of a turn that ended with an answer, or without one."""
+        """Show the rest of a turn that ended with an answer, or without one."""
         self._shown.show(self._view.end(answer))
         self._shown.end_text()
 
     def activity(self) -> str:
-        """Return what is being waited for."""
+        """Return what the turn is waiting for."""
         return self._view.activity()
 
     def preview(self, prompt: str) -> None:
@@ -96,7 +96,7 @@ class Follower:
 
 
 class ChatConversation:
-    """The conversation of `session`, which has to be entered for a turn; without a `follower` no turn is shown."""
+    """The conversation of `session`, which must be started before a turn; without a `follower` no turn is shown."""
 
     def __init__(
         self,
@@ -187,10 +187,10 @@ class ChatConversation:
             self._reported[module.module] = (len(module.exit_reports), len(module.denials))
 
     async def forget(self) -> None:
-        """Have the context forget what was said.
+        """Make the context forget the conversation.
 
         Raises:
-            PaddockError: the context did not do it.
+            PaddockError: the context failed to do so.
         """
         await self.session.coordinator.get("context").clear()
 
@@ -199,7 +199,7 @@ class ChatConversation:
         return list(await self.session.coordinator.get("context").get_messages())
 
     async def go_on_from(self, messages: list[Any]) -> None:
-        """Give the context the messages of another session."""
+        """Give the messages of another session to the context."""
         await self.session.coordinator.get("context").set_messages(messages)
 
     async def spent(self) -> list[str]:
@@ -231,7 +231,7 @@ class _Interruption:
             self._gently()
         elif self._requests == 2:
             self._at_once()
-            # A loop that ignores the cancellation token would otherwise hold the chat for ever.
+            # A loop that ignores the cancellation token would otherwise block the chat forever.
             self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._abandon)
         else:
             self._abandon()

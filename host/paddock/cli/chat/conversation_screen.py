@@ -32,7 +32,7 @@ _MARKS: Final = {"ok": ("●", "*", "green"), "failed": ("●", "!", "bold red")
 
 
 class TextMasker(Protocol):
-    """Masks a text that comes in pieces, and holds back an end that may begin a secret."""
+    """Masks a text that arrives in pieces, and keeps back an end that may begin a secret."""
 
     def feed(self, text: str) -> str: ...
 
@@ -51,7 +51,7 @@ class ConversationScreen:
         self._stream = MarkdownStream()
         self._masked: TextMasker | None = None
         self._is_thought = False
-        self._has_gap = True  # whether the row above is blank, or there is none
+        self._has_gap = True  # whether the row above is blank or missing
         self._was_call = False  # whether the last thing that was written is a tool call
         self._drawn_at = float("-inf")
         self._later: asyncio.TimerHandle | None = None

@@ -30,7 +30,7 @@ class GrantConsent:
         self._is_declined = False  # whether the session that was started last goes without what takes consent
 
     def covers(self, plan: MountPlan) -> bool:
-        """Return whether a question about the entry that changed is enough; blocks: paths are followed."""
+        """Return whether the question about the changed entry is enough; blocks: it follows paths."""
         if self._is_trusted:
             return True
         if self._is_declined:
@@ -38,11 +38,11 @@ class GrantConsent:
         return with_places(plan, self._working_dir, Owner.current(os.environ)).digest == plan.digest
 
     def agree(self, plan: MountPlan) -> None:
-        """Accept this plan once it is asked about, as it is and with no path leading elsewhere than now."""
+        """Accept this plan at the next question, as it is and with every path leading where it leads now."""
         self._agreed = plan.digest
 
     def forget(self) -> None:
-        """Take back what was agreed to and has not been asked about since."""
+        """Withdraw an agreement that has not been used by a question since."""
         self._agreed = _NONE
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:

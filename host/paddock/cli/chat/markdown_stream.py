@@ -74,7 +74,7 @@ class MarkdownStream:
         return found
 
     def _cut(self, line: str, found: list[Block]) -> str:
-        """Make blocks of what is too long of a line, and return the rest of it."""
+        """Make blocks of a line that is too long, and return the rest of it."""
         start = 0
         while len(line) - start > _MAX_BLOCK:
             end = line.rfind(" ", start + _MAX_BLOCK // 2, start + _MAX_BLOCK) + 1 or start + _MAX_BLOCK

@@ -163,7 +163,7 @@ def harmless(text: str) -> str:
 
 
 def open_history(folder: Callable[[], Path], mask: Callable[[str], str]) -> History:
-    """Return the history of this user's chats, kept in `folder()`; one of this chat alone where it cannot be kept."""
+    """Return the history of this user's chats, kept in `folder()`; where it cannot be kept, one for this chat only."""
     try:
         path = folder() / "chat_history"
         _prepare(path)
@@ -176,7 +176,7 @@ def _prepare(path: Path) -> None:
     """Make the file, for this user alone, or cut it to its newer half.
 
     Raises:
-        OSError: it cannot be made, or it is no file of ours.
+        OSError: it cannot be made, or it is no file of this user.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     with open(descriptor, "r+b") as file:

@@ -1,4 +1,4 @@
-"""What a person can type in a chat besides prompts: commands that begin with a slash.
+"""The inputs of a chat other than prompts: commands that begin with a slash.
 
 Each is one entry of a table: its name, its arguments, its effect. A line is a command if its first word is a slash and
 letters; a path such as `/etc/hosts` is none. Text of modules is escaped and masked by the screen.
@@ -34,7 +34,7 @@ _FAMILY_NAMES: Final = get_args(Family)
 
 
 class Next(Enum):
-    """What a chat does after a command."""
+    """The next step of a chat after a command."""
 
     GO_ON = auto()
     LEAVE = auto()

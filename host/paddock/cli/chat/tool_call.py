@@ -40,7 +40,7 @@ _MARKS: Final = ("+", "-", " ")  # at the start of a patch's lines
 class Change:
     """The change of one file: `lines` begin with `+`, `-`, `@` or a space; `left_out` counts the lines cut off.
 
-    `doubt` says why the change may not come about as it is shown, or at all.
+    `doubt` is the reason why the change may fail, or differ from what is shown.
     """
 
     path: str
@@ -113,13 +113,13 @@ def _patch(path: str, patch: str, mask: Mask) -> Change:
         return Change(path, (), summary=f"a patch of {len(patch)} characters")
     lines = [*_masked_runs(patch.splitlines(), mask)]
     sides = ("\n".join(line[1:] for line in lines if line.startswith((mark, " "))) for mark in ("+", "-"))
-    if any(mask(side) != side for side in sides):  # a secret of several lines, of which the patch changes some
+    if any(mask(side) != side for side in sides):  # a secret of several lines, some of which the patch changes
         return Change(path, (), summary="a patch with a secret in it")
     return _cut(path, mask("\n".join(lines)).split("\n"))
 
 
 def _masked_runs(lines: list[str], mask: Mask) -> Iterator[str]:
-    """Yield a patch's lines with what is behind their marks masked: a secret of several lines has none in it."""
+    """Yield a patch's lines with the text after their marks masked: marks would split a secret of several lines."""
     for mark, run in groupby(lines, lambda line: line[:1] if line.startswith(_MARKS) else ""):
         for line in mask("\n".join(line[len(mark) :] for line in run)).split("\n"):
             yield mark + line

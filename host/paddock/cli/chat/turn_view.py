@@ -79,20 +79,20 @@ class _Call:
     is_previewed: bool = False
 
     def begin(self, at: float) -> None:
-        """Take that the tool runs from now on."""
+        """Note that the tool runs from now on."""
         self.started = at
 
     def refuse(self, reason: str) -> None:
-        """Take why it was not allowed."""
+        """Note why the call was not permitted."""
         self.refusal = reason
 
     def preview(self, change: Change | None) -> Change | None:
-        """Return the change as it is now, which is shown before the call runs."""
+        """Return the present change, which is shown before the call runs."""
         self.is_previewed = True
         return self.foresee(change)
 
     def foresee(self, change: Change | None) -> Change | None:
-        """Take the change as it is now: calls before this one may have changed the file."""
+        """Note the present change: calls before this one may have changed the file."""
         self.change = change
         return change
 
@@ -212,7 +212,7 @@ class TurnView:
             return None
         return calls[0].preview(self._change_of(calls[0].arguments))
 
-    # -- what the model says ---------------------------------------------------------------
+    # -- the model's text ------------------------------------------------------------------
 
     def _on_request(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
         if self._is_own(data) and "purpose" not in data:
@@ -376,7 +376,7 @@ class TurnView:
     def _end_of(self, call: _Call, outcome: Outcome, reason: str, said: Sequence[str] = ()) -> CallEnd:
         seconds = None if call.started is None else self._clock() - call.started
         change = call.change if outcome == "ok" and not call.is_previewed else None
-        if change is not None and change.doubt:  # it came about all the same
+        if change is not None and change.doubt:  # it took effect all the same
             change = replace(change, doubt="")
         shown, left_out = tuple(said[:_MAX_LINES]), max(0, len(said) - _MAX_LINES)
         return CallEnd(call.name, call.argument, outcome, seconds, reason, change, call.is_nested, shown, left_out)
