@@ -88,7 +88,7 @@ def are_bounded() -> bool:
 
 
 def enter_bounded_namespace() -> None:
-    """Have the calling process, of a user namespace without a root, enter an IPC namespace that has these limits.
+    """Move the calling process, of a user namespace without a root, into an IPC namespace that has these limits.
 
     A child makes it, in a user namespace where it is root. The calling process has one thread, and capabilities.
 

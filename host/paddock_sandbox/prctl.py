@@ -33,7 +33,7 @@ _call.restype = ctypes.c_int
 
 
 def set_parent_death_signal(signal_number: int) -> None:
-    """Have the kernel send this signal when the thread that forked the caller ends; an end already past sends none."""
+    """Make the kernel send this signal when the thread that forked the caller ends; an earlier end sends none."""
     _prctl("PR_SET_PDEATHSIG", _SET_PDEATHSIG, signal_number)
 
 
@@ -58,7 +58,7 @@ def seccomp_mode() -> int:
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """Let processes of the same user trace the caller and read its memory, or no longer.
+    """Allow or forbid processes of the same user to trace the caller and read its memory.
 
     The kernel takes it away when credentials change, and gives it back at an exec of a readable program.
     """
@@ -96,7 +96,7 @@ def in_ambient_set(capability: int) -> bool:
 
 
 def clear_ambient_set() -> None:
-    """Have an ordinary exec keep no capability."""
+    """Make an ordinary exec keep no capability."""
     _prctl("PR_CAP_AMBIENT_CLEAR_ALL", _CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
 
 

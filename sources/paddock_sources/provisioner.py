@@ -54,7 +54,7 @@ _NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)  # `127.1`, `0x7f000001`: a
 
 @dataclass(frozen=True, slots=True)
 class PinnedSource:
-    """What a source is at one moment. `committed_at` is the date in the commit; a pusher can write any date.
+    """The state of a source at one moment. `committed_at` is the date in the commit; a pusher can write any date.
 
     `is_outside` means that an unconfined program looked it up, with the user's own keys.
     """

@@ -307,7 +307,7 @@ class Cgroup:
 
 
 def enter(doors: Iterable[int]) -> None:
-    """Have the calling process enter a group through its doors, and close them; takes as long as being placed."""
+    """Move the calling process into a group through its doors, and close them; takes as long as `place`."""
     for door in doors:
         os.write(door, b"0")
         os.close(door)

@@ -16,7 +16,7 @@ _NAMES = (*_GROUPS, *_GROUPS["secrets"], *_GROUPS["pii"], *OTHERS)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to replace, in which events, and before which other hooks.
+    """The categories to replace, the events, and the order among other hooks.
 
     `categories` are names of categories or of the groups `secrets` and `pii`. `allow` are values to leave, exactly or
     with `*` and `?`. Events are those that `events` names and `skip_events` does not, by name or pattern. Handlers of

@@ -224,7 +224,7 @@ class Usage(Envelope):
 
 
 class Degradation(Envelope):
-    """What was requested, what was done instead, and why."""
+    """A request that was met differently: what it asked for, the replacement, and the reason."""
 
     requested: str
     actual: str

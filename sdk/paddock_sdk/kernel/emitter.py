@@ -28,5 +28,5 @@ def event_emitter() -> str | None:
 
 
 def answer_emitter_with(source: Callable[[], str | None]) -> None:
-    """Have the current context, and those that are made of it, ask this function."""
+    """Make the current context, and copies of it, call this function."""
     _source.set(source)

@@ -92,7 +92,7 @@ class CommandServer:
                 return
 
     def send(self, frame: bytes | FrameParts | None) -> None:
-        """Have a frame sent, if there is one, as soon as the host takes it."""
+        """Queue a frame, if there is one, to be sent as soon as the host takes it."""
         if frame is not None:
             self._unsent.extend((frame,) if isinstance(frame, bytes) else frame)
 

@@ -26,7 +26,7 @@ class Mailbox:
         self._is_open = True
 
     def post(self, action: Callable[[], object]) -> bool:
-        """Have `action` done on the loop; return whether the box still takes any. From any thread."""
+        """Post `action` to the loop, from any thread; return whether the box still accepts actions."""
         with self._lock:
             if self._is_open:
                 self._actions.append(action)

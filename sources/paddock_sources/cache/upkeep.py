@@ -66,7 +66,7 @@ class InUse:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """What was removed, and what had to stay."""
+    """The removed entries, and those that had to stay."""
 
     items: int
     bytes: int

@@ -20,7 +20,7 @@ MAX_STDERR_BYTES = 64 << 10  # the end of it is kept
 
 @dataclass(frozen=True, slots=True)
 class CommandAccess:
-    """What the commands of one session may access besides the system's programs, which all of them may run.
+    """The access of one session's commands, besides the system's programs, which all of them may run.
 
     `name` is for messages (`git`). `reads` and `writes` are absolute paths that exist, files or folders; programs below
     them may be run as well. `hosts` are `host:port`, the only ones the commands can connect to. A name leads to a

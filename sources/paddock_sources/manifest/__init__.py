@@ -1,1 +1,1 @@
-"""What a module's folder declares about the module, read as data."""
+"""A module folder's declarations about the module, read as data."""

@@ -1,4 +1,4 @@
-"""What a package's `__init__.py` declares, read from its syntax tree and never executed.
+"""The declarations in a package's `__init__.py`, read from its syntax tree and never executed.
 
 The answers are best effort: code may bind names in ways that no reader can follow, so each answer has a value for
 "unknown". A file that does not parse, is not UTF-8 or is too large gives an outline with only unknown values. Importing

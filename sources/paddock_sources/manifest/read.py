@@ -1,4 +1,4 @@
-"""What a module's folder declares about the module, read as data.
+"""A module folder's declarations about the module, read as data.
 
 The package is searched as the contract does; `pyproject.toml` gives name, version and entry points, the syntax tree of
 `__init__.py` the declared kind. Nothing is imported or executed. A file that cannot be read safely raises a

@@ -42,11 +42,11 @@ class RemoteCancellationToken(CancellationToken):
         self._driver.notify(HostMethod.TOOL_COMPLETED, [str(tool_call_id)], along=True)
 
     def on_cancel(self, callback: Callable[[], Any]) -> None:
-        """Have the host call `callback` when callbacks are triggered."""
+        """Register `callback` with the host, which calls it when callbacks are triggered."""
         self._driver.call_sync(0, HostMethod.ON_CANCEL, [callback])
 
     async def trigger_callbacks(self) -> None:
-        """Have the host run every callback of the session."""
+        """Ask the host to run every callback of the session."""
         await self._driver.call(0, HostMethod.TRIGGER_CANCEL_CALLBACKS, [])
 
     def mirror(self, state: str, running: dict[str, str]) -> None:
