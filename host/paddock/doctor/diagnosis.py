@@ -64,7 +64,7 @@ class LimitFinding:
 
     @property
     def is_best_effort(self) -> bool:
-        """Whether a module may exceed the default, so that a plan that demands it would be refused."""
+        """Whether a module may exceed the default, so that a plan that requires a limit would be refused."""
         return bool(self.why)
 
     def as_dict(self) -> dict[str, object]:

@@ -96,7 +96,7 @@ class Follower:
 
 
 class ChatConversation:
-    """The conversation of `session`, which must be started before a turn; without a `follower` no turn is shown."""
+    """The conversation of `session`, which must be entered before a turn; without a `follower` no turn is shown."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Show Paddock's own log on the screen while a command runs.
 
-Warnings of the host are for the person who runs the command: a refusal to a module, a handler that was replaced by a
-default. The rest of the log repeats events and reports, and is shown on request. A record is one line, even if modules
+Warnings of the host are for the person who runs the command: a refusal to a module, a handler in whose place the host
+answered. The rest of the log repeats events and reports, and is shown on request. A record is one line, even if modules
 chose names in it; the lines of a traceback are marked as such.
 """
 
