@@ -175,7 +175,7 @@ def links_on_the_way(path: Path) -> Iterator[Path]:
     """Yield the real place of each link that the kernel follows to reach an absolute path."""
     walk = PathWalk(path, None)
     for name in walk:
-        link = walk.path / name
+        link = walk.text_of(name)
         try:
             target = os.readlink(link)
         except (OSError, ValueError):  # not a link
@@ -183,7 +183,7 @@ def links_on_the_way(path: Path) -> Iterator[Path]:
             continue
         if not walk.may_follow:
             return
-        yield link
+        yield Path(link)
         walk.go_to(target)
 
 

@@ -42,6 +42,7 @@ class PathWalk(Generic[_Level]):
     def __init__(self, path: Path, root: _Level) -> None:
         self.names: list[str] = []
         self.levels = [root]
+        self._texts = ["/"]  # the path to each level: made anew for each name, a deep one would take its length squared
         self.pending = _components(str(path))  # the first one last
         self.links = 0
 
@@ -56,7 +57,11 @@ class PathWalk(Generic[_Level]):
     @property
     def path(self) -> Path:
         """The path so far, without a link."""
-        return Path("/", *self.names)
+        return Path(self._texts[-1])
+
+    def text_of(self, name: str) -> str:
+        """Return the path of a name in the present folder."""
+        return f"{self._texts[-1].rstrip('/')}/{name}"
 
     @property
     def may_follow(self) -> bool:
@@ -65,6 +70,7 @@ class PathWalk(Generic[_Level]):
 
     def enter(self, name: str, found: _Level) -> None:
         """Enter a name that is no link."""
+        self._texts.append(self.text_of(name))
         self.names.append(name)
         self.levels.append(found)
 
@@ -78,7 +84,7 @@ class PathWalk(Generic[_Level]):
     def leave(self, kept: int) -> None:
         """Go back until only so many names are left."""
         kept = max(kept, 0)
-        del self.names[kept:], self.levels[kept + 1 :]
+        del self.names[kept:], self.levels[kept + 1 :], self._texts[kept + 1 :]
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,15 @@ class CallPolicy:
     release: Callable[[Encoded], object] | None = None
     answer_max: Callable[[], int] | None = None
 
+    def also(self, other: CallPolicy) -> CallPolicy:
+        """Return the policy that decides as `other` does, and as this one does where `other` decides nothing."""
+        return CallPolicy(
+            other.admit or self.admit,
+            other.on_success or self.on_success,
+            other.release or self.release,
+            other.answer_max or self.answer_max,
+        )
+
 
 NO_POLICY: Final = CallPolicy()
 
@@ -138,8 +147,11 @@ class Handle:
         self.mounted = place
 
     def follow(self, policy: CallPolicy) -> None:
-        """Apply a policy to its calls from here on and through all lives of the owner."""
-        self.policy = policy
+        """Apply a policy too, to its calls from here on and through all lives of the owner.
+
+        An object may be mounted at several points, and each point's policy holds.
+        """
+        self.policy = self.policy.also(policy)
 
     def note_stand_in(self, instance: object) -> None:
         """Note the host's stand-in for it, weakly."""

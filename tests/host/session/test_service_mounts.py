@@ -29,6 +29,18 @@ async def test_a_mounted_object_is_at_its_place_and_called_there(hosted: Hosted)
     assert hosted.coordinator.get("tools", "echo") is None
 
 
+@pytest.mark.parametrize("points", [("context", "tools"), ("tools", "context")])
+async def test_an_object_at_two_points_follows_the_policy_of_each(points: tuple[str, str], hosted: Hosted) -> None:
+    _, worker = await hosted.start("context", "context-x")
+    memory = worker.own(5, {"execute": ASYNC, "add_message": ASYNC})
+    await worker.ask(0, HostMethod.MOUNT, [points[0], "recall", memory])
+    await worker.ask(0, HostMethod.MOUNT, [points[1], "recall", worker.again(5)])
+    handle = hosted.marshaller.handle_of(hosted.coordinator.get("tools", "recall"))
+    assert handle is not None
+    policy = handle.policy
+    assert None not in (policy.admit, policy.on_success, policy.release, policy.answer_max)
+
+
 async def test_an_object_mounted_without_a_name_goes_by_its_own(hosted: Hosted) -> None:
     await hosted.start("tool", "tool-x", mounts("tools", None, lambda worker: worker.own(5, name="echo")))
     assert hosted.coordinator.get("tools", "echo") is not None

@@ -7,20 +7,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 
 from paddock.isolation.commands.command_channel import CommandChannel, WorkerGoneError
-from paddock_sdk.protocol import Flag, Kind
-from paddock_sdk.protocol.frames import encode_frame
+from paddock_sdk.protocol import Flag, HandleSide, Kind
+from paddock_sdk.protocol.frames import HandleEntry, encode_frame
 from paddock_sdk.worker.commands import CODE, COUNT, DATA_BYTES, GREETING, WINDOW, CommandMethod, Output
 from paddock_sources.commands.command_output import CommandOutput
 from paddock_sources.commands.command_runner import CommandError, CommandOutputError, CommandResult, CommandTimeoutError
 
 _RUN = 1  # the id of the first call
+_AN_OBJECT = [HandleEntry(HandleSide.SENDER, 7, b"")]
 
 
-def frame(kind: Kind, body: bytes = b"", *, id: int = _RUN, **fields: int) -> bytes:
+def frame(kind: Kind, body: bytes = b"", *, id: int = _RUN, **fields: Any) -> bytes:
     """Return a frame as it is on the wire."""
     encoded = encode_frame(kind, id=id, body=body, **fields)
     return encoded if isinstance(encoded, bytes) else encoded.head + bytes(encoded.body)
@@ -75,6 +77,8 @@ def run(channel: CommandChannel, timeout: float = 10) -> CommandResult:
         item(bytes(DATA_BYTES + 1)),
         item(output=3),
         frame(Kind.ITEM),
+        frame(Kind.ITEM, b"\0x", handles=_AN_OBJECT),
+        frame(Kind.RESPONSE, CODE.pack(0), handles=_AN_OBJECT),
         item() * (WINDOW + 1),
         frame(Kind.RESPONSE),
         frame(Kind.RESPONSE, CODE.pack(1 << 20)),
@@ -98,6 +102,13 @@ def test_a_worker_that_says_what_none_says_is_lost(said: bytes) -> None:
     with worker(lambda stream: stream.sendall(said)) as channel:
         with pytest.raises(WorkerGoneError):
             run(channel)
+        assert channel.is_lost
+
+
+def test_a_worker_that_never_greets_is_lost() -> None:
+    with worker(lambda stream: None, b"") as channel:
+        with pytest.raises(CommandTimeoutError):
+            run(channel, timeout=0.2)
         assert channel.is_lost
 
 

@@ -122,6 +122,9 @@ class CommandChannel:
 
     def _stop(self, run: _Run) -> None:
         """End the command and wait for its end; its later output is dropped."""
+        if not self._is_greeted:  # it has not begun, and a worker that does not greet in this time will not
+            self.is_lost = True
+            return
         run.cancel()
         deadline = time.monotonic() + _STOP_SECONDS
         try:
@@ -251,6 +254,8 @@ class _Run:
             RemoteProtocolError: it cannot be true.
             CommandError: the command could not be started.
         """
+        if frame.handles:
+            raise RemoteProtocolError("objects, of which a command has none")
         if isinstance(frame, Item):
             self._take_output(memoryview(frame.body))
         elif isinstance(frame, Request) and self._may_ask(frame):
