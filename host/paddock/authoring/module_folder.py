@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from paddock.authoring.module_name import FOLDER_PREFIX, KINDS, Kind
+from paddock.authoring.module_name import FOLDER_PREFIX, KINDS
 from paddock.errors import KindError
+from paddock.plan.model import Kind
 from paddock_sources import SourceError
 from paddock_sources.manifest.permission_request import PermissionRequest
 from paddock_sources.manifest.read import ModuleManifest, declared_ids

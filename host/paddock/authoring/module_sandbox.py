@@ -21,12 +21,11 @@ import anyio.from_thread
 from anyio.from_thread import BlockingPortal
 
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import FetchOptions, TrialNeeds, provided
 from paddock.authoring.trial import TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
-from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import Handle
 from paddock.session.module import HostedModule

@@ -20,9 +20,9 @@ from typing import Any, Final
 import pytest
 
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.module_name import Kind
 from paddock.authoring.module_sandbox import ModuleSandbox, MountedModule
 from paddock.authoring.repository_guard import is_of_module, refuse_inside
+from paddock.plan.model import Kind
 from paddock_sandbox.profile import ISOLATION_LEVELS
 from paddock_sdk.validation import pytest_plugin as plain
 from paddock_sdk.validation.module_under_test import ModuleUnderTest

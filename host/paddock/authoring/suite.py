@@ -17,9 +17,10 @@ from pydantic import Field
 
 from paddock.authoring.dev_requirements import RUNNERS, dev_requirements
 from paddock.authoring.module_folder import ModuleFolder, path_error
-from paddock.authoring.module_name import FOLDER_PREFIX, Kind
+from paddock.authoring.module_name import FOLDER_PREFIX
 from paddock.authoring.provided import TrialNeeds
 from paddock.authoring.trial import TrialContext, TrialSpec, run_trial
+from paddock.plan.model import Kind
 from paddock.plan.problems import StrictModel
 from paddock_sources import Resolution, SourceError
 

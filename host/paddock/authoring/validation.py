@@ -14,9 +14,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import TrialNeeds
 from paddock.authoring.trial import TrialContext, TrialSpec, run_trial
+from paddock.plan.model import Kind
 from paddock.plan.problems import StrictModel
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 from paddock_sources import Resolution

@@ -15,12 +15,12 @@ import pytest
 from host.authoring.installed_wheels import TEST_RUNNERS, offer
 from integration.command_line import reachable_level
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import FetchOptions
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests, run_own_tests
 from paddock.authoring.trial import TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
+from paddock.plan.model import Kind
 from paddock_sdk.validation.result import ValidationResult
 from sources.index_server import IndexServer
 

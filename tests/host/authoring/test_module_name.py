@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from failures import failing
-from paddock.authoring.module_name import Kind, ModuleName
+from paddock.authoring.module_name import ModuleName
+from paddock.plan.model import Kind
 
 
 @pytest.mark.parametrize(

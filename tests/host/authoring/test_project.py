@@ -12,8 +12,9 @@ import pytest
 
 from failures import failing
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.module_name import KINDS, Kind, ModuleName
+from paddock.authoring.module_name import KINDS, ModuleName
 from paddock.authoring.project import write_project
+from paddock.plan.model import Kind
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,9 +12,10 @@ import pytest
 
 from host.authoring.attack import Target, outcomes_outside
 from host.authoring.conftest import Trials
-from paddock.authoring.module_name import KINDS, Kind, ModuleName
+from paddock.authoring.module_name import KINDS, ModuleName
 from paddock.authoring.project import write_project
 from paddock.errors import ModuleDiedError
+from paddock.plan.model import Kind
 from paddock.workers.exit_report import ExitReason
 
 _TOOL = """

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import click
 
-from paddock.authoring.module_name import KINDS, Kind, ModuleName
+from paddock.authoring.module_name import KINDS, ModuleName
 from paddock.authoring.project import write_project
 from paddock.cli import failure, options
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
+from paddock.plan.model import Kind
 from paddock.text import escape
 
 

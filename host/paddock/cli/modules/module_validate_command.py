@@ -16,7 +16,7 @@ import click
 
 from paddock.authoring import validation
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.module_name import KINDS, Kind
+from paddock.authoring.module_name import KINDS
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
 from paddock.authoring.trial import TrialContext
 from paddock.cli import failure
@@ -25,6 +25,7 @@ from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, ru
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
+from paddock.plan.model import Kind
 from paddock.workers.output import OutputLine
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 
