@@ -22,6 +22,8 @@ def _session(level: str, user: str, folder: Path) -> dict[str, Any]:
     if user == "mine":
         return anyio.run(guarding_links.run, folder, level)
     require_root()
+    if level == "bwrap" and shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
     tests = Path(__file__).resolve().parents[1]
     code = f"sys.path.insert(0, {str(tests)!r})\nfrom integration.guarding_links import main\nmain(*sys.argv[1:])"
     with home_of_its_own() as home:

@@ -151,7 +151,9 @@ class InitSocket:
     def _read(self) -> None:
         try:
             data, fds, _, _ = socket.recv_fds(self._line, _MESSAGE_BYTES, _MOST_FDS, socket.MSG_CMSG_CLOEXEC)
-        except BlockingIOError:
+        except (BlockingIOError, ConnectionResetError):
+            # Reset: the init ended before it read a command. The kernel reports that once, ahead of the init's own
+            # last reports, which the next call reads.
             return
         except OSError:
             data, fds = b"", []
