@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import click
 import pytest
 
 from integration.command_line import Terminal, paddock
 from integration.manual_pages import MANUALS, ROOT
+from paddock.cli.command_group import LazyCommand
+from paddock.cli.commands import paddock as ROOT_GROUP
 
 
 def test_help_lists_every_page_of_the_manual() -> None:
@@ -45,3 +49,24 @@ def test_an_unknown_topic_is_a_usage_error_that_names_the_pages() -> None:
 def test_completion_is_a_script_of_the_shell(shell: str) -> None:
     done = paddock(environ={**os.environ, "_PADDOCK_COMPLETE": f"{shell}_source"})
     assert done.returncode == 0 and "_PADDOCK_COMPLETE" in done.stdout
+
+
+def _commands(group: click.Group, *above: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, listed in group.commands.items():
+        command = listed.load() if isinstance(listed, LazyCommand) else listed
+        if isinstance(command, click.Group):
+            yield from _commands(command, *above, name)
+        else:
+            yield (*above, name), command
+
+
+@pytest.mark.parametrize(
+    ("words", "command"), [pytest.param(*one, id=" ".join(one[0])) for one in _commands(ROOT_GROUP)]
+)
+def test_a_commands_help_ends_with_an_example_of_it(words: tuple[str, ...], command: click.Command) -> None:
+    line = (command.epilog or "").splitlines()[-1].strip()
+    assert tuple(line.split()[: len(words) + 1]) == ("paddock", *words)
+    assert len(line) <= 78  # two columns in, of 80
+    options = {text for option in command.params for text in option.opts}
+    typed = [word.partition("=")[0] for word in line.split() if word.startswith("-") and word not in ("-", "--", "-k")]
+    assert {*typed} <= options

@@ -20,7 +20,7 @@ import click
 
 from paddock.authorization.grant_lines import what_writing_opens
 from paddock.cli import failure, options, plan_options
-from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.command_group import INTERRUPTED, example
 from paddock.cli.options import SourceFlags
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, tell_confinements
@@ -63,7 +63,7 @@ _ALLOW: Final = tuple(
 )
 
 
-@click.command()
+@click.command(epilog=example("""paddock call ./my-tool shout '{"text": "hello"}' --allow-read=."""))
 @click.argument("source")
 @click.argument("tool")
 @click.argument("arguments", metavar="[JSON|-]", default="{}")

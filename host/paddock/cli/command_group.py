@@ -10,6 +10,11 @@ INTERRUPTED = 130
 _WHOLE = 1000  # characters, more than any command's first sentence has
 
 
+def example(line: str) -> str:
+    """Return what a command's help ends with: a line that people can type."""
+    return f"\b\nExample:\n  {line}"
+
+
 class LazyCommand(click.Command):
     """Stands for a command in lists; `brief` is the first sentence of its help, `place` is `package.module:name`."""
 

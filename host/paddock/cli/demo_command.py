@@ -8,6 +8,7 @@ import sys
 import click
 
 from paddock.cli import options
+from paddock.cli.command_group import example
 from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.progress import activity_of
@@ -17,7 +18,7 @@ from paddock.demo import Demonstration, DemoOutcome
 _FAILED = 3  # the demonstration is Paddock's own, so a missing result is an internal error
 
 
-@click.command()
+@click.command(epilog=example("paddock demo"))
 @options.JSON
 def demo(as_json: bool) -> int:
     """Run a small job with five kinds of modules, six misbehaving ones beside them, and show what became of each."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import click
 
 from paddock.cli import options
+from paddock.cli.command_group import example
 from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
@@ -21,7 +22,7 @@ from paddock.policy.rule import FLOOR
 _Rows = Iterator[tuple[str, str]]
 
 
-@click.command()
+@click.command(epilog=example("paddock doctor"))
 @options.JSON
 def doctor(as_json: bool) -> int:
     """Find out what isolation this machine gives modules, and how to get more.

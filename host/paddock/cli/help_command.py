@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from paddock.cli.command_group import LazyCommand
+from paddock.cli.command_group import LazyCommand, example
 
 _HOST: Final = Path(__file__).resolve().parents[1]
 _WIDEST: Final = 100  # columns of text that are easy to read
@@ -26,7 +26,7 @@ def manual_pages() -> dict[str, Path]:
     return {page.stem: page for folder in folders for page in sorted(folder.glob("*.md"))}
 
 
-@click.command("help")
+@click.command("help", epilog=example("paddock help permissions"))
 @click.argument("topic", nargs=-1)
 @click.pass_context
 def help_(context: click.Context, topic: tuple[str, ...]) -> int:

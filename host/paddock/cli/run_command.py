@@ -20,7 +20,7 @@ import anyio
 import click
 
 from paddock.cli import failure
-from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.command_group import INTERRUPTED, example
 from paddock.cli.options import JSON, SessionOptions, session_options
 from paddock.cli.session_on_screen import SessionOpener, row_of
 from paddock.cli.terminal.approval import TerminalApproval
@@ -46,7 +46,7 @@ def _one_prompt(context: click.Context, parameter: click.Parameter, words: tuple
     return words[0] if words else None
 
 
-@click.command()
+@click.command(epilog=example('paddock run plan.yaml "What is in this folder?"'))
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.argument("prompt", nargs=-1, metavar="[PROMPT]", callback=_one_prompt)
 @session_options

@@ -16,6 +16,7 @@ from typing import Final
 import click
 
 from paddock.cli import failure, options
+from paddock.cli.command_group import example
 from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
@@ -31,7 +32,7 @@ _LEAKS: Final = f"{Verdict.LEAKS} (known limits of the level, as said above)"
 _NOWHERE: Final = "not possible here"
 
 
-@click.command()
+@click.command(epilog=example("paddock selftest read_ssh_key --isolation ns"))
 @click.argument("attacks", nargs=-1, metavar="[ATTACK]...")
 @click.option(
     "--isolation",

@@ -16,6 +16,7 @@ from typing import Final, get_args
 import click
 
 from paddock.cli import failure, options
+from paddock.cli.command_group import example
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, Refusal
@@ -97,7 +98,7 @@ class _Case:
         }
 
 
-@click.command()
+@click.command(epilog=example("paddock why tool-filesystem read /etc/hosts"))
 @click.argument("module")
 @click.argument("kind", type=click.Choice(get_args(Family)), metavar="KIND")
 @click.argument("target")

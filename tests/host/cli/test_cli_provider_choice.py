@@ -162,7 +162,7 @@ def test_without_options_nothing_is_looked_for() -> None:
         (None, {"base_url": "llm.example.org"}, "no address of a server"),
         (None, {"base_url": "ftp://llm.example.org"}, "no address of a server"),
         (None, {"base_url": "http://me:secret@llm.example.org/v1"}, "no address of a server"),
-        (None, {"base_url": "http://169.254.169.254/v1", "model": "m"}, "their own credentials"),
+        (None, {"base_url": "http://169.254.169.254/v1", "model": "m"}, "give machines their credentials"),
         (None, {"base_url": "http://h/\x1b[2J", "model": "m"}, "no address of a server"),
         ("openai", {"model": "\x1b[2J"}, "no name of a model"),
         ("openai", {"model": ""}, "no name of a model"),

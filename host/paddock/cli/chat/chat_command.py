@@ -12,10 +12,11 @@ from pathlib import Path
 
 import click
 
+from paddock.cli.command_group import example
 from paddock.cli.options import SessionOptions, session_options
 
 
-@click.command()
+@click.command(epilog=example("paddock chat plan.yaml"))
 @click.argument("plan", type=click.Path(path_type=Path), default="plan.yaml")
 @session_options
 @click.option("-v", "--verbose", is_flag=True, help="Show what is for developers too, such as the model's thinking.")

@@ -18,6 +18,7 @@ from typing import Final
 import click
 
 from paddock.cli import failure, options
+from paddock.cli.command_group import example
 from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, ModuleCatalogue
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.terminal.json_output import print_json
@@ -57,7 +58,7 @@ class _Wishes:
         ]
 
 
-@click.command()
+@click.command(epilog=example("paddock init --provider ollama --tool tool-filesystem --yes"))
 @click.argument("plan", type=click.Path(path_type=Path), default="plan.yaml")
 @click.option(
     "--provider",

@@ -11,6 +11,7 @@ import click
 from paddock.authoring.module_name import KINDS, ModuleName
 from paddock.authoring.project import write_project
 from paddock.cli import failure, options
+from paddock.cli.command_group import example
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
@@ -18,7 +19,7 @@ from paddock.plan.model import Kind
 from paddock.text import escape
 
 
-@click.command()
+@click.command(epilog=example("paddock module new tool word-count"))
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name")
 @click.option(

@@ -13,7 +13,7 @@ import click
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.suite import SuiteOutcome, run_own_tests
 from paddock.authoring.trial import TrialContext
-from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.command_group import INTERRUPTED, example
 from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure, trial_options
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
@@ -33,7 +33,7 @@ class _PassingOn(click.Command):
             raise click.UsageError(f"{error.format_message()} ({hint})", ctx) from error
 
 
-@click.command(cls=_PassingOn)
+@click.command(cls=_PassingOn, epilog=example("paddock module test . -- -k counted"))
 @PATH
 @click.argument("pytest_args", nargs=-1, metavar="[-- PYTEST_ARGS]...")
 @trial_options

@@ -20,7 +20,7 @@ from paddock.authoring.module_name import KINDS
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
 from paddock.authoring.trial import TrialContext
 from paddock.cli import failure
-from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.command_group import INTERRUPTED, example
 from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure, trial_options
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
@@ -33,7 +33,7 @@ _BEHAVIOR: Final = "behavior_tests"
 _MAX_LINES: Final = 500  # of pytest's output about failing tests
 
 
-@click.command()
+@click.command(epilog=example("paddock module validate ./amplifier-module-tool-word-count"))
 @PATH
 @click.option(
     "-t", "--type", "kind", type=click.Choice(KINDS), help="What kind of module it is; by default what it says."

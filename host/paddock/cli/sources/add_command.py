@@ -23,6 +23,7 @@ import click
 
 from paddock.authorization.suggestions.advice import permissions_asked
 from paddock.cli import options
+from paddock.cli.command_group import example
 from paddock.cli.sources.source_command import (
     OFFLINE,
     REFUSED,
@@ -125,7 +126,7 @@ class _Wishes:
     allow_impostor: bool
 
 
-@click.command()
+@click.command(epilog=example("paddock add git+https://github.com/org/tool-weather@v1 --to plan.yaml"))
 @click.argument("source")
 @click.option("--to", "plan", metavar="PLAN", type=click.Path(path_type=Path), help="Name the module in this plan.")
 @click.option("--as", "module_id", metavar="ID", help="Its id: which of several it is, or what the plan calls it.")

@@ -17,7 +17,7 @@ from typing import Final
 import click
 
 from paddock.cli import failure, options
-from paddock.cli.command_group import INTERRUPTED, CommandGroup
+from paddock.cli.command_group import INTERRUPTED, CommandGroup, example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
@@ -73,7 +73,7 @@ def cache() -> None:
     """
 
 
-@cache.command("dir")
+@cache.command("dir", epilog=example("paddock cache dir"))
 @options.JSON
 def show_dir(as_json: bool) -> int:
     """Print where it is. PADDOCK_CACHE_DIR puts it elsewhere."""
@@ -84,7 +84,7 @@ def show_dir(as_json: bool) -> int:
     return _run(work, as_json=as_json)
 
 
-@cache.command("size")
+@cache.command("size", epilog=example("paddock cache size"))
 @options.JSON
 def show_size(as_json: bool) -> int:
     """Print how much room it takes."""
@@ -101,7 +101,7 @@ def show_size(as_json: bool) -> int:
     return _run(work, as_json=as_json)
 
 
-@cache.command("list")
+@cache.command("list", epilog=example("paddock cache list"))
 @options.JSON
 def show_list(as_json: bool) -> int:
     """Print all there is in it, with when it was last used."""
@@ -117,7 +117,7 @@ def show_list(as_json: bool) -> int:
     return _run(work, as_json=as_json)
 
 
-@cache.command()
+@cache.command(epilog=example("paddock cache verify"))
 @options.JSON
 def verify(as_json: bool) -> int:
     """Read all there is in it, and find what is not as it was put there.
@@ -136,7 +136,7 @@ def verify(as_json: bool) -> int:
     return _run(work, as_json=as_json)
 
 
-@cache.command()
+@cache.command(epilog=example("paddock cache prune --older-than 30d"))
 @click.option(
     "--older-than",
     metavar="AGE",
@@ -151,7 +151,7 @@ def prune(older_than: str, as_json: bool) -> int:
     return _run(lambda cache: _freed(cache.prune(age)), as_json=as_json)
 
 
-@cache.command()
+@cache.command(epilog=example("paddock cache clean"))
 @options.JSON
 def clean(as_json: bool) -> int:
     """Take away everything that no session uses right now. What is needed again is fetched again."""

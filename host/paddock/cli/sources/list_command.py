@@ -20,6 +20,7 @@ import click
 
 from paddock.authorization.open_web import reaches_the_web
 from paddock.cli import failure, options
+from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.source_command import (
     PLAN,
@@ -66,7 +67,7 @@ class _Row:
         }
 
 
-@click.command("list")
+@click.command("list", epilog=example("paddock list plan.yaml"))
 @PLAN
 @click.option("--dev", "live", is_flag=True, help="Mark what runs live with `run --dev`: modules in folders.")
 @WORKING_DIR

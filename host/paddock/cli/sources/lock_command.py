@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli import options
+from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.source_command import (
     OFFLINE,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
 
 
-@click.command()
+@click.command(epilog=example("paddock lock plan.yaml --check"))
 @PLAN
 @click.option("--check", "checks", is_flag=True, help="Write nothing; exit with 1 if something is not locked as it is.")
 @OFFLINE

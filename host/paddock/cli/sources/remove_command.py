@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli import options
+from paddock.cli.command_group import example
 from paddock.cli.sources.source_command import (
     WORKING_DIR,
     CommandContext,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
 
 
-@click.command()
+@click.command(epilog=example("paddock remove tool-shout --from plan.yaml"))
 @click.argument("module", metavar="MODULE|SOURCE")
 @click.option("--from", "plan", metavar="PLAN", type=click.Path(path_type=Path), help="Take it out of this plan too.")
 @WORKING_DIR

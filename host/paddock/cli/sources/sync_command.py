@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli import options
+from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.source_command import (
     OFFLINE,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
 
 
-@click.command()
+@click.command(epilog=example("paddock sync plan.yaml"))
 @PLAN
 @OFFLINE
 @WORKING_DIR

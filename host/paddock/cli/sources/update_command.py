@@ -23,6 +23,7 @@ from typing import Final
 import click
 
 from paddock.cli import options
+from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.source_command import (
     REFUSED,
@@ -63,7 +64,7 @@ def read_age(written: str | None) -> timedelta:
     return timedelta(hours=int(match[1]) * _HOURS[match[2]])
 
 
-@click.command()
+@click.command(epilog=example("paddock update --min-age 7d"))
 @click.argument("modules", nargs=-1, metavar="[MODULE]...")
 @click.option(
     "--min-age",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from paddock.cli import options
+from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.source_command import (
     OFFLINE,
@@ -52,7 +53,7 @@ class _Verdict:
     error: SourceFailedError | None = None
 
 
-@click.command()
+@click.command(epilog=example("paddock verify plan.yaml"))
 @PLAN
 @OFFLINE
 @WORKING_DIR
