@@ -90,12 +90,8 @@ class CallPolicy:
 
     def also(self, other: CallPolicy) -> CallPolicy:
         """Return the policy that decides as `other` does, and as this one does where `other` decides nothing."""
-        return CallPolicy(
-            other.admit or self.admit,
-            other.on_success or self.on_success,
-            other.release or self.release,
-            other.answer_max or self.answer_max,
-        )
+        admit, on_success = other.admit or self.admit, other.on_success or self.on_success
+        return CallPolicy(admit, on_success, other.release or self.release, other.answer_max or self.answer_max)
 
 
 NO_POLICY: Final = CallPolicy()
@@ -147,10 +143,7 @@ class Handle:
         self.mounted = place
 
     def follow(self, policy: CallPolicy) -> None:
-        """Apply a policy too, to its calls from here on and through all lives of the owner.
-
-        An object may be mounted at several points, and each point's policy holds.
-        """
+        """Apply one more policy, that of a point where it is mounted, to its calls from here on, in all lives."""
         self.policy = self.policy.also(policy)
 
     def note_stand_in(self, instance: object) -> None:
