@@ -7,7 +7,7 @@ secrets that the session uses are fetched, after everything else is decided. A m
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -19,6 +19,7 @@ import anyio.to_thread
 
 from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
 from paddock.authorization.review import review_plan
+from paddock.authorization.suggestions.needs import ProposalContext
 from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions, grants_of
@@ -27,7 +28,7 @@ from paddock.plan.secret_references import secrets_in_use
 from paddock.plan.source_map import Location, Positions
 from paddock.policy.decision import Decision
 from paddock.policy.evaluate import EvaluationContext, evaluate
-from paddock.policy.files.accepted_plans import AcceptedPlan
+from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.files.policy import Policy
 from paddock.policy.grant_request import GrantRequest, OperatorGrant
@@ -196,15 +197,21 @@ class Authorizer:
             partial(PlanAcceptance.of, plan, self._grants_file, trust_plan=trust_plan)
         )
         asked = _asked(plan, resolutions, given, named, acceptance)
-        if consent is not None and (acceptance.accepted is None or _is_for_other_code(acceptance.accepted, asked)):
+        again = await anyio.to_thread.run_sync(self._to_ask_about_again, acceptance.accepted, asked)
+        if consent is not None and (acceptance.accepted is None or again):
             context = self._situation(acceptance.trust, plan.positions, _folder_of(plan))
-            review = await anyio.to_thread.run_sync(review_plan, plan, asked, resolutions, context, self._environ)
+            reviewed = [
+                replace(one, given=given.get(one.entry.path, ())) if one.entry.path in again else one for one in asked
+            ]
+            review = await anyio.to_thread.run_sync(review_plan, plan, reviewed, resolutions, context, self._environ)
             if review.has_proposals or (review.needs_trust and not acceptance.trust.accepted):
                 review = replace(
                     review,
                     weaker_level=await weaker_level(),
                     is_accepted=acceptance.trust.accepted,
                     moved=acceptance.moved_since(pins),
+                    kept=_kept(acceptance.accepted, reviewed, again),
+                    is_again=bool(again),
                 )
                 acceptance = await self._ask(consent, review, plan, pins) or acceptance
                 asked = _asked(plan, resolutions, given, named, acceptance)
@@ -225,6 +232,21 @@ class Authorizer:
         if now.digest != authorization.digest:
             problem = PlanProblem("", "a path in it leads elsewhere than when it was judged", "see where it leads now")
             raise PlanError([problem], origin=None if plan.origin is None else str(plan.origin))
+
+    def _to_ask_about_again(self, accepted: AcceptedPlan | None, asked: Sequence[GrantRequest]) -> frozenset[str]:
+        """Return the places of modules of an accepted plan that are to be proposed their grants anew; blocks.
+
+        Their code now comes from elsewhere, or something is there that was missing when the plan was accepted.
+        """
+        if accepted is None:
+            return frozenset()
+        known = ProposalContext(self._working_dir, self._owner, self._environ, self._secrets)
+        sources = {one.entry.path: one.source for one in asked}
+        return frozenset(
+            grant.place
+            for grant in accepted.grants
+            if sources.get(grant.place, grant.source) != grant.source or known.has_any(grant.without)
+        )
 
     async def _ask(self, consent: Consent, review: PlanReview, plan: MountPlan, pins: Pins) -> PlanAcceptance | None:
         """Ask, and return what the operator accepted, recorded for later; None if they accepted nothing.
@@ -291,10 +313,14 @@ def _asked(
     return asked
 
 
-def _is_for_other_code(accepted: AcceptedPlan, asked: Sequence[GrantRequest]) -> bool:
-    """Whether a grant was made to a module whose code now comes from elsewhere."""
-    sources = {one.entry.path: one.source for one in asked}
-    return any(sources.get(grant.place, grant.source) != grant.source for grant in accepted.grants)
+def _kept(
+    accepted: AcceptedPlan | None, asked: Sequence[GrantRequest], again: Container[str]
+) -> tuple[AcceptedGrant, ...]:
+    """Return the accepted grants that a question about the modules at `again` leaves as they are."""
+    if accepted is None:
+        return ()
+    found = (accepted.grant_for(one.entry.path, one.source) for one in asked if one.entry.path not in again)
+    return tuple(grant for grant in found if grant is not None)
 
 
 def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tuple[OperatorGrant, ...]]:

@@ -6,7 +6,7 @@ is good for this review alone: it names the digest of the plan that was read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -23,7 +23,8 @@ class ModuleReview:
     `granted` are the grants that the plan itself states, a line each; `needs_trust` are those that count only once the
     plan is accepted. `given` are further grants of the operator, by a flag for example. An entry that states none has a
     proposal: `proposed` are fitting grants, `proposed_lines` the same in words, `lacks` what the module still goes
-    without. `place` is where the entry stands in the plan.
+    without, and `missing` what would be proposed too if it were there: a key that is not set, for example. `place` is
+    where the entry stands in the plan.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ModuleReview:
     proposed: Permissions | None = None
     proposed_lines: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    missing: Permissions = field(default_factory=Permissions)
     place: str = ""
 
 
@@ -45,7 +47,8 @@ class PlanReview:
     `weaker_level` is the isolation level that they would run at where none of the usual ones is available. Where the
     plan `is_accepted` already, by a flag for example, only grants beyond it are open. `moved` are the lock file's pins
     that differ from those of the last acceptance; a review without modules is about nothing else. `warnings` are about
-    what the grants of several modules permit together.
+    what the grants of several modules permit together. `kept` are grants of an earlier acceptance that stay, where
+    the plan `is_again` asked about: it was accepted as it is, and what its modules could be given has changed since.
     """
 
     plan: str
@@ -55,6 +58,8 @@ class PlanReview:
     is_accepted: bool = False
     moved: tuple[MovedPin, ...] = ()
     warnings: tuple[str, ...] = ()
+    kept: tuple[AcceptedGrant, ...] = ()
+    is_again: bool = False
 
     @property
     def is_of_the_lock(self) -> bool:
@@ -73,12 +78,14 @@ class PlanReview:
 
     @property
     def grants(self) -> tuple[AcceptedGrant, ...]:
-        """The grants that modules get if the plan is accepted."""
-        return tuple(
-            AcceptedGrant(module.place, module.source, module.proposed)
+        """The grants that modules get if the plan is accepted, each with what was missing for it."""
+        nothing = Permissions()
+        new = (
+            AcceptedGrant(module.place, module.source, module.proposed or nothing, without=module.missing)
             for module in self.modules
-            if module.proposed is not None
+            if module.proposed is not None or module.missing != nothing
         )
+        return (*self.kept, *new)
 
 
 class ConsentAnswer(Enum):

@@ -81,6 +81,7 @@ def _module(
         proposed=needs.permissions if needs.lines else None,
         proposed_lines=needs.lines,
         lacks=needs.lacks,
+        missing=needs.missing,
         place=entry.path,
     )
 

@@ -5,7 +5,9 @@ Nothing is started and nothing tried. The exit code is the answer as well: 0 for
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, Refusal
 from paddock.isolation.denials.explain import Explanation, Family, explain
 from paddock.isolation.record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
-from paddock.plan.permissions import allow_option
+from paddock.plan.permissions import added_grants, allow_option
 from paddock.plan.problems import NotAcceptedError
 from paddock.session.preview import Preview, located_paths, refusals_of
 from paddock.text import escape
@@ -61,12 +63,16 @@ class _Case:
         """The line that would permit a refused act, or the option for a call; empty where a policy forbids it."""
         if self.refusals or self.found.added is None:
             return ""
-        return self.found.grant if self.module.place else allow_option(self.family, self._added)
+        if self.module.place:
+            return self.found.grant
+        return " ".join(allow_option(*grant) for grant in added_grants(self.module.permissions, self.found.added))
 
     @property
-    def _added(self) -> str:
-        grant = getattr(self.found.added, self.family)[-1]
-        return grant if isinstance(grant, str) else str(grant.name)
+    def instead(self) -> str:
+        """Another way to write a part of `grant`."""
+        if not (self.grant and self.found.instead) or self.module.place:
+            return self.found.instead if self.grant else ""
+        return shlex.join(["--config", json.dumps({"api_key": f"${{{self.target}}}"})])
 
     def as_dict(self) -> dict[str, object]:
         """Return it for scripts."""
@@ -82,6 +88,7 @@ class _Case:
             "rules": [rule.model_dump() for rule in self.module.consulted],
             "grant": self.grant or None,
             "in_place_of": (self.grant and found.in_place_of) or None,
+            "instead": self.instead or None,
             "policy": [refusal.as_dict() for refusal in self.refusals],
             "place": self.module.place,
             "plan": record.plan,
@@ -246,6 +253,9 @@ def _show(case: _Case, screen: Screen) -> None:
         instead = f", in place of `{found.in_place_of}`" if found.in_place_of else ""
         screen.title(f"to allow it, write in {where}{instead}")
         screen.text(f"  {escape(case.grant)}")
+    if case.instead:
+        screen.title("where the module reads it from its configuration, under this or another key, instead of `env`")
+        screen.text(f"  {escape(case.instead)}")
 
 
 def _facts(case: _Case) -> Iterable[tuple[str, str]]:

@@ -29,6 +29,7 @@ from paddock.isolation.watchlist import Watchlist
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import grants_of
 from paddock.plan.problems import path_text
+from paddock.plan.secret_references import names_referred_to
 from paddock.policy.authority import Authority
 from paddock.policy.grants import Grants
 from paddock.policy.guarded_paths import GuardedPaths
@@ -224,6 +225,7 @@ class SandboxPlanner:
             rights=Authority(entry),
             fixed=FixedPaths.of(module.resolution, decided.codes, self.host.paths.installation, self._place.kept),
             protected=sandboxed.confinement.protected,
+            references=names_referred_to(entry.config, grants_of(entry.permissions)),
         )
 
     def _shelter(

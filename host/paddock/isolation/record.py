@@ -27,8 +27,9 @@ from paddock.isolation.denials.explain import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths, ModuleCode
 from paddock.plan.limits import Limits
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.problems import StrictModel, path_text
+from paddock.plan.secret_references import names_referred_to
 from paddock.plan.source_map import Positions
 from paddock.policy.authority import Authority
 from paddock.policy.limits import ResourceLimits
@@ -94,6 +95,7 @@ class ModuleRecord(StrictModel):
     """The grants of one module: `permissions` are those in effect, `written` its plan's, without values of variables.
 
     `place` is the place of its entry in the plan, `line` the line of its permissions, or of what they would stand in.
+    `references` are the names for which its configuration and variables have a `${NAME}`.
     """
 
     name: _Text
@@ -111,6 +113,7 @@ class ModuleRecord(StrictModel):
     protected: _Paths
     scratch: _Text
     line: int | None = None
+    references: _Paths | None = None
     consulted: Annotated[tuple[RuleRecord, ...], Field(max_length=_MAX_RULES)] = ()
 
     @classmethod
@@ -148,6 +151,7 @@ class ModuleRecord(StrictModel):
             protected=tuple(map(str, confinement.protected)),
             scratch=profile.scratch,
             line=None if positions is None else positions.line_of(path_text(entry.path, "permissions")),
+            references=names_referred_to(entry.config, grants_of(entry.permissions))[:_MAX_PLACES],
             consulted=tuple(RuleRecord.of(one) for one in consulted)[:_MAX_RULES],
         )
 
@@ -226,6 +230,7 @@ class SessionRecord(StrictModel):
             fixed=FixedPaths(tuple(_code_of(one) for one in codes), (*kept, *installed)),
             protected=tuple(map(Path, module.protected)),
             written=module.written,
+            references=module.references,
         )
 
 

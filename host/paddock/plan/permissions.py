@@ -258,6 +258,15 @@ def with_grant(permissions: Permissions, family: str, grant: str) -> Permissions
     return united((permissions, Permissions.model_validate({family: [grant]})))
 
 
+def added_grants(before: Permissions, after: Permissions) -> Iterator[tuple[str, str]]:
+    """Yield each grant of `after` that `before` lacks, with its family; of a secret, its name."""
+    had, has = grants_of(before), grants_of(after)
+    for family in FAMILIES:
+        for grant in getattr(has, family):
+            if grant not in getattr(had, family):
+                yield family, grant if isinstance(grant, str) else grant.name
+
+
 # -- as one line of a plan, and as words of a command line -----------------------------------
 
 

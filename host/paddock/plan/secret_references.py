@@ -64,9 +64,15 @@ def variable_problems(permissions: Permissions, path: str, known: Container[str]
     yield from _problems(variable_references(permissions, path), permissions, known)
 
 
+def names_referred_to(config: Any, permissions: Permissions) -> tuple[str, ...]:
+    """Return the names that a configuration and the values of variables refer to, each once."""
+    found = (*references(config), *variable_references(permissions))
+    return tuple(dict.fromkeys(reference.name for reference in found))
+
+
 def secrets_in_use(config: Any, permissions: Permissions) -> tuple[str, ...]:
     """Return the granted secrets whose values a module's start needs: those referred to, and those injected."""
-    named = {reference.name for reference in (*references(config), *variable_references(permissions))}
+    named = names_referred_to(config, permissions)
     return tuple(one.name for one in permissions.secrets if one.inject is not None or one.name in named)
 
 

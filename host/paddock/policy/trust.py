@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from paddock.plan.model import ModuleEntry, MountPlan
-from paddock.plan.permissions import grants_of, is_program_path
+from paddock.plan.permissions import Permissions, grants_of, is_program_path
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.source_map import Location
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
@@ -125,7 +125,7 @@ class PlanAcceptance:
     def given(self, entry: ModuleEntry, source: str) -> tuple[OperatorGrant, ...]:
         """Return what was granted to an entry's module, if its code comes from `source` as it did then."""
         grant = self.accepted.grant_for(entry.path, source) if self.accepted is not None else None
-        if grant is None:
+        if grant is None or grant.permissions == Permissions():
             return ()
         location = Location(self.file, grant.line) if self.file else _SESSION
         rule = Rule(location, f"given to {entry.path} when the plan was accepted")

@@ -8,18 +8,16 @@ all of a family. From the request of a module that Paddock ships, everything tha
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from paddock.authorization.grant_lines import grant_lines
-from paddock.authorization.suggestions.needs import Needs, ProposalContext
+from paddock.authorization.suggestions.needs import Needs, ProposalContext, is_written_inside
 from paddock.authorization.suggestions.workspace_needs import folder_text, preset_needs
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions, grants_of, is_program_path
-from paddock.plan.problems import NotAcceptedError
-from paddock.policy.located_program import locate
-from paddock.policy.programs import Program
 from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources import Resolution, SourceError
 from paddock_sources.manifest.permission_request import PermissionRequest
@@ -61,11 +59,13 @@ def shipped_needs(entry: ModuleEntry, advice: Permissions, known: ProposalContex
     """Return the request of a shipped module's manifest, without programs that this machine lacks."""
     if advice.preset is not None:
         return preset_needs(advice.preset, known)
-    programs = tuple(program for program in advice.run if program == ANY_PROGRAM or _is_program(program, known))
+    programs = tuple(program for program in advice.run if program == ANY_PROGRAM or known.has_program(program))
+    absent = tuple(program for program in advice.run if program not in programs)
     present = advice.model_copy(update={"run": programs})
     asked = entry.model_copy(update={"permissions": present})
     lines = tuple(line for _, line in grant_lines(asked, (), known.working_dir, known.owner))
-    return Needs(present, lines, tuple(f"what its own manifest asks for: {line}" for line in lines))
+    lacks = tuple(f"what its own manifest asks for: {line}" for line in lines)
+    return Needs(present, lines, lacks, Permissions(run=absent))
 
 
 def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
@@ -74,12 +74,12 @@ def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
     needs = Needs()
     left: list[str] = []
     for path in asked.read[:_MAX_GRANTS]:
-        if _is_inside(path, known):
+        if known.has_path(path):
             needs += Needs.of(f"reads {_path_text(path, known)}{_SELF}", f"files to read: {path}", read=[path])
         else:
             left.append(f"read {path}")
     for path in asked.write[:_MAX_GRANTS]:
-        if _is_inside(path, known):
+        if known.has_path(path):
             line = f"reads and writes {_path_text(path, known)}{_SELF}"
             needs += Needs.of(line, f"files to write: {path}", write=[path])
         else:
@@ -91,40 +91,32 @@ def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
         else:
             left.append(f"net {written}")
     for program in asked.run[:_MAX_GRANTS]:
-        if program != ANY_PROGRAM and _is_program(program, known):
+        if program != ANY_PROGRAM and known.has_program(program):
             needs += Needs.of(f"runs {program}{_SELF}", f"programs to run, so no {program}", run=[program])
         else:
             left.append(f"run {program}")
     left += [f"secret {one.name}" for one in asked.secrets[:_MAX_GRANTS]]
     left += [f"{family} {one}" for family in _NOT_PROPOSED for one in getattr(asked, family)[:_MAX_GRANTS]]
-    return needs + Needs(lacks=tuple(f"{one.partition('=')[0]}, which its own manifest asks for" for one in left))
+    lacks = tuple(f"{one.partition('=')[0]}, which its own manifest asks for" for one in left)
+    return needs + Needs(lacks=lacks, missing=_missing(asked, known))
+
+
+def _missing(asked: Permissions, known: ProposalContext) -> Permissions:
+    """Return the part of a third party's request that would be proposed if it were there."""
+
+    def absent(paths: Iterable[str]) -> tuple[str, ...]:
+        return tuple(path for path in paths if is_written_inside(path) and not known.has_path(path))[:_MAX_GRANTS]
+
+    named = (program for program in asked.run if program != ANY_PROGRAM)
+    inside = (program for program in named if not is_program_path(program) or is_written_inside(program))
+    programs = tuple(program for program in inside if not known.has_program(program))[:_MAX_GRANTS]
+    return Permissions(read=absent(asked.read), write=absent(asked.write), run=programs)
 
 
 _SELF: Final = ", as its own manifest asks for"
 _NOT_PROPOSED: Final = ("env", "call", "emit", "hooks", "mount")
 
 
-def _is_inside(path: str, known: ProposalContext) -> bool:
-    """Whether a path, both as written and as resolved, lies in the working directory; it has to exist."""
-    if os.path.isabs(path) or path.startswith("~") or ".." in path.split("/"):
-        return False
-    real = os.path.realpath(known.working_dir / path)
-    return os.path.exists(real) and os.path.commonpath((real, known.working_dir)) == str(known.working_dir)
-
-
 def _path_text(path: str, known: ProposalContext) -> str:
     written = os.path.normpath(path)
     return folder_text(known) if written == "." else str(known.working_dir / written)
-
-
-def _is_program(written: str, known: ProposalContext) -> bool:
-    """Whether a program exists by its name, or by a path that stays, with all it needs, in the working directory."""
-    try:
-        if not is_program_path(written):
-            return bool(Program.find(written).path)
-        if not _is_inside(written, known):
-            return False
-        found = locate(written, known.working_dir, known.owner).judged
-    except NotAcceptedError:
-        return False
-    return all(path.path.is_relative_to(known.working_dir) for path in found)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from paddock.plan.permissions import Permissions, Preset, SecretGrant, united
+from paddock.plan.permissions import Permissions, Preset, SecretGrant, is_program_path, united
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.located_program import locate
 from paddock.policy.owner import Owner
+from paddock.policy.programs import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +27,52 @@ class ProposalContext:
     environ: Mapping[str, str]
     secrets: Container[str]
 
+    def has_path(self, path: str) -> bool:
+        """Whether a path exists and, both as written and as resolved, lies in the working directory."""
+        if not is_written_inside(path):
+            return False
+        real = os.path.realpath(self.working_dir / path)
+        return os.path.exists(real) and os.path.commonpath((real, self.working_dir)) == str(self.working_dir)
+
+    def has_program(self, written: str) -> bool:
+        """Whether a program exists: by its name, or by a path that stays in the working directory with all it needs."""
+        try:
+            if not is_program_path(written):
+                return bool(Program.find(written).path)
+            if not self.has_path(written):
+                return False
+            found = locate(written, self.working_dir, self.owner).judged
+        except NotAcceptedError:
+            return False
+        return all(path.path.is_relative_to(self.working_dir) for path in found)
+
+    def has_any(self, missing: Permissions) -> bool:
+        """Whether anything that was missing when a plan was accepted is there now."""
+        return (
+            any(secret.name in self.secrets for secret in missing.secrets)
+            or any(self.environ.get(name) for name in missing.env)
+            or any(map(self.has_program, missing.run))
+            or any(map(self.has_path, (*missing.read, *missing.write)))
+        )
+
+
+def is_written_inside(path: str) -> bool:
+    """Whether a path is written as one in the working directory."""
+    return not (os.path.isabs(path) or path.startswith("~") or ".." in path.split("/"))
+
 
 @dataclass(frozen=True, slots=True)
 class Needs:
     """Grants that fit (`permissions`), the same in words (`lines`), and what the module still lacks (`lacks`).
 
-    The module may lack something that no grant provides.
+    The module may lack something that no grant provides. `missing` would be proposed too if it were there: a key that
+    is not set, a program that is not installed.
     """
 
     permissions: Permissions = field(default_factory=Permissions)
     lines: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    missing: Permissions = field(default_factory=Permissions)
 
     @classmethod
     def of_preset(cls, preset: Preset, line: str, lacks: str) -> Self:
@@ -51,6 +90,7 @@ class Needs:
             _union(self.permissions, other.permissions),
             tuple(dict.fromkeys((*self.lines, *other.lines))),
             tuple(dict.fromkeys((*self.lacks, *other.lacks))),
+            _union(self.missing, other.missing),
         )
 
 

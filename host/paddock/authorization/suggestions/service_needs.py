@@ -7,14 +7,15 @@ address; for any other host, only a key that the plan itself refers to. A key th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_address import ADDRESS_KEYS, ServiceAddress, addresses_in, parse_address
-from paddock.authorization.suggestions.vendors import Vendor
+from paddock.authorization.suggestions.vendors import Vendor, vendor_of
 from paddock.plan.model import ModuleEntry
-from paddock.plan.net_rule import DEFAULT_PORT
+from paddock.plan.net_rule import DEFAULT_PORT, NetRule
+from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.plan.secret_references import references
 
 _CREDENTIAL: Final = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
@@ -35,10 +36,26 @@ def service_needs(entry: ModuleEntry, vendor: Vendor | None, known: ProposalCont
         if place is not None and place.destination is not None and vendor.may_have_key(place.destination):
             needs += _settings(vendor, known)
         if not found:
-            needs += Needs(
-                lacks=(f"the network: neither its configuration nor a variable says where {vendor.name} is",)
-            )
+            lack = f"the network: neither its configuration nor a variable says where {vendor.name} is"
+            needs += Needs(lacks=(lack,), missing=Permissions(env=vendor.addresses))
     return needs
+
+
+def use_of_secret(module_id: str, name: str, net: Iterable[str]) -> Permissions:
+    """Return the grants with which a module can use a secret, at the one host where it belongs if that is clear.
+
+    `net` are the hosts that the module may connect to already.
+    """
+    vendor = vendor_of(module_id)
+    places = [rule.destination for rule in map(NetRule.parse, net) if rule.destination is not None]
+    if vendor is None or name not in vendor.keys:
+        place = places[0] if len(places) == 1 else None
+    else:
+        place = next(filter(vendor.may_have_key, places), None if places else vendor.destination)
+    if place is None:
+        return Permissions(secrets=(SecretGrant(name=name),))
+    added = () if place in places else (place.text,)
+    return Permissions(net=added, secrets=(SecretGrant(name=name, inject=place.text),))
 
 
 def _addresses(entry: ModuleEntry, vendor: Vendor | None, known: ProposalContext) -> Iterator[ServiceAddress]:
@@ -97,7 +114,13 @@ def _vendor_key(
     name = next((name for name in vendor.keys if name in known.secrets), None)
     if name is None:
         is_needed = bool(vendor.keys) and not place.is_local
-        return Needs(lacks=(f"a key: {' and '.join(vendor.keys)} {_are(vendor.keys)} not set",) if is_needed else ())
+        if not is_needed:
+            return Needs()
+        may_have = vendor.keys if vendor.may_have_key(place.destination) else ()
+        return Needs(
+            lacks=(f"a key: {' and '.join(vendor.keys)} {_are(vendor.keys)} not set",),
+            missing=Permissions(secrets=tuple(SecretGrant(name=key) for key in may_have)),
+        )
     if not vendor.may_have_key(place.destination):
         host = place.destination.text
         lack = f"a key: {name} is for {vendor.name}, and {host} is none of its hosts; `${{{name}}}` in the plan says so"

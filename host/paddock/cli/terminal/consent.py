@@ -135,6 +135,8 @@ def _text(review: PlanReview) -> Iterator[str]:
     asking = [module.name for module in review.modules if module.needs_trust]
     given = [module.name for module in review.modules if module.proposed_lines]
     yield f"Do you accept {review.plan} as it is now, sha256 {_digits(review.digest)}?"
+    if review.is_again:
+        yield "You accepted it before, but not what its modules could be given now."
     if asking:
         yield f"It grants what takes your consent to {', '.join(asking)}."
     if given:

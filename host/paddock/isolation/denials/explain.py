@@ -10,10 +10,11 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Protocol, get_args
 
+from paddock.authorization.suggestions.service_needs import use_of_secret
 from paddock.errors import CallRefusedError
 from paddock.isolation.denials.reachable_path import ONLY_READ, ReachablePath
 from paddock.isolation.fixed_paths import FixedPaths
@@ -26,7 +27,7 @@ from paddock.plan.permissions import (
     grants_of,
     is_program_path,
     permissions_line,
-    with_grant,
+    united,
 )
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_places import runner_of
@@ -71,7 +72,8 @@ class ExplainedModule:
     """A module, and what decides about it: `entry` has the permissions in effect, `written` its plan's.
 
     `fixed` are the paths that no module may change, its own code first; `protected` are other paths that stay as they
-    are in its writable folders.
+    are in its writable folders. `references` are the names for which its configuration and variables have a `${NAME}`,
+    None where that is not known.
     """
 
     entry: ModuleEntry
@@ -82,6 +84,7 @@ class ExplainedModule:
     fixed: FixedPaths
     protected: tuple[Path, ...] = ()
     written: Permissions | None = None
+    references: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -100,7 +103,7 @@ class Explanation:
 
     `grant` is the line that would allow what is refused, as it has to stand in the entry: with all that is in effect
     already, in the place of `in_place_of`, if the entry has that. It is empty where no line would, or none is needed.
-    `added` are the permissions that are then in effect.
+    `added` are the permissions that are then in effect. `instead` is another way to write a part of it.
     """
 
     allowed: bool
@@ -110,6 +113,7 @@ class Explanation:
     grant: str = ""
     in_place_of: str = ""
     added: Permissions | None = None
+    instead: str = ""
 
 
 def explain(subject: ExplainedModule, family: Family, target: str) -> Explanation:
@@ -143,12 +147,16 @@ def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
 def _refused(subject: ExplainedModule, family: Family, reason: str, layer: str, grant: str = "") -> Explanation:
     if not grant:
         return Explanation(False, reason, layer)
+    return _refused_without(subject, reason, layer, Permissions.model_validate({family: [grant]}))
+
+
+def _refused_without(subject: ExplainedModule, reason: str, layer: str, missing: Permissions) -> Explanation:
     in_effect = subject.entry.permissions
     written = subject.written if subject.written is not None else in_effect
     replaced = ""
     if written != Permissions():
         replaced = f"permissions: {written.preset}" if written.preset is not None else "permissions"
-    added = with_grant(in_effect, family, grant)
+    added = united((in_effect, missing))
     return Explanation(False, reason, layer, grant=permissions_line(added), in_place_of=replaced, added=added)
 
 
@@ -283,13 +291,29 @@ def _variable(subject: ExplainedModule, family: Family, target: str) -> Explanat
 def _secret(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     _require_name(target)
     grant = subject.permissions.secret(target)
-    if grant is None:
-        reason = f"no `${{{target}}}` in its configuration is filled in"
-        return _refused(subject, family, reason, "launcher", target)
+    is_referred_to = subject.references is None or target in subject.references
+    if grant is None or not is_referred_to:
+        return _unused_secret(subject, target, is_granted=grant is not None, is_referred_to=is_referred_to)
     if grant.inject is None:
         return _allowed(f"it is given the value wherever its configuration says `${{{target}}}`", "launcher", "secrets")
     reason = "it never sees the value, which is put into its requests to that host"
     return _allowed(reason, "egress", f"secrets: {target}, inject: {grant.inject}")
+
+
+def _unused_secret(subject: ExplainedModule, name: str, *, is_granted: bool, is_referred_to: bool) -> Explanation:
+    """Explain a secret that lacks a grant, a `${NAME}` that stands for it, or both."""
+    reference = f"${{{name}}}"
+    if is_granted:
+        reason = f"it is granted, but neither its `config` nor its `env` says `{reference}`, so it has it nowhere"
+    elif is_referred_to:
+        reason = f"no `{reference}` in its configuration is filled in"
+    else:
+        reason = f"it is not granted, and neither its `config` nor its `env` says `{reference}`"
+    missing = Permissions() if is_granted else use_of_secret(subject.entry.module, name, subject.permissions.net)
+    if is_referred_to:
+        return _refused_without(subject, reason, "launcher", missing)
+    found = _refused_without(subject, reason, "launcher", missing.model_copy(update={"env": (f"{name}={reference}",)}))
+    return replace(found, instead=f'config: {{api_key: "{reference}"}}')
 
 
 def _require_name(target: str) -> None:

@@ -13,13 +13,16 @@ pins = [
 ]
 ```
 
+A grant may have `without`: what the module would have been given as well if it had been there, as in
+`without = {secrets = ["OPENAI_API_KEY"]}`. Once any of it is there, the operator is asked again.
+
 `pins` is what the lock file beside the plan pinned its sources to. Where it is missing, the pins are unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
@@ -45,12 +48,16 @@ _HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AcceptedGrant:
-    """The grants of the module at `place` of a plan, valid while its code comes from `source`."""
+    """The grants of the module at `place` of a plan, valid while its code comes from `source`.
+
+    `without` was missing when they were accepted, and would have been granted too.
+    """
 
     place: str
     source: str
     permissions: Permissions
     line: int | None = None
+    without: Permissions = field(default_factory=Permissions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,7 @@ class _Grant(StrictModel):
     at: str
     source: str
     permissions: Annotated[Permissions, BeforeValidator(Permissions.written)]
+    without: Annotated[Permissions, BeforeValidator(Permissions.written)] = Permissions()
 
 
 class _Pin(StrictModel):
@@ -145,6 +153,7 @@ _KNOWN_KEYS: Final = {
     "grants": tuple(_Grant.model_fields),
     "pins": tuple(_Pin.model_fields),
     "permissions": FAMILIES,
+    "without": FAMILIES,
     "secrets": ("name", "inject"),
 }
 
@@ -167,7 +176,9 @@ def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
 
 def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
     grants = tuple(
-        AcceptedGrant(one.at, one.source, one.permissions, positions.line_of(path_text(place, "grants", index)))
+        AcceptedGrant(
+            one.at, one.source, one.permissions, positions.line_of(path_text(place, "grants", index)), one.without
+        )
         for index, one in enumerate(plan.grants)
     )
     pins = None
@@ -177,7 +188,7 @@ def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
 
 
 def _said(plan: AcceptedPlan) -> object:
-    grants = [(one.place, one.source, one.permissions) for one in plan.grants]
+    grants = [(one.place, one.source, one.permissions, one.without) for one in plan.grants]
     return plan.digest, plan.plan, plan.accepted_at, grants, plan.pins
 
 
@@ -250,6 +261,8 @@ def _table(plan: AcceptedPlan) -> Any:
     for one in plan.grants:
         row = tomlkit.inline_table()
         row.update({"at": one.place, "source": one.source, "permissions": _inline(one.permissions.as_written())})
+        if one.without != Permissions():
+            row["without"] = _inline(one.without.as_written())
         grants.append(row)
     table["grants"] = grants
     if plan.pins is not None:

@@ -1,0 +1,118 @@
+"""The first hour with Paddock as a person at a terminal has it: what is asked when, and what an answer is good for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from integration.conftest import WriteModule
+
+_LOOP = """
+    class Loop:
+        \"\"\"Answers with what the one provider says of its key.\"\"\"
+
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            return await providers["mistral"].complete(prompt)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Loop())
+"""
+_PROVIDER = """
+    import os
+
+    class Provider:
+        name = "mistral"
+
+        async def complete(self, prompt):
+            key = os.environ.get("MISTRAL_API_KEY", "")
+            return "no key" if not key else "the key itself" if key == "a-key-of-mistral" else "a placeholder"
+
+    async def mount(coordinator, config):
+        await coordinator.mount("providers", Provider(), name="mistral")
+"""
+_ASKS = "type the word yes, no or stop, and Enter:"
+_KEY = {"MISTRAL_API_KEY": "a-key-of-mistral"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_command(
+    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+@pytest.fixture
+def mistral(tmp_path: Path, write_module: WriteModule) -> Path:
+    """A plan whose provider, by its name of a known vendor, needs a key."""
+    write_module("loop-ask", _LOOP)
+    write_module("provider-mistral", _PROVIDER)
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "session:\n"
+        "  orchestrator: {module: loop-ask, source: ./amplifier-module-loop-ask, permissions: isolated}\n"
+        "  context: context-simple\n"
+        "providers:\n"
+        "  - module: provider-mistral\n"
+        "    source: ./amplifier-module-provider-mistral\n"
+    )
+    return plan
+
+
+def _answered(plan: Path, answer: str, *, environ: dict[str, str] | None = None) -> str:
+    with Terminal("run", str(plan), "hello", environ=environ) as terminal:
+        terminal.until(_ASKS)
+        terminal.type(f"{answer}\n")
+        assert terminal.exit_code() == 0, terminal.shown
+        return terminal.shown
+
+
+def _unasked(plan: Path, *, environ: dict[str, str] | None = None) -> str:
+    with Terminal("run", str(plan), "hello", environ=environ) as terminal:
+        assert terminal.exit_code() == 0, terminal.shown
+        assert "Paddock asks" not in terminal.shown
+        return terminal.shown
+
+
+def test_plan_accepted_without_a_key_is_asked_about_once_it_is_set(mistral: Path) -> None:
+    assert "no key" in _answered(mistral, "yes")
+    assert "no key" in _unasked(mistral)  # nothing new could be given
+    assert "no key" in _answered(mistral, "no", environ=_KEY)
+    with Terminal("run", str(mistral), "hello", environ=_KEY) as terminal:
+        terminal.until("has MISTRAL_API_KEY sent to api.mistral.ai")
+        terminal.until("You accepted it before")
+        terminal.until(_ASKS)
+        terminal.type("yes\n")
+        assert terminal.exit_code() == 0 and "a placeholder" in terminal.shown, terminal.shown
+    assert "a placeholder" in _unasked(mistral, environ=_KEY)
+
+
+def test_asking_again_about_one_module_keeps_grants_of_the_others(mistral: Path) -> None:
+    mistral.write_text(f"{mistral.read_text()}tools:\n  - module: tool-filesystem\n")
+    _answered(mistral, "yes")
+    _answered(mistral, "yes", environ=_KEY)
+    (_, tool) = json.loads(paddock("run", str(mistral), "hello", "--json", environ=_KEY).stdout)["modules"][-2:]
+    assert tool["module"] == "tool-filesystem"
+    why = paddock("why", "tool-filesystem", "write", "new.txt", "--plan", str(mistral))
+    assert why.returncode == 0, why.stdout
+
+
+def test_why_names_the_reference_that_a_secret_lacks(mistral: Path) -> None:
+    key = "MISTRAL_API_KEY"
+    asked = ("why", "provider-mistral", "secrets", key, "--plan", str(mistral), "--json")
+    told = json.loads(paddock(*asked).stdout)
+    line = told["grant"]
+    assert told["instead"] == f'config: {{api_key: "${{{key}}}"}}'
+    mistral.write_text(f"{mistral.read_text()}    {line}\n")  # as a person pastes it
+    assert paddock(*asked).returncode == 0
+    done = paddock("run", str(mistral), "hello", "--trust-plan", environ=_KEY)
+    assert (done.returncode, done.stdout) == (0, "a placeholder\n"), done.stderr
+    mistral.write_text(mistral.read_text().replace(f'env: ["{key}=${{{key}}}"], ', ""))
+    told = json.loads(paddock(*asked).stdout)
+    assert not told["allowed"] and "neither its `config` nor its `env` says" in told["reason"]
+    assert told["grant"] == line
