@@ -25,6 +25,7 @@ from paddock.authoring.provided import FetchOptions, TrialNeeds, provided
 from paddock.authoring.trial import TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import Handle
@@ -148,11 +149,14 @@ class ModuleSandbox:
 async def _confined(folder: ModuleFolder, kind: Kind, options: StartOptions) -> AsyncIterator[ConfinedModules]:
     """Prepare the module in a folder for a start without grants."""
     authorizer = await Authorizer.at_work(folder.root, options.environ, None)
-    async with provided(folder, authorizer.policy, FetchOptions(options.environ), TrialNeeds()) as resolution:
+    async with (
+        SandboxHost.started() as host,
+        provided(folder, authorizer.policy, FetchOptions(options.environ), TrialNeeds(), host) as resolution,
+    ):
         written = {"module": resolution.module_id, "source": str(folder.root)}
         entry = ModuleEntry.read(written, EntryPlace(kind, "", folder.root))
         request = ModuleAtHand(entry, resolution, options.isolation)
-        async with confined(request, authorizer, options, Unrecorded()) as modules:
+        async with confined(request, authorizer, options, Unrecorded(), host=host) as modules:
             yield modules
 
 

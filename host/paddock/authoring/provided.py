@@ -21,6 +21,7 @@ from paddock.audit import AuditLog, state_folder
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.errors import SourcesError
 from paddock.isolation.commands.command_worker import check_cancelled
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.provisioning import provisioning
 from paddock.policy.evaluate import refuse_sources
 from paddock.policy.files.policy import Policy
@@ -81,9 +82,11 @@ def _rights_error(error: OwnRightsError) -> SourcesError:
 
 @asynccontextmanager
 async def provided(
-    folder: ModuleFolder, policy: Policy, fetch_options: FetchOptions, needs: TrialNeeds
+    folder: ModuleFolder, policy: Policy, fetch_options: FetchOptions, needs: TrialNeeds, host: SandboxHost
 ) -> AsyncIterator[Resolution]:
     """Prepare the module to run, with all it needs, for as long as this context is open.
+
+    What fetches that runs in workers of `host`.
 
     Raises:
         PolicyRefusedError: no module may come from there.
@@ -93,7 +96,7 @@ async def provided(
     refuse_sources({"": uri.text}, policy)
     with SourceCache.of_user(fetch_options.environ, check=check_cancelled) as cache:
         try:
-            resolution = await _resolution(folder, uri, cache, policy, fetch_options, needs)
+            resolution = await _resolution(folder, uri, cache, policy, fetch_options, needs, host)
         except OwnRightsError as error:
             raise _rights_error(error) from error
         except SourceError as error:
@@ -108,6 +111,7 @@ async def _resolution(
     policy: Policy,
     fetch_options: FetchOptions,
     needs: TrialNeeds,
+    host: SandboxHost,
 ) -> Resolution:
     async with provisioning(
         fetch_options.environ,
@@ -117,6 +121,7 @@ async def _resolution(
         policy=policy,
         progress=fetch_options.progress,
         audit=fetch_options.audit,
+        host=host,
     ) as provisioner:
         return await anyio.to_thread.run_sync(_provide, folder, uri, provisioner, fetch_options, needs)
 

@@ -23,6 +23,7 @@ from paddock.authoring.provided import FetchOptions, TrialNeeds, provided
 from paddock.authorization.authorizer import Authorizer
 from paddock.errors import ModuleDiedError
 from paddock.isolation.planner import OnConfined
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.session.recorder import Unrecorded
 from paddock.session.resources import StartOptions
@@ -85,7 +86,10 @@ async def run_trial(
         PaddockError: a requirement is unavailable, or it could not be started, or not under the operator's policy.
     """
     authorizer, fetch_options = trial_context.authorizer, trial_context.fetch_options
-    async with provided(folder, authorizer.policy, fetch_options, needs) as resolution:
+    async with (
+        SandboxHost.started() as host,
+        provided(folder, authorizer.policy, fetch_options, needs, host) as resolution,
+    ):
         trial = trial_of(resolution)
         entry = ModuleEntry.read(
             {
@@ -104,7 +108,7 @@ async def run_trial(
             on_confined=trial_context.on_confined,
         )
         request = ModuleAtHand(entry, resolution, trial_context.isolation)
-        async with confined(request, authorizer, options, Unrecorded()) as modules:
+        async with confined(request, authorizer, options, Unrecorded(), host=host) as modules:
             return await _run(modules, trial, partial(read, resolution), trial_context.on_line)
 
 

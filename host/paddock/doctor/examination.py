@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from paddock.doctor.defaults import default_texts
@@ -17,8 +16,7 @@ from paddock.doctor.settings import settings_that_matter
 from paddock.isolation.enforcement import Enforcement, enforcement
 from paddock.isolation.machine import Machine
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy
-from paddock.isolation.sandbox_host import failure_of
-from paddock.session.resources import SessionResources, StartOptions
+from paddock.isolation.sandbox_host import SandboxHost, failure_of
 from paddock.workers.probe import Available, Unavailable
 from paddock_sandbox import landlock
 from paddock_sandbox.cgroup import CgroupProblem, Controller
@@ -34,9 +32,9 @@ _NO_CONTROLLER: Final = "it takes a control group, and none with that controller
 async def examine(environ: Mapping[str, str]) -> Diagnosis:
     """Return the findings; `environ` is the environment that a session would be started in."""
     machine = Machine.look(environ)
-    async with SessionResources.open(StartOptions(Path("/"), environ)) as session_resources:
-        sandbox_support = await session_resources.sandbox_planner.host.try_levels(ISOLATION_LEVELS)
-        groups = session_resources.workers.groups
+    async with SandboxHost.started() as host:
+        sandbox_support = await host.try_levels(ISOLATION_LEVELS)
+        groups = host.workers.groups
     levels = tuple(_level(sandbox_support.findings[level], machine) for level in ISOLATION_LEVELS)
     problems = tuple(_cgroup(problem, machine) for problem in groups.problems)
     lacks_proc = any("/proc" in found.lacks for found in levels)

@@ -16,6 +16,7 @@ from paddock.audit import AuditLog
 from paddock.errors import PolicyRefusedError
 from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.commands.source_commands import SourceCommands
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.policy.evaluate import refuse_sources
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.sources import load_source_settings
@@ -50,6 +51,7 @@ async def provisioning(
     policy: Policy | None = None,
     progress: Progress | None = None,
     audit: AuditLog | None = None,
+    host: SandboxHost | None = None,
 ) -> AsyncIterator[Provisioner]:
     """Yield a provisioner for the user who has `environ`.
 
@@ -57,7 +59,8 @@ async def provisioning(
 
     With `offline`, nothing is fetched. With `live`, modules in folders run from there. Without `lends_keys`, for a plan
     that the user has not accepted, nothing is fetched that takes the user's own keys or is at a private address.
-    `progress` shows slow steps, `audit` records each connection.
+    `progress` shows slow steps, `audit` records each connection. `host` starts the workers that fetch, where the caller
+    has one.
 
     Raises:
         PolicyFileError: the user's settings, or a policy, cannot be trusted or understood.
@@ -66,7 +69,7 @@ async def provisioning(
     judged_by = await anyio.to_thread.run_sync(Policy.load, environ) if policy is None else policy
     with ExitStack() as stack:
         kept = cache or stack.enter_context(SourceCache.of_user(environ, check=check_cancelled))
-        async with SourceCommands.started(environ, audit=audit) as commands:
+        async with SourceCommands.started(environ, audit=audit, host=host) as commands:
             yield Provisioner(
                 kept,
                 commands,

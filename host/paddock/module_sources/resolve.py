@@ -23,6 +23,7 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.errors import ModuleMissingError, SourcesError
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.provisioning import provisioning
 from paddock.plan.model import ModuleEntry
@@ -68,7 +69,8 @@ class ModuleSources:
     """Finds code for the user with `environ`: folders are relative to `base`, the lock file is in the folder `locks`.
 
     Without such a folder nothing is locked beforehand, and nothing is written. The code stays in the `cache` for as
-    long as that is open. `lends_keys` says that the user's keys may be used to fetch it.
+    long as that is open. `lends_keys` says that the user's keys may be used to fetch it. `host` starts the workers that
+    fetch; without one, a host is started for them.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class ModuleSources:
         audit: AuditLog | None = None,
         *,
         lends_keys: bool = True,
+        host: SandboxHost | None = None,
     ) -> None:
         self._cache = cache
         self._environ = environ
@@ -91,6 +94,7 @@ class ModuleSources:
         self._options = options
         self._audit = audit
         self._lends_keys = lends_keys
+        self._host = host
         self._unwritten: tuple[LockedModule, ...] = ()  # pins made by this object
         self._read = LockFile()
         self._pins: Pins = {}
@@ -207,6 +211,7 @@ class ModuleSources:
             offline=options.offline,
             live=options.live,
             lends_keys=self._lends_keys,
+            host=self._host,
             policy=self._policy,
             progress=options.progress,
             audit=self._audit,

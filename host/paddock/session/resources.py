@@ -92,21 +92,24 @@ class SessionResources:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, options: StartOptions) -> AsyncIterator[Self]:
-        """Make all parts; at the end release them, the latest first, each even if an earlier release failed."""
+    async def open(cls, options: StartOptions, host: SandboxHost) -> AsyncIterator[Self]:
+        """Make all parts; at the end release them, the latest first, each even if an earlier release failed.
+
+        `host` starts the processes, and is its owner's to release.
+        """
+        workers = host.workers
         async with AsyncExitStack() as steps:
-            workers = await steps.enter_async_context(WorkerHost.started())
             operators = await anyio.to_thread.run_sync(make_operator_folders, options.environ)
             networks = Networks(workers.folder, options.audit)
             sandbox_planner = SandboxPlanner(
                 SessionPaths(options.working_dir, options.environ, (*options.kept, *operators)),
-                SandboxHost(workers),
+                host,
                 networks,
                 isolation=options.isolation,
                 on_confined=options.on_confined,
             )
             guarded = _GuardedFiles(options.audit)
-            mount_guard = MountGuard(sandbox_planner.host.runtime, guarded.on_replaced, guarded.on_unguarded)
+            mount_guard = MountGuard(host.runtime, guarded.on_replaced, guarded.on_unguarded)
             steps.push_async_callback(close_within_bound, mount_guard.aclose)
             steps.push_async_callback(close_within_bound, networks.aclose)
             yield cls(options, workers, sandbox_planner, networks, guarded, mount_guard)

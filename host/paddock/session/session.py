@@ -24,6 +24,7 @@ from paddock.authorization.preflight import check_working_dir, checked_resolutio
 from paddock.errors import ModuleDiedError
 from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.planner import OnConfined, SandboxPlanner
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
@@ -302,7 +303,7 @@ class _PlanRequest:
         self._consent = consent
 
     @asynccontextmanager
-    async def resolved(self, authorizer: Authorizer) -> AsyncIterator[FoundCode]:
+    async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
         environ = self._options.environ
         with SourceCache.of_user(environ, check=check_cancelled) as cache:
             base = self._options.locks or Path.cwd()
@@ -317,6 +318,7 @@ class _PlanRequest:
                 self._source_options if resolver is None else replace(self._source_options, application=resolver),
                 self._options.audit,
                 lends_keys=accepted,
+                host=host,
             )
             check_pins = partial(
                 authorizer.check_pins,

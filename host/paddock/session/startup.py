@@ -27,6 +27,7 @@ import anyio.to_thread
 from paddock.authorization.authorizer import Authorization, AuthorizedModule, Authorizer
 from paddock.errors import ConsentRefusedError, PaddockError, PlanError, PolicyRefusedError
 from paddock.isolation.planner import SandboxPlanner
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import keep_lock_file
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.pins import LockMovedError, Pins
@@ -54,8 +55,8 @@ class FoundCode:
 class StartRequest(Protocol):
     """Modules that a caller wants to run."""
 
-    def resolved(self, authorizer: Authorizer) -> AbstractAsyncContextManager[FoundCode]:
-        """Provide the code of each module for as long as this is open."""
+    def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AbstractAsyncContextManager[FoundCode]:
+        """Provide the code of each module for as long as this is open; what fetches it runs in workers of `host`."""
         ...
 
     async def authorize(
@@ -80,18 +81,27 @@ class ConfinedModules:
 
 @asynccontextmanager
 async def confined(
-    request: StartRequest, authorizer: Authorizer, options: StartOptions, record: StartRecord
+    request: StartRequest,
+    authorizer: Authorizer,
+    options: StartOptions,
+    record: StartRecord,
+    *,
+    host: SandboxHost | None = None,
 ) -> AsyncIterator[ConfinedModules]:
     """Resolve, authorise and confine modules, so that they can be started until this is left.
+
+    One host starts all processes, those that fetch code and those of modules: `host`, or one of its own.
 
     Raises:
         PaddockError: one of the steps refused; nothing was started.
     """
     async with AsyncExitStack() as stack:
+        if host is None:
+            host = await stack.enter_async_context(SandboxHost.started())
         with record.refusals(*_OF_SOURCES):
-            code = await stack.enter_async_context(request.resolved(authorizer))
+            code = await stack.enter_async_context(request.resolved(authorizer, host))
         stack.push_async_callback(record.end)
-        resources = await stack.enter_async_context(SessionResources.open(options))
+        resources = await stack.enter_async_context(SessionResources.open(options, host))
         sandbox_planner = resources.sandbox_planner
         with record.refusals(PaddockError):
             authorization = await request.authorize(authorizer, code, sandbox_planner)
@@ -114,7 +124,7 @@ class ModuleAtHand:
     isolation: IsolationLevel | None
 
     @asynccontextmanager
-    async def resolved(self, authorizer: Authorizer) -> AsyncIterator[FoundCode]:
+    async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
         yield FoundCode((self.entry,), {self.entry.path: self.resolution})
 
     async def authorize(

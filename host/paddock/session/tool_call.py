@@ -30,6 +30,7 @@ from paddock.errors import (
 )
 from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.planner import OnConfined, SandboxPlanner
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
@@ -287,7 +288,7 @@ class _CallRequest:
         self._source_options = sources
 
     @asynccontextmanager
-    async def resolved(self, authorizer: Authorizer) -> AsyncIterator[FoundCode]:
+    async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
         options = self._options
         with SourceCache.of_user(options.environ, check=check_cancelled) as cache:
             sources = ModuleSources(
@@ -298,6 +299,7 @@ class _CallRequest:
                 authorizer.policy,
                 self._source_options,
                 options.audit,
+                host=host,
             )
             entry = await self._entry(sources)
             (found,) = (await sources.resolve([entry])).values()

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from paddock.authorization.authorizer import Authorizer
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock.session.module import HostedModule
@@ -40,7 +41,8 @@ class Stage:
         compileall.compile_dir(MODULES, quiet=1)  # workers write no bytecode; an installed module comes with its own
         core = SessionCore(SimpleNamespace(session_id="bench", parent_id=None, config={}))
         async with (
-            SessionResources.open(StartOptions(Path.cwd(), os.environ)) as resources,
+            SandboxHost.started() as host,
+            SessionResources.open(StartOptions(Path.cwd(), os.environ), host) as resources,
             SessionRuntime.open(core, resources) as session_runtime,
         ):
             yield cls(session_runtime, resources)

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import paddock
-from paddock.session.resources import SessionResources, StartOptions
 from paddock.workers.scratch import PrivateFolder, sweep
+from paddock.workers.worker_host import WorkerHost
 
 _PATIENCE = 60.0
 _HOST = f"""
@@ -71,9 +71,9 @@ def test_the_folder_of_a_host_that_was_killed_is_swept_away(host: subprocess.Pop
 
 async def test_a_session_begins_by_sweeping(host: subprocess.Popen[str], temporary: Path, tmp_path: Path) -> None:
     left = left_by(host)
-    async with SessionResources.open(StartOptions(tmp_path, {"HOME": str(tmp_path)})) as session_resources:
+    async with WorkerHost.started() as workers:
         assert not left.exists()
-        assert os.listdir(temporary) == [session_resources.folder.name]
+        assert os.listdir(temporary) == [workers.folder.name]
     assert os.listdir(temporary) == []
 
 

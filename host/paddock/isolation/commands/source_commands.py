@@ -39,11 +39,12 @@ class SourceCommands:
         levels: Sequence[IsolationLevel],
         audit: AuditLog,
         steps: AsyncExitStack,
+        host: SandboxHost | None,
     ) -> None:
-        """`levels` are acceptable, the strongest first; `steps` release the host that is made on demand."""
+        """`levels` are acceptable, the strongest first; `steps` release the host that is made where `host` is none."""
         self._environ = environ
         self._levels = levels
-        self._host: SandboxHost | None = None
+        self._host = host
         self._audit = audit
         self._steps = steps
         self._level: IsolationLevel | None = None
@@ -64,6 +65,7 @@ class SourceCommands:
         minimum: IsolationLevel = "landlock",
         isolation: IsolationLevel | None = None,
         audit: AuditLog | None = None,
+        host: SandboxHost | None = None,
     ) -> AsyncIterator[Self]:
         """Run commands until this is left; nothing is started before the first.
 
@@ -72,10 +74,11 @@ class SourceCommands:
             minimum: the weakest acceptable level; `none` only if the operator named it.
             isolation: the only acceptable level, where the operator named it.
             audit: gets a record of each connection.
+            host: starts the workers, and outlives this; without one, the first command makes one for commands only.
         """
         levels = (isolation,) if isolation else ISOLATION_LEVELS[: ISOLATION_LEVELS.index(minimum) + 1]
         steps = AsyncExitStack()
-        commands = cls(environ, levels, audit or AuditLog.silent(), steps)
+        commands = cls(environ, levels, audit or AuditLog.silent(), steps, host)
         try:
             yield commands
         finally:
