@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from paddock.rpc.admission import values_in
 from paddock.rpc.call_queue import MAX_HANDED
-from paddock.rpc.channel import FOREVER, OpenCall
+from paddock.rpc.open_calls import FOREVER, OpenCall
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.rights import BorrowedRef, Right
 from paddock_sdk.contract.boundary_errors import DeadlockError
@@ -243,7 +243,7 @@ class RoutedCall(OpenCall):
     @property
     def is_open(self) -> bool:
         """Whether the owner has yet to answer."""
-        return self.owner.channel.calls.get(self.id) is self
+        return self.owner.channel.calls.is_running(self)
 
     def right_to(self, handle: AnyHandle) -> Right:
         """Return the owner's right to an argument of this call, which the host itself makes.
@@ -403,7 +403,7 @@ def has_room(owner: Peer, level: int) -> bool:
     channel = owner.channel
     if channel.unsent_bytes > _MAX_UNREAD:
         return False
-    return channel.connection.outgoing < MAX_HANDED or channel.number_of_calls(level) < MAX_HANDED
+    return channel.connection.outgoing < MAX_HANDED or channel.calls.number(level) < MAX_HANDED
 
 
 def own_request(call: IncomingCall | None, peer: Peer) -> int:

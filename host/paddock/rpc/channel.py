@@ -19,6 +19,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from paddock.rpc.backlog import Make, SendBacklog
+from paddock.rpc.open_calls import FOREVER, OpenCall, OpenCalls
 from paddock.rpc.reading import ReadingWatch
 from paddock_sdk.protocol import Connection, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer, FrameParts, discarded
@@ -30,70 +31,9 @@ _FULL: Final = 256 * 1024  # bytes that the kernel has not taken yet; later fram
 _MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on the cost of one worker
 _JOINED_BYTES: Final = 4096  # of a frame that waits for others; copying a larger one costs more than a write
 _JOINED_AFTER: Final = 8  # frames acted on between two writes, so that workers start while the host still reads
-FOREVER: Final = float("inf")
 
 _HELLO, _REQUEST, _ITEM = int(Kind.HELLO), int(Kind.REQUEST), int(Kind.ITEM)
 _RESPONSE, _FAILURE = int(Kind.RESPONSE), int(Kind.FAILURE)
-
-
-class OpenCall:
-    """A call that the host made to a worker and that has not ended.
-
-    `deadline` is in loop time. Time stands still while the worker itself waits for other workers, in a call made on
-    behalf of this one; it runs while the host answers the worker.
-    """
-
-    __slots__ = ("_nested", "_nested_since", "deadline", "id")
-
-    def __init__(self, deadline: float = FOREVER) -> None:
-        self.id = 0
-        self.deadline = deadline
-        self._nested = 0
-        self._nested_since = 0.0
-
-    @property
-    def level(self) -> int:
-        """How many calls wait for this one, each for the next."""
-        return 0
-
-    def note_id(self, id: int) -> None:
-        """Note its number on the connection: it was sent."""
-        self.id = id
-
-    def limit_time(self, now: float, seconds: float) -> None:
-        """Require it to end within this many seconds from now."""
-        self.deadline = now + seconds
-
-    def nested_begins(self, now: float) -> None:
-        """The worker started to wait for others."""
-        if self._nested == 0:
-            self._nested_since = now
-        self._nested += 1
-
-    def nested_ends(self, now: float) -> None:
-        """The worker got its answer."""
-        self._nested -= 1
-        if self._nested == 0:
-            self.deadline += now - self._nested_since
-
-    def is_overdue(self, now: float) -> bool:
-        return self._nested <= 0 and now >= self.deadline
-
-    def on_end(self, frame: Frame | None) -> None:
-        """Take the end of the call: an answer, or None because the connection is gone."""
-        raise NotImplementedError
-
-    def on_given_up(self, now: float) -> None:
-        """Allow the worker, which was sent a cancellation, the time of a call to end it."""
-
-    def on_over(self) -> None:
-        """Note that no caller waits any more, so the call will not be ended; `on_end` does the same."""
-
-    def on_item(self, frame: Frame) -> None:
-        """Take an item of the stream that answers the call."""
-
-    def on_overdue(self) -> None:
-        """Handle a call that takes longer than it may; called at every tick until it ends."""
 
 
 class WriteBatch:
@@ -157,9 +97,8 @@ class Channel(asyncio.BufferedProtocol):
         self._joined: list[Buffer] = []  # small frames that wait for the batch
         self.is_open = False  # whether a frame can still reach the worker
         self.is_held = False  # whether the worker's frames wait, because it sent too many
-        self.calls: dict[int, OpenCall] = {}
+        self.calls = OpenCalls(connection)
         self.wants_room = False  # whether the receiver waits for calls to end
-        self._given_up: dict[int, OpenCall] = {}  # those that have a deadline, until they are seen to have ended
         self._is_full = False  # whether new frames have to wait until the worker has read more
         self._backlog = SendBacklog()
         self._unread_seconds = unread_seconds
@@ -186,18 +125,11 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def latest_call(self) -> OpenCall | None:
         """The latest of the calls that are open, or were when the connection was lost."""
-        return next(reversed(self.calls.values()), self._latest_lost)
+        return self.calls.latest() or self._latest_lost
 
     def await_room(self, wants_room: bool) -> None:
         """Turn on or off reports to the receiver when calls have ended."""
         self.wants_room = wants_room
-
-    def number_of_calls(self, level: int) -> int:
-        """Return how many calls of this nesting level the worker serves, including those that were given up."""
-        served = sum(call.level == level for call in self.calls.values())
-        return served + sum(
-            self.connection.is_calling(id) for id, call in self._given_up.items() if call.level == level
-        )
 
     @property
     def unsent_bytes(self) -> int:
@@ -228,24 +160,21 @@ class Channel(asyncio.BufferedProtocol):
             LocalProtocolError: the message is too large, or the connection is not open.
         """
         id, frame = self.connection.send_request(target, method, body, handles, flags=flags, parent=parent)
-        call.note_id(id)
-        self.calls[id] = call
+        self.calls.add(id, call)
         self.write(frame)
         if self._timer is None and call.deadline != FOREVER:
             self._tick_later()
 
     def cancel(self, call: OpenCall) -> None:
         """Give `call` up: send the worker a cancellation and do not end the call."""
-        if self.calls.get(call.id) is not call:
+        if not self.calls.is_running(call):
             return  # ended, or another channel's: ids are each channel's own
-        del self.calls[call.id]
+        self.calls.take(call.id)
         call.on_over()
         if self.is_open:
             frame = self.connection.send_cancel(call.id)
             if frame is not None:
-                call.on_given_up(self._loop.time())
-                if call.deadline != FOREVER:
-                    self._given_up[call.id] = call
+                self.calls.keep_given_up(call, self._loop.time())
                 self.write(frame)
 
     def respond(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> None:
@@ -364,7 +293,9 @@ class Channel(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # the type that a stream socket always gets
         transport.set_write_buffer_limits(_FULL)
-        self._reading = ReadingWatch(transport, self._unread_seconds, lambda: bool(self.calls), self._on_unread)
+        self._reading = ReadingWatch(
+            transport, self._unread_seconds, lambda: self.calls.oldest() is not None, self._on_unread
+        )
         self._transport = transport
         self.is_open = True
 
@@ -423,7 +354,7 @@ class Channel(asyncio.BufferedProtocol):
             for event in events:
                 kind = event.kind
                 if kind == _RESPONSE or kind == _FAILURE:
-                    call = self.calls.pop(event.id, None)
+                    call = self.calls.take(event.id)
                     if call is not None:
                         call.on_end(event)
                     elif event.handles:  # given up between its coming and its turn
@@ -479,10 +410,10 @@ class Channel(asyncio.BufferedProtocol):
         except RemoteProtocolError as error:
             if exc is None:
                 self._receiver.on_violation(error)
-        calls, self.calls = self.calls, {}
-        self._latest_lost = next(reversed(calls.values()), None)
+        self._latest_lost = self.calls.latest()
+        calls = self.calls.take_all()
         self._receiver.on_lost()
-        for call in calls.values():
+        for call in calls:
             call.on_end(None)
 
     def _tick_later(self) -> None:
@@ -493,10 +424,7 @@ class Channel(asyncio.BufferedProtocol):
         self._timer = None
         if self._due:
             self.write(b"".join(self._take_due()))
-        for id in [id for id in self._given_up if not self.connection.is_calling(id)]:
-            del self._given_up[id]
-        for call in [*self.calls.values(), *self._given_up.values()]:
-            if call.is_overdue(now):
-                call.on_overdue()
-        if self._given_up or any(call.deadline != FOREVER for call in self.calls.values()):
+        for call in self.calls.overdue(now):
+            call.on_overdue()
+        if self.calls.have_deadlines:
             self._tick_later()

@@ -21,7 +21,7 @@ from paddock.rpc.calls import (
     RoutedCall,
     current,
 )
-from paddock.rpc.channel import FOREVER
+from paddock.rpc.open_calls import FOREVER
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError

@@ -28,9 +28,10 @@ from paddock.rpc.calls import (
     own_request,
     refuse_deadlock,
 )
-from paddock.rpc.channel import FOREVER, WriteBatch
+from paddock.rpc.channel import WriteBatch
 from paddock.rpc.host_objects import HostObjects
 from paddock.rpc.marshal import Marshaller
+from paddock.rpc.open_calls import FOREVER
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, ObjectGrant, Peer
 from paddock.rpc.tasks import SessionTasks
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError

@@ -264,7 +264,7 @@ class HostedModule:
         peer.mark_restoring(must_restore)
         await peer.channel.open(process.rpc)
         if self.limits.output_max is not None:
-            budget = OutputBudget(self.limits.output_max, peer.channel.calls, self._on_output_spent)
+            budget = OutputBudget(self.limits.output_max, peer.channel.calls.oldest, self._on_output_spent)
             process.output.watch(budget.note)
         await self._greet(peer)
         self._mirrors.attach(peer)

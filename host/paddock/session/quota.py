@@ -8,7 +8,7 @@ modules. A thing over the quota is refused and not counted; no module is ended f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable
 from typing import Final
 
 from paddock.plan.model import Kind
@@ -145,7 +145,7 @@ class ModuleRateLimits:
 
 
 class OutputBudget:
-    """How much a module may print during one call; `calls` are the running ones, the oldest first.
+    """How much a module may print during one call; `oldest_call` returns the number of the oldest.
 
     Several calls may run at once, and output does not show its call. So the budget counts all output since the oldest
     running call began. Between calls nothing is counted.
@@ -153,9 +153,9 @@ class OutputBudget:
     `on_spent` is called once, with the number of bytes, when that is more than `limit`.
     """
 
-    def __init__(self, limit: int, calls: Mapping[int, object], on_spent: Callable[[int], None]) -> None:
+    def __init__(self, limit: int, oldest_call: Callable[[], int | None], on_spent: Callable[[int], None]) -> None:
         self._limit = limit
-        self._calls = calls
+        self._oldest_call = oldest_call
         self._on_spent = on_spent
         self._oldest: int | None = None
         self._printed = 0
@@ -163,7 +163,7 @@ class OutputBudget:
 
     def note(self, size: int) -> None:
         """Count this many printed bytes."""
-        oldest = next(iter(self._calls), None)
+        oldest = self._oldest_call()
         if oldest is None or self._is_spent:
             return
         if oldest != self._oldest:

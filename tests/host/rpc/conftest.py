@@ -14,9 +14,9 @@ import pytest
 
 from paddock.rpc.admission import PeerLimits
 from paddock.rpc.calls import IncomingCall, RoutedCall
-from paddock.rpc.channel import FOREVER
 from paddock.rpc.host_calls import HostCalls, StandInCaller
 from paddock.rpc.marshal import Marshaller
+from paddock.rpc.open_calls import FOREVER
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.rights import allow_any, allow_none
 from paddock.rpc.router import Router

@@ -64,7 +64,7 @@ async def test_the_time_a_request_is_put_off_is_the_workers_own(network: Network
     requester, asking = await network.connect("asker")
     asking.call_object(await network.lend(worker, worker.own(5, {"work": ASYNC}), requester))
     request = await worker.request_from_host()
-    (call,) = peer.channel.calls.values()
+    (call,) = peer.channel.calls.running()
     await worker.ask(0, 7, _MUCH)
     worker.call_object(await network.lend(others, others.own(6, {"work": ASYNC}), peer), parent=request.id)
     await until(lambda: len(peer.incoming) == 1)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from paddock.rpc.calls import IncomingCall, RoutedCall
-from paddock.rpc.channel import FOREVER, OpenCall
+from paddock.rpc.open_calls import FOREVER, OpenCall
 from paddock.rpc.peer import Encoded
 from paddock_sdk.protocol import Flag, Kind
 
@@ -80,7 +80,7 @@ async def test_a_calls_clock_stands_still_from_a_nested_request_to_its_answer(ne
     network.service.methods[7] = lambda call, message: network.router.serve(call, slow())
     asking.call_object(target)
     request = await answering.request_from_host()
-    (call,) = peer.channel.calls.values()
+    (call,) = peer.channel.calls.running()
     far_future = call.deadline + 1.0
     assert call.is_overdue(far_future)
     waiting = answering.request(0, 7, None, parent=request.id)
@@ -113,7 +113,7 @@ async def test_no_clock_stands_still_over_what_the_host_answers_by_itself(is_tas
     network.service.methods[7] = serve
     asking.call_object(target)
     request = await answering.request_from_host()
-    (call,) = peer.channel.calls.values()
+    (call,) = peer.channel.calls.running()
     deadline = call.deadline
     for id in [answering.request(0, 7, None, parent=request.id) for _ in range(50)]:
         await answering.answer(id)
@@ -128,7 +128,7 @@ async def test_a_cause_that_is_none_counts_as_none(parent: int, network: Network
     target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
     asking.call_object(target)
     await answering.request_from_host()
-    (call,) = peer.channel.calls.values()
+    (call,) = peer.channel.calls.running()
     seen = []
     network.service.methods[7] = lambda incoming, message: (
         seen.append((incoming.cause, incoming.depth, call.is_overdue(call.deadline))),
@@ -149,7 +149,7 @@ async def _read_in_a_call(network: Network) -> tuple[ScriptedWorker, ScriptedWor
     target = await network.lend(source, source.own(6, {"items": STREAM}), reader)
     id = reading.call_object(target, flags=Flag.STREAM, parent=parent)
     await source.request_from_host()
-    (readers,), (givers,) = reader.channel.calls.values(), giver.channel.calls.values()
+    (readers,), (givers,) = reader.channel.calls.running(), giver.channel.calls.running()
     assert isinstance(readers, RoutedCall)
     assert isinstance(givers, RoutedCall)
     return reading, source, id, readers, givers
@@ -213,7 +213,7 @@ async def test_a_readers_clock_runs_while_a_host_generator_lacks_credit(network:
     requester, asking = await network.connect("asker")
     asking.call_object(await network.lend(reading, reading.own(5, {"work": ASYNC}), requester))
     parent = (await reading.request_from_host()).id
-    (readers,) = reader.channel.calls.values()
+    (readers,) = reader.channel.calls.running()
     mirror(reader, network.marshaller.encode(Source(), share=True), may_call=True)
     entry = (await reading.take(Kind.MIRROR)).handles[0]
     id = reading.call_object(entry.id, flags=Flag.STREAM, parent=parent)
@@ -233,7 +233,7 @@ async def test_a_self_call_that_is_given_up_stops_no_clock(
     requester, asking = await network.connect("asker")
     asking.call_object(await network.lend(one, one.own(5, {"work": ASYNC}), requester))
     outer = (await one.request_from_host()).id
-    (call,) = first.channel.calls.values()
+    (call,) = first.channel.calls.running()
     through = await network.lend(two, two.own(6, {"work": ASYNC}), first)
     back = await network.lend(one, one.own(7, {"work": ASYNC}), second)
     for give_up in (False, True):

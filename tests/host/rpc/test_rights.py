@@ -279,7 +279,7 @@ async def test_of_what_is_lent_only_the_members_that_the_kind_may_use_are_called
 async def test_a_loan_keeps_nothing_of_its_call_alive(network: Network) -> None:
     handle, (_, lending), (borrower, borrowing), id = await _lent(network)
     request = await borrowing.request_from_host()
-    call = weakref.ref(borrower.channel.calls[request.id])
+    call = weakref.ref(borrower.channel.calls.get(request.id))
     borrowing.respond(request.id)
     await lending.answer(id)
     gc.collect()

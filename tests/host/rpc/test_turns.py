@@ -84,7 +84,7 @@ async def test_the_deadline_of_a_call_begins_when_it_is_handed_over(network: Net
     before = asyncio.get_running_loop().time()
     callee.respond(handed[0].id)
     last = await callee.request_from_host()
-    assert peer.channel.calls[last.id].deadline >= before + 1000.0
+    assert peer.channel.calls.get(last.id).deadline >= before + 1000.0
 
 
 async def test_a_full_queue_fails_the_call_of_its_own_caller(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ class Calls:
     def __init__(self, limit: int) -> None:
         self.running: dict[int, object] = {}
         self.told: list[int] = []
-        self.budget = OutputBudget(limit, self.running, self.told.append)
+        self.budget = OutputBudget(limit, lambda: next(iter(self.running), None), self.told.append)
 
 
 def test_what_is_printed_within_the_limit_is_not_told_of() -> None:

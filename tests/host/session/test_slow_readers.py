@@ -132,7 +132,7 @@ async def test_what_is_said_later_comes_after_the_state_it_may_rely_on(hosted: H
     writer.notify(HostMethod.PATCH_STATE, [[["late"], [1]]])
     await writer.round_trip()
     calling = asyncio.ensure_future(hosted.coordinator.get("tools")["slow"].execute({}))
-    await until(lambda: reader.peer.channel.calls)
+    await until(reader.peer.channel.calls.running)
     writer.notify(HostMethod.PATCH_STATE, [[["late"], [2]]])
     writer.notify(HostMethod.PATCH_STATE, [[["later"], [3]]])
     await writer.round_trip()

@@ -1,0 +1,156 @@
+"""The calls that the host made to one worker, until the worker has ended them.
+
+A call that its caller gave up stays here, if it has a deadline, for as long as the worker goes on with it: it still
+counts among those that the worker serves, and is overdue like any other. All else looks at running calls only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from paddock_sdk.protocol import Connection, Frame
+
+FOREVER: Final = float("inf")
+
+
+class OpenCall:
+    """A call that the host made to a worker and that has not ended.
+
+    `deadline` is in loop time. Time stands still while the worker itself waits for other workers, in a call made on
+    behalf of this one; it runs while the host answers the worker.
+    """
+
+    __slots__ = ("_nested", "_nested_since", "deadline", "id", "is_given_up")
+
+    def __init__(self, deadline: float = FOREVER) -> None:
+        self.id = 0
+        self.deadline = deadline
+        self.is_given_up = False  # no caller waits for it, and the worker was asked to end it
+        self._nested = 0
+        self._nested_since = 0.0
+
+    @property
+    def level(self) -> int:
+        """How many calls wait for this one, each for the next."""
+        return 0
+
+    def note_id(self, id: int) -> None:
+        """Note its number on the connection: it was sent."""
+        self.id = id
+
+    def give_up(self, now: float) -> None:
+        """Note that the worker was sent a cancellation."""
+        self.is_given_up = True
+        self.on_given_up(now)
+
+    def limit_time(self, now: float, seconds: float) -> None:
+        """Require it to end within this many seconds from now."""
+        self.deadline = now + seconds
+
+    def nested_begins(self, now: float) -> None:
+        """The worker started to wait for others."""
+        if self._nested == 0:
+            self._nested_since = now
+        self._nested += 1
+
+    def nested_ends(self, now: float) -> None:
+        """The worker got its answer."""
+        self._nested -= 1
+        if self._nested == 0:
+            self.deadline += now - self._nested_since
+
+    def is_overdue(self, now: float) -> bool:
+        return self._nested <= 0 and now >= self.deadline
+
+    def on_end(self, frame: Frame | None) -> None:
+        """Take the end of the call: an answer, or None because the connection is gone."""
+        raise NotImplementedError
+
+    def on_given_up(self, now: float) -> None:
+        """Allow the worker, which was sent a cancellation, the time of a call to end it."""
+
+    def on_over(self) -> None:
+        """Note that no caller waits any more, so the call will not be ended; `on_end` does the same."""
+
+    def on_item(self, frame: Frame) -> None:
+        """Take an item of the stream that answers the call."""
+
+    def on_overdue(self) -> None:
+        """Handle a call that takes longer than it may; called at every tick until it ends."""
+
+
+class OpenCalls:
+    """The calls by their numbers on `connection`, the oldest first."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._calls: dict[int, OpenCall] = {}
+
+    def add(self, id: int, call: OpenCall) -> None:
+        """Note that a call was sent under this number."""
+        call.note_id(id)
+        self._calls[id] = call
+
+    def take(self, id: int) -> OpenCall | None:
+        """Forget the call of this number; return it if it was running."""
+        call = self._calls.pop(id, None)
+        return None if call is None or call.is_given_up else call
+
+    def take_all(self) -> list[OpenCall]:
+        """Forget every call; return those that were running."""
+        running = self.running()
+        self._calls.clear()
+        return running
+
+    def keep_given_up(self, call: OpenCall, now: float) -> None:
+        """Keep a call whose cancellation is on its way, unless it may take forever."""
+        call.give_up(now)
+        if call.deadline != FOREVER:
+            self._calls[call.id] = call
+
+    def get(self, id: int) -> OpenCall | None:
+        """Return the running call of this number."""
+        call = self._calls.get(id)
+        return None if call is None or call.is_given_up else call
+
+    def is_running(self, call: OpenCall) -> bool:
+        """Whether the worker has yet to end a call, and its caller waits; another worker's call is not running here."""
+        return self._calls.get(call.id) is call and not call.is_given_up
+
+    def running(self) -> list[OpenCall]:
+        """Return the calls whose callers wait."""
+        return [call for call in self._calls.values() if not call.is_given_up]
+
+    def is_any_running(self) -> bool:
+        """Whether any caller waits."""
+        return self.oldest() is not None
+
+    def oldest(self) -> int | None:
+        """Return the number of the running call that began first."""
+        return next((id for id, call in self._calls.items() if not call.is_given_up), None)
+
+    def latest(self) -> OpenCall | None:
+        """Return the running call that began last."""
+        return next((call for call in reversed(self._calls.values()) if not call.is_given_up), None)
+
+    def number(self, level: int) -> int:
+        """Return how many calls of this nesting level the worker serves, including those that were given up."""
+        return sum(call.level == level and not self._has_ended(id, call) for id, call in self._calls.items())
+
+    def overdue(self, now: float) -> Iterator[OpenCall]:
+        """Yield the calls that have run too long; first forget those that were given up and have ended."""
+        for id in [id for id, call in self._calls.items() if self._has_ended(id, call)]:
+            del self._calls[id]
+        for call in list(self._calls.values()):
+            if call.is_overdue(now):
+                yield call
+
+    @property
+    def have_deadlines(self) -> bool:
+        """Whether any of them can become overdue."""
+        return any(call.deadline != FOREVER for call in self._calls.values())
+
+    def _has_ended(self, id: int, call: OpenCall) -> bool:
+        """Whether the worker has ended a call that was given up; the connection drops such an end."""
+        return call.is_given_up and not self._connection.is_calling(id)
