@@ -83,3 +83,31 @@ class HandedOut:
         if object_id in self._objects:
             share, weight = self._objects.pop(object_id)
             share.count(-1, -weight)
+
+
+class Count:
+    """How often a worker handed out one object; the host sends it this number on release."""
+
+    __slots__ = ("described", "holders", "times")
+
+    def __init__(self, described: bytes) -> None:
+        self.described = described
+        self.holders = 0  # handles that stand for the object; two while one is rebound
+        self.times = 0
+
+    def hold(self) -> None:
+        """One more handle stands for it."""
+        self.holders += 1
+
+    def drop(self) -> bool:
+        """A handle is gone; return whether it was the last."""
+        self.holders -= 1
+        return not self.holders
+
+    def came(self) -> None:
+        """The owner has handed it out once more."""
+        self.times += 1
+
+    def redescribe(self, described: bytes) -> None:
+        """Take a newer description."""
+        self.described = described

@@ -20,7 +20,8 @@ from typing import Final, NamedTuple, Protocol
 from paddock.rpc.admission import AdmissionControl, PeerLimits, values_in
 from paddock.rpc.call_queue import CallQueue, Queued
 from paddock.rpc.channel import Channel, WriteBatch
-from paddock.rpc.handed_out import HandedOut
+from paddock.rpc.handed_out import Count, HandedOut
+from paddock.rpc.object_grants import ObjectGrant, ObjectGrants
 from paddock.rpc.rights import BorrowedRef, CallAuthority, Pending, Right, allow_any
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import (
@@ -44,34 +45,6 @@ _VALUE_BYTES: Final = 64  # of memory that count for a value
 
 Place = tuple[str, str | None]
 """The point and name at which the session has something mounted: reaching it there takes a right of its own."""
-
-
-class Count:
-    """How often a worker handed out one object; the host sends it this number on release."""
-
-    __slots__ = ("described", "holders", "times")
-
-    def __init__(self, described: bytes) -> None:
-        self.described = described
-        self.holders = 0  # handles that stand for the object; two while one is rebound
-        self.times = 0
-
-    def hold(self) -> None:
-        """One more handle stands for it."""
-        self.holders += 1
-
-    def drop(self) -> bool:
-        """A handle is gone; return whether it was the last."""
-        self.holders -= 1
-        return not self.holders
-
-    def came(self) -> None:
-        """The owner has handed it out once more."""
-        self.times += 1
-
-    def redescribe(self, described: bytes) -> None:
-        """Take a newer description."""
-        self.described = described
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,36 +178,6 @@ class PeerDelegate(Protocol):
     def on_lost(self, peer: Peer) -> None: ...
 
 
-class ObjectGrant:
-    """One object that a worker was handed; with `may_call`, the worker may call it as long as it holds it."""
-
-    __slots__ = ("_borrowed", "handle", "may_call", "times")
-
-    def __init__(self, handle: AnyHandle) -> None:
-        self.handle = handle
-        self.may_call = False
-        self.times = 0
-        self._borrowed: tuple[BorrowedRef, ...] = ()
-
-    def give(self, right: Right) -> None:
-        """Hand it to the worker once more, with a right in addition to those it has."""
-        self.times += 1
-        if isinstance(right, BorrowedRef):
-            self._borrowed = (*(borrowed for borrowed in self._borrowed if borrowed.holds), right)
-        elif right:
-            self.may_call = True
-
-    def let_go(self, times: int) -> bool:
-        """Count releases by the worker; return whether that was the last of it."""
-        self.times -= times
-        return self.times <= 0
-
-    @property
-    def borrowed(self) -> BorrowedRef | None:
-        """Return a loan of the object that still holds, the latest of several."""
-        return next((borrowed for borrowed in reversed(self._borrowed) if borrowed.holds), None)
-
-
 class Peer:
     """A connected worker.
 
@@ -279,9 +222,7 @@ class Peer:
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
         self._let_go_of: dict[int, bytes] = {}  # descriptions of released objects that may be in transit again
         self._handed_out = HandedOut()  # and not released, or whose release is not confirmed
-        self._grants: dict[int, ObjectGrant] = {}
-        self._grant_ids: dict[AnyHandle, int] = {}
-        self._next_grant = 1
+        self._grants: ObjectGrants[AnyHandle] = ObjectGrants()
         self.channel = Channel(connection, self, limits.unread_seconds, batch=router.batch)
 
     @property
@@ -365,20 +306,17 @@ class Peer:
         # Weakly, as a peer leads to all of its session, and with that back to the handle.
         weakref.finalize(handle, _drop, weakref.ref(self), handle.object_id, handle.received).atexit = False
 
-    def grant(self, id: int) -> ObjectGrant:
+    def grant(self, id: int) -> ObjectGrant[AnyHandle]:
         """Return the object that this worker was handed under number `id`.
 
         Raises:
             RemoteProtocolError: it was handed nothing under it; the worker made the number up.
         """
-        try:
-            return self._grants[id]
-        except KeyError:
-            raise RemoteProtocolError(f"a reference to object {id}, which this module was never handed") from None
+        return self._grants.by_number(id)
 
     def granted(self, handle: AnyHandle) -> int | None:
         """Return the number under which this worker knows `handle`, if it does."""
-        return self._grant_ids.get(handle)
+        return self._grants.number_of(handle)
 
     def receive(self, entries: Sequence[HandleEntry], requester: Peer | None = None) -> tuple[AnyHandle, ...]:
         """Return the handles that a frame from this worker refers to.
@@ -471,10 +409,9 @@ class Peer:
 
     def holding(self, handle: AnyHandle) -> Callable[[], bool]:
         """Return a check whether this worker may call `handle`, which it now holds; it works after a release too."""
-        id = self._grant_ids.get(handle)
-        if id is None:
+        held = self._grants.of(handle)
+        if held is None:
             return lambda: False
-        held = self._grants[id]
         return lambda: (held.may_call or held.borrowed is not None) and self.may_reach(handle)
 
     def may_give(self, handle: AnyHandle, receiver: Peer) -> bool:
@@ -486,8 +423,8 @@ class Peer:
             return True
         if handle.mounted is not None:
             return receiver.authority.may_call(*handle.mounted)
-        id = self._grant_ids.get(handle)
-        return id is not None and self._grants[id].may_call
+        held = self._grants.of(handle)
+        return held is not None and held.may_call
 
     def rights_to_pass(self, handles: Iterable[AnyHandle], call: Pending) -> dict[AnyHandle, Right]:
         """Return the rights to the objects in this worker's request that go along with it, as they are now."""
@@ -496,13 +433,12 @@ class Peer:
     def _right_to_pass(self, handle: AnyHandle, call: Pending) -> Right:
         if isinstance(handle, Handle) and handle.owner is self:
             return True
-        id = self._grant_ids.get(handle)
-        if id is None:
+        held = self._grants.of(handle)
+        if held is None:
             return False
-        grant = self._grants[id]
-        if grant.may_call:
+        if held.may_call:
             return BorrowedRef(call)
-        borrowed = grant.borrowed
+        borrowed = held.borrowed
         return borrowed is not None and BorrowedRef(call, borrowed)
 
     def send(self, handles: Iterable[AnyHandle], right_to: RightTo = allow_any) -> list[HandleEntry]:
@@ -513,7 +449,7 @@ class Peer:
         """Undo `send`: the frame could not be sent, so the worker did not get its handles."""
         for entry in entries:
             if entry.side == HandleSide.SENDER:
-                self._let_go(entry.id, 1)
+                self._grants.let_go(entry.id, 1)
 
     def send_ahead(self, handles: Sequence[AnyHandle], right_to: RightTo) -> list[HandleEntry]:
         """Do what `send` does for a frame that overtakes others, which may be the first to describe the objects."""
@@ -526,16 +462,13 @@ class Peer:
     def _send_one(self, handle: AnyHandle, right: Right) -> HandleEntry:
         if isinstance(handle, Handle) and handle.owner is self:
             return HandleEntry(HandleSide.RECEIVER, handle.object_id)
-        id = self._grant_ids.get(handle)
+        held = self._grants.of(handle)
         description = b""
-        if id is None:
-            id, self._next_grant = self._next_grant, self._next_grant + 1
-            self._grant_ids[handle] = id
-            self._grants[id] = ObjectGrant(handle)
+        if held is None:
+            held = self._grants.add(handle)
             description = self.shown(handle)
-        grant = self._grants[id]
-        grant.give(right)
-        return HandleEntry(HandleSide.SENDER, id, description)
+        held.give(right)
+        return HandleEntry(HandleSide.SENDER, held.number, description)
 
     def on_release(self, event: Frame) -> None:
         """Take the worker's release of an object, or its note that the host released one."""
@@ -543,17 +476,8 @@ class Peer:
             self._let_go_of.pop(event.id, None)
             if event.id not in self._exports:
                 self._handed_out.forget(event.id)
-        elif self._let_go(event.id, event.target):
+        elif self._grants.let_go(event.id, event.target):
             self.channel.release(event.id, 0)
-
-    def _let_go(self, id: int, times: int) -> bool:
-        """Count down the worker's holds; return whether that was the last one."""
-        grant = self._grants.get(id)
-        if grant is None or not grant.let_go(times):
-            return False
-        del self._grants[id]
-        del self._grant_ids[grant.handle]
-        return True
 
     def _on_dropped(self, object_id: int, received: Count) -> None:
         # The collector runs in the middle of anything, also between the two writes of a large frame, on any thread.
@@ -589,7 +513,6 @@ class Peer:
             self.hello.set_result(None)
         self.admission.forget()
         self._grants.clear()
-        self._grant_ids.clear()
         self._router.on_lost(self)
 
 

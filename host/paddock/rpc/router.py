@@ -31,8 +31,9 @@ from paddock.rpc.calls import (
 from paddock.rpc.channel import WriteBatch
 from paddock.rpc.host_objects import HostObjects
 from paddock.rpc.marshal import Marshaller
+from paddock.rpc.object_grants import ObjectGrant
 from paddock.rpc.open_calls import FOREVER
-from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, ObjectGrant, Peer
+from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer
 from paddock.rpc.tasks import SessionTasks
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
 from paddock_sdk.protocol import (
@@ -140,7 +141,7 @@ class Router:
                 call.goes_on(self._loop.time())
             self._send(forward)
 
-    def _is_borrowed(self, peer: Peer, grant: ObjectGrant, method: int) -> bool:
+    def _is_borrowed(self, peer: Peer, grant: ObjectGrant[AnyHandle], method: int) -> bool:
         """Whether a worker may call an object because it serves a call that the object came with."""
         if grant.borrowed is None:
             return False
