@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.dialogue import Dialogue
-from paddock.cli.terminal.keyboard import Keyboard
+from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.question import Option, Question, lay_out
 from paddock.cli.terminal.render import Screen

@@ -12,7 +12,7 @@ import pytest
 from paddock.authorization.consent import ConsentAnswer, ModuleReview, PlanReview
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
-from paddock.cli.terminal.keyboard import Keyboard
+from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.render import Screen
 from support.person import Person
 

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from failures import failing
+from paddock.cli.init import questions
 from paddock.cli.init.catalogue import ModuleCatalogue
 from paddock.cli.init.local_servers import LocalServer
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
-from paddock.cli.terminal import line_input
 from paddock.cli.terminal.render import Screen
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule, plan_text
@@ -70,7 +70,7 @@ class Typing:
         self.prompts: list[str] = []
         self._lines: Iterator[str] = iter(lines)
         self._capsys = capsys
-        monkeypatch.setattr(line_input, "_typed", self._type)
+        monkeypatch.setattr(questions, "_typed", self._type)
 
     def _type(self, prompt: str) -> str:
         self.prompts.append(prompt)

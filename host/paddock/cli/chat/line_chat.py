@@ -7,14 +7,10 @@ the input ends the chat, and so does Ctrl-C: the turn that runs is stopped first
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
-from collections import deque
 from pathlib import Path
-from typing import Final
 
-import anyio.to_thread
 import click
 
 from paddock.cli import failure
@@ -27,6 +23,7 @@ from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.line_input import PipedLines
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import print_answer
@@ -34,8 +31,6 @@ from paddock.errors import render
 from paddock.plan.edit import grant_line
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
-
-_CHUNK: Final = 65536
 
 
 class LineChat:
@@ -47,7 +42,7 @@ class LineChat:
         self._is_verbose = is_verbose
         self._screen = Screen(sys.stderr)
         self._opener = SessionOpener(plan, options, self._screen, is_verbose=is_verbose)
-        self._lines = _Lines(sys.stdin.fileno())
+        self._lines = PipedLines(sys.stdin.fileno())
         self._code = 0
         self._is_terminated = False
 
@@ -93,7 +88,7 @@ class LineChat:
             self._screen.warning(change)
 
     async def _talk(self, conversation: ChatConversation, commands: SlashCommands) -> None:
-        while (line := await self._lines.next()) is not None:
+        while (line := await self._lines.line()) is not None:
             if not line.strip():
                 continue
             following = await commands.run(line)
@@ -120,37 +115,3 @@ class LineChat:
     def _terminate(self, task: asyncio.Task[None]) -> None:
         self._is_terminated = True
         task.cancel()
-
-
-class _Lines:
-    """The lines of a descriptor, each as soon as it is complete; cancelling a read is safe at any moment."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._begun: list[bytes] = []
-        self._ready: deque[bytes] = deque()
-        self._is_over = False
-
-    async def next(self) -> str | None:
-        """Return the next line without its end, None at the end of the input.
-
-        Raises:
-            click.UsageError: it is not UTF-8.
-        """
-        while not self._ready and not self._is_over:
-            # Not `sys.stdin`: an abandoned thread would hold its lock when the interpreter shuts down.
-            data = await anyio.to_thread.run_sync(os.read, self._descriptor, _CHUNK, abandon_on_cancel=True)
-            *ended, rest = data.split(b"\n")
-            for line in ended:
-                self._ready.append(b"".join([*self._begun, line]))
-                self._begun.clear()
-            self._begun.append(rest)
-            if not data:
-                self._is_over = True
-                self._ready.append(b"".join(self._begun))
-        if not self._ready:
-            return None
-        try:
-            return self._ready.popleft().decode("utf-8").removeprefix("\ufeff").removesuffix("\r")
-        except UnicodeDecodeError as error:
-            raise click.UsageError(f"a line on stdin is not UTF-8 text, at byte {error.start}") from error

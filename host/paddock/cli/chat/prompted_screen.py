@@ -14,7 +14,7 @@ from typing import Any, TextIO, TypeVar
 
 from paddock.cli.chat.prompt_input import PromptInput, echo
 from paddock.cli.terminal.dialogue import Dialogue
-from paddock.cli.terminal.keyboard import Keyboard
+from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.question import Question
 from paddock.cli.terminal.render import DrawingBacklog, Screen
 

@@ -21,8 +21,8 @@ from paddock.cli import failure, options
 from paddock.cli.command_group import example
 from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, ModuleCatalogue
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
+from paddock.cli.init.questions import ask, confirm, numbered
 from paddock.cli.terminal.json_output import print_json
-from paddock.cli.terminal.line_input import ask, confirm, numbered
 from paddock.cli.terminal.render import Screen
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions

@@ -20,7 +20,7 @@ from paddock.authorization.suggestions.service_address import parse_address
 from paddock.authorization.suggestions.vendors import LOCAL_VENDORS, vendor_of
 from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, SCRIPTED, ModuleCatalogue
 from paddock.cli.init.local_servers import LocalServer, find_servers, is_model_name
-from paddock.cli.terminal.line_input import ask, numbered
+from paddock.cli.init.questions import ask, numbered
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
 from paddock.plan.host_name import LOOPBACK, Destination

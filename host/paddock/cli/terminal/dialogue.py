@@ -12,7 +12,7 @@ from typing import TextIO, TypeVar
 
 import anyio
 
-from paddock.cli.terminal.keyboard import Keyboard
+from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.question import Question
 from paddock.cli.terminal.render import Screen
 

@@ -1,94 +1,197 @@
-"""Read a person's input at a prompt, one line at a time, without ever losing a Ctrl-C.
+"""Read lines: those that a person types at a terminal, and those of a pipe or a file. No command reads them otherwise.
 
-For Paddock's own questions while nothing else runs. The prompt is written to stderr, and the terminal keeps its own
-line editing.
+The line in which a chat's prompts are edited is prompt_toolkit's (`chat/prompt_input.py`). A read can be cancelled at
+any moment, and nothing of the input is lost by that: no thread reads.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
-import signal
-import socket
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final, TypeVar
+import termios
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TextIO
 
+import anyio
+import anyio.lowlevel
 import click
 
-from paddock.cli.terminal.render import Screen
-from paddock.errors import PaddockError, render
-from paddock.text import escape
-
-_LINE_BYTES: Final = 4096  # the longest line that a terminal delivers
-
-_Answer = TypeVar("_Answer")
+_DEBOUNCE: Final = 0.5  # seconds in which a person cannot have read anything yet
+_BURST: Final = 0.05  # seconds in which no person types two lines, and a paste arrives completely
+_MAX_BYTES: Final = 4096  # the longest line that a terminal delivers
+_CHUNK: Final = 65536  # bytes of a pipe that are read at once
+_ECHO_FLAGS: Final = 3  # where a terminal's attributes hold whether it echoes
 
 
-def ask(screen: Screen, prompt: str, default: str, understood: Callable[[str], _Answer]) -> _Answer:
-    """Return the interpreted answer; if `understood` raises a `PaddockError`, the question is asked again.
+class _Arrival:
+    """Waits until a descriptor can be read."""
 
-    Raises:
-        click.Abort: the person has left.
-    """
-    while True:
-        typed = _typed(f"{prompt} [{default}]: " if default else f"{prompt}: ").strip() or default
+    def __init__(self) -> None:
+        self._coming: asyncio.Future[bool] | None = None
+        self.is_closed = False
+
+    def close(self) -> None:
+        """End the wait that is under way, and every later one."""
+        self.is_closed = True
+        if self._coming is not None and not self._coming.done():
+            self._coming.set_result(False)
+
+    def reopen(self) -> None:
+        """Wait again, after `close`."""
+        self.is_closed = False
+
+    async def of(self, descriptor: int) -> bool:
+        """Return whether input arrived, or its end, before the wait was ended."""
+        loop = asyncio.get_running_loop()
+        coming: asyncio.Future[bool] = loop.create_future()
         try:
-            return understood(typed)
-        except PaddockError as error:
-            screen.text(render(error))
-
-
-def confirm(screen: Screen, prompt: str, *, default: bool) -> bool:
-    """Return whether the answer is yes.
-
-    Raises:
-        click.Abort: the person has left.
-    """
-    while True:
-        match _typed(f"{prompt} [{'Y/n' if default else 'y/N'}]: ").strip().lower():
-            case "":
-                return default
-            case "y" | "yes":
-                return True
-            case "n" | "no":
-                return False
-        screen.note("type y or n, then Enter")
-
-
-def numbered(typed: str, names: Sequence[str]) -> str:
-    """Return the one of `names` with the typed number, counted from 1, or else the typed text."""
-    if typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(names):
-        return names[int(typed[:6]) - 1]
-    return typed
-
-
-def _typed(prompt: str) -> str:
-    """Write a prompt and return the line that is typed, without its end."""
-    sys.stderr.write(escape(prompt))
-    sys.stderr.flush()
-    terminal = sys.stdin.fileno()
-    with _signals() as signals:
-        # Reading would miss a signal that comes just before it, and wait for the next key.
-        while terminal not in select.select([terminal, signals], [], [])[0]:
-            signals.recv(_LINE_BYTES)  # its handler has run by now, and did not raise
-    read = os.read(terminal, _LINE_BYTES)
-    if not read:
-        sys.stderr.write("\n")
-        raise click.Abort
-    return read.decode(errors="replace").rstrip("\n")
-
-
-@contextmanager
-def _signals() -> Iterator[socket.socket]:
-    """Make each signal readable from a descriptor."""
-    reader, writer = socket.socketpair()
-    with reader, writer:
-        reader.setblocking(False)
-        writer.setblocking(False)
-        before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+            loop.add_reader(descriptor, _tell, coming)
+        except PermissionError:  # a file, or /dev/null, which can be read at any time
+            await anyio.lowlevel.checkpoint()
+            return not self.is_closed
+        self._coming = coming
         try:
-            yield reader
+            return await coming
         finally:
-            signal.set_wakeup_fd(before)
+            loop.remove_reader(descriptor)
+            self._coming = None
+
+
+class Keyboard:
+    """The keyboard of `terminal`; `clock` is a monotonic one, and `pause` waits for seconds of it.
+
+    Text that was typed early, or pasted as several lines, answers no question. The terminal keeps its own line editing:
+    a line arrives when Enter is pressed. A terminal that is gone reads as the end of the input.
+    """
+
+    def __init__(
+        self,
+        terminal: TextIO,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        self._terminal = terminal
+        self._clock = clock
+        self._pause = pause
+        self._arrival = _Arrival()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether a person can type."""
+        return not self._terminal.closed and self._terminal.isatty()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether every line is the end of the input."""
+        return self._arrival.is_closed
+
+    def close(self) -> None:
+        """Let the line that is awaited, and every later one, be the end of the input."""
+        self._arrival.close()
+
+    def reopen(self) -> None:
+        """Read lines again, after `close`."""
+        self._arrival.reopen()
+
+    async def forget(self) -> None:
+        """Return once everything typed until now, and for half a second longer, is dropped."""
+        until = self._clock() + _DEBOUNCE
+        try:
+            saved = termios.tcgetattr(self._terminal)
+        except termios.error:
+            return
+        silent = [*saved]
+        silent[_ECHO_FLAGS] = saved[_ECHO_FLAGS] & ~termios.ECHO  # text that does not count is not shown either
+        try:
+            _set(self._terminal, silent)
+            while not self.is_closed and (left := until - self._clock()) > 0:
+                await self._pause(left)
+        finally:
+            _set(self._terminal, saved)
+
+    async def line(self) -> str | None:
+        """Return the next line without its end, None at the end of the input; several at once come as one text."""
+        typed = b""
+        while not self.is_closed:
+            if not await self._arrival.of(self._terminal.fileno()):
+                return None
+            await self._pause(_BURST)
+            read = b"" if self.is_closed else self._read()
+            if not read:
+                return None
+            typed = (typed + read)[-_MAX_BYTES:]
+            if typed.endswith(b"\n"):
+                return typed.decode(errors="replace")[:-1]
+        return None
+
+    def _read(self) -> bytes:
+        """Return all available input; the last item is the end of the input, if it was reached."""
+        read = b""
+        descriptor = self._terminal.fileno()
+        waiting = select.poll()  # not `select`, whose descriptors end at 1024
+        waiting.register(descriptor, select.POLLIN)
+        while len(read) < _MAX_BYTES and waiting.poll(0):
+            try:
+                more = os.read(descriptor, _MAX_BYTES)
+            except OSError:  # the terminal is gone
+                more = b""
+            if not more:
+                return b""
+            read += more
+        return read
+
+
+class PipedLines:
+    """The lines of a descriptor that is no terminal, each as soon as it is complete."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._arrival = _Arrival()
+        self._begun: list[bytes] = []
+        self._ready: deque[bytes] = deque()
+        self._is_over = False
+
+    async def line(self) -> str | None:
+        """Return the next line without its end, None at the end of the input.
+
+        Raises:
+            click.UsageError: it is not UTF-8.
+        """
+        while not self._ready and not self._is_over:
+            await self._arrival.of(self._descriptor)
+            self._take(os.read(self._descriptor, _CHUNK))
+        if not self._ready:
+            return None
+        try:
+            return self._ready.popleft().decode("utf-8").removeprefix("\ufeff").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise click.UsageError(f"a line on stdin is not UTF-8 text, at byte {error.start}") from error
+
+    def _take(self, data: bytes) -> None:
+        """Split input into lines; none at all is its end."""
+        *ended, rest = data.split(b"\n")
+        for line in ended:
+            self._ready.append(b"".join([*self._begun, line]))
+            self._begun.clear()
+        self._begun.append(rest)
+        if not data:
+            self._is_over = True
+            self._ready.append(b"".join(self._begun))
+
+
+def _tell(coming: asyncio.Future[bool]) -> None:
+    if not coming.done():
+        coming.set_result(True)
+
+
+def _set(terminal: TextIO, attributes: list[Any]) -> None:
+    """Set the terminal's attributes and drop what was typed and not read yet, a line without its end included."""
+    try:
+        termios.tcsetattr(terminal, termios.TCSANOW, attributes)
+        termios.tcflush(terminal, termios.TCIFLUSH)
+    except termios.error:  # the terminal is gone, which the next read reports
+        return

@@ -1,0 +1,66 @@
+"""Ask the questions of `init`, one after the other, while nothing else runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import anyio
+import click
+
+from paddock.cli.terminal.line_input import Keyboard
+from paddock.cli.terminal.render import Screen
+from paddock.errors import PaddockError, render
+from paddock.text import escape
+
+_Answer = TypeVar("_Answer")
+
+
+def ask(screen: Screen, prompt: str, default: str, understood: Callable[[str], _Answer]) -> _Answer:
+    """Return the interpreted answer; if `understood` raises a `PaddockError`, the question is asked again.
+
+    Raises:
+        click.Abort: the person has left.
+    """
+    while True:
+        typed = _typed(f"{prompt} [{default}]: " if default else f"{prompt}: ").strip() or default
+        try:
+            return understood(typed)
+        except PaddockError as error:
+            screen.text(render(error))
+
+
+def confirm(screen: Screen, prompt: str, *, default: bool) -> bool:
+    """Return whether the answer is yes.
+
+    Raises:
+        click.Abort: the person has left.
+    """
+    while True:
+        match _typed(f"{prompt} [{'Y/n' if default else 'y/N'}]: ").strip().lower():
+            case "":
+                return default
+            case "y" | "yes":
+                return True
+            case "n" | "no":
+                return False
+        screen.note("type y or n, then Enter")
+
+
+def numbered(typed: str, names: Sequence[str]) -> str:
+    """Return the one of `names` with the typed number, counted from 1, or else the typed text."""
+    if typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(names):
+        return names[int(typed[:6]) - 1]
+    return typed
+
+
+def _typed(prompt: str) -> str:
+    """Write a prompt to stderr and return the line that is typed, without its end."""
+    sys.stderr.write(escape(prompt))
+    sys.stderr.flush()
+    line = anyio.run(Keyboard(sys.stdin).line)
+    if line is None:
+        sys.stderr.write("\n")
+        raise click.Abort
+    return line
