@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.environment.errors import ConstrainedError, InstallerError
 from paddock_sources.environment.index import Index
-from paddock_sources.environment.installer import Installer, ResolutionRequest, Task, opened
+from paddock_sources.environment.installer import Installer, ResolutionRequest, Task, compile_code, opened
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import SITE, LockedDistribution, environment_digest, installed
 from paddock_sources.environment.requirements import PROVIDED, Requirements
@@ -107,6 +107,7 @@ def install(
         try:
             with _at_work(by, cache, runner, index, python, progress, named, "installing", site) as task:
                 by.install(locked, fetched(locked, task, attempt=by.name), site, task)
+                compile_code(site, task)
         except InstallerError as error:
             if error.code != "ModesRefusedError":
                 raise
@@ -120,6 +121,7 @@ def install(
             site.mkdir()
             with _at_work(pip, cache, runner, index, python, progress, named, "installing", site) as task:
                 pip.install(locked, fetched(locked, task, attempt=pip.name), site, task)
+                compile_code(site, task)
         clean_site(site)
         check_distributions(site, locked)
 

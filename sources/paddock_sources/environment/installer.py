@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
+from paddock_sources.commands.command_runner import (
+    CommandAccess,
+    CommandResult,
+    CommandRunner,
+    CommandSession,
+    CommandTimeoutError,
+)
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
@@ -23,8 +29,10 @@ from paddock_sources.progress import Phase, Progress, ProgressStep
 
 RESOLVE_SECONDS = 300.0
 INSTALL_SECONDS = 1800.0  # of wheels that may be gigabytes
+_COMPILE_SECONDS = 300.0
+_COMPILE_SITE = Path(__file__).resolve().with_name("compile_site.py")
 # Our own programs that run where installers run.
-_PROGRAMS = tuple(Path(__file__).resolve().with_name(name) for name in ("file_hashes.py", "fetch_wheels.py"))
+_PROGRAMS = (*(Path(__file__).resolve().with_name(name) for name in ("file_hashes.py", "fetch_wheels.py")), _COMPILE_SITE)
 _REPORT_LINES = 12
 _LINE_LENGTH = 400
 _REFUSED = re.compile(r"\b(?:401|403|407)\b|unauthori[sz]ed|forbidden", re.IGNORECASE)
@@ -180,6 +188,19 @@ class Installer(Protocol):
 def pins(versions: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines that hold an installer to versions, given by name."""
     return (f"{name}=={version}" for name, version in sorted(versions.items()))
+
+
+def compile_code(site: Path, task: Task) -> None:
+    """Compile what was installed; each start of a module compiles the rest, if there is any after a crash or too long.
+
+    Raises:
+        CommandError: the command could not be run.
+    """
+    argv = (str(task.python.path), "-I", "-S", "-B", "-W", "ignore", str(_COMPILE_SITE), str(site))
+    try:
+        task.session.run(argv, timeout=_COMPILE_SECONDS)
+    except CommandTimeoutError:
+        pass
 
 
 @contextmanager

@@ -16,14 +16,14 @@ from pathlib import Path
 from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.errors import SourceError
 
-MAX_FILES = 100_000
+MAX_FILES = 100_000  # of packages; the installed ones are compiled as well
 MAX_BYTES = 8 << 30  # machine learning comes in gigabytes
 _MAX_DEPTH = 64
 _LEFT_OUT = ("bin", "Scripts", ".lock")  # at the top; below that they are a package's own
 _INFO = re.compile(r"(.+?)-([^-]+)\.dist-info")
 
 
-def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> None:
+def clean_site(site: Path, *, max_files: int = 2 * MAX_FILES, max_bytes: int = MAX_BYTES) -> None:
     """Remove from a fresh site what no worker may have or needs.
 
     No other process may write to it any more.

@@ -174,6 +174,34 @@ def test_an_environment_has_exactly_what_was_locked_and_nothing_to_run(bench: Be
     assert told.stdout == b"1.0 2.0\n"
 
 
+_CODE: Mapping[str, str | bytes] = {
+    "mixed/__init__.py": "from mixed import inner\n",
+    "mixed/inner.py": "VALUE = 1\n",
+    "mixed/broken.py": "def broken(:\n",
+    "mixed/no_text.py": b"VALUE = '\0'\n",
+    "mixed/nested.py": "VALUE = " + "(" * 5000 + ")" * 5000 + "\n",
+    "mixed/__pycache__/inner.cpython-311.pyc": b"of somebody else",
+}
+
+
+def test_code_is_compiled_once_and_what_cannot_be_stays_as_it_is(fresh: Bench) -> None:
+    with IndexServer() as server:
+        server.add_wheel("mixed", "1.0", _CODE)
+        fresh.index = Index.of({"PIP_INDEX_URL": server.url})
+        site = fresh.install(pinned(server, "mixed"))
+    tag = sys.implementation.cache_tag
+    compiled = {path.name.removesuffix(f".{tag}.pyc") for path in site.glob(f"mixed/__pycache__/*.{tag}.pyc")}
+    assert compiled == {"__init__", "inner"}
+    assert {path.name for path in site.glob("mixed/*.py")} == {Path(name).name for name in _CODE if name[-3:] == ".py"}
+    # Read-only, and at another path and time than it was compiled at, it is what an interpreter loads.
+    code = "import sys; sys.path.append(sys.argv[1]); import mixed.inner; print(mixed.inner.VALUE)\nimport mixed.broken"
+    argv = [sys.executable, "-I", "-S", "-B", "-v", "-c", code, site]
+    done = subprocess.run(argv, capture_output=True, timeout=60, check=False, encoding="utf-8")
+    assert done.stdout == "1\n"
+    assert f"code object from '{site}/mixed/__pycache__/inner.{tag}.pyc'" in done.stderr.replace('"', "'")
+    assert "SyntaxError" in done.stderr
+
+
 def test_an_environment_is_made_once(fresh: Bench, server: IndexServer) -> None:
     locked = (pinned(server, "leaf"),)
     assert installed(locked, cache=fresh.cache, python=fresh.python) is None

@@ -39,6 +39,7 @@ def test_a_sandboxed_installer_chooses_and_installs_packages(
     assert locked[1].hashes == server.hashes_of("leaf", "2.0")
     site = install(locked, **how)  # type: ignore[arg-type]
     assert (site / "leaf" / "__init__.py").is_file()
+    assert len(list((site / "leaf" / "__pycache__").glob("__init__.*.pyc"))) == 1
 
 
 def test_an_index_that_sends_an_installer_elsewhere_is_not_followed(
