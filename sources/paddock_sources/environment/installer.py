@@ -32,7 +32,7 @@ INSTALL_SECONDS = 1800.0  # of wheels that may be gigabytes
 _COMPILE_SECONDS = 300.0
 _COMPILE_SITE = Path(__file__).resolve().with_name("compile_site.py")
 # Our own programs that run where installers run.
-_PROGRAMS = (*(Path(__file__).resolve().with_name(name) for name in ("file_hashes.py", "fetch_wheels.py")), _COMPILE_SITE)
+_PROGRAMS = tuple(_COMPILE_SITE.with_name(name) for name in ("compile_site.py", "fetch_wheels.py", "file_hashes.py"))
 _REPORT_LINES = 12
 _LINE_LENGTH = 400
 _REFUSED = re.compile(r"\b(?:401|403|407)\b|unauthori[sz]ed|forbidden", re.IGNORECASE)
