@@ -31,7 +31,7 @@ class _Wish:
 
     def shows(self, path: Path) -> Path:
         """Return what a worker sees at a path in this place."""
-        return self.source / path.relative_to(self.target)
+        return path if self.source == self.target else self.source / path.relative_to(self.target)
 
 
 class MountTable:
@@ -92,13 +92,18 @@ class MountTable:
         around: list[_Wish] = []
         for target in sorted(self._wishes, key=lambda path: path.parts):
             wish = self._wishes[target]
-            while around and not target.is_relative_to(around[-1].target):
+            while around and not _is_in(target, around[-1].target):
                 around.pop()
             outer = around[-1] if around else None
             wish = _with_more_of(wish, outer)
             if outer is None or not _is_superfluous(wish, outer):
                 yield wish, outer
                 around.append(wish)
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    """Return whether a path is at or below a folder, without making paths on the way as `is_relative_to` does."""
+    return path.parts[: len(folder.parts)] == folder.parts
 
 
 def _with_more_of(wish: _Wish, outer: _Wish | None) -> _Wish:

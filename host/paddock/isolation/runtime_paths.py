@@ -8,6 +8,7 @@ are named one by one instead. The paths are looked up once for a host.
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import sys
@@ -60,22 +61,23 @@ class RuntimePaths:
         """
         libraries = [*_system_libraries(), *_libraries_of_interpreter()]
         data = [path for path in map(Path, _DATA) if path.exists()]
-        parts = [part for name, folder in packages for part in _parts_of_package(name, folder)]
+        parts = list(_parts_of(packages))
         standard_library = _standard_library()
         hidden = {path: covers / str(number) for number, path in enumerate(_hidden_in(standard_library))}
+        real = {path: path.resolve() for path in (interpreter, *libraries, *parts, *data)}
         for path, cover in hidden.items():
-            _make_cover(cover, path, dict.fromkeys(part.resolve() for part in parts))
+            _make_cover(cover, path, dict.fromkeys(real[part] for part in parts))
         return cls(
             interpreter=interpreter,
-            code=tuple(dict.fromkeys(path.resolve() for path in (interpreter, *libraries, *parts))),
-            data=tuple(dict.fromkeys(path.resolve() for path in data)),
-            links=tuple((path, path.resolve()) for path in (*libraries, *data) if path != path.resolve()),
+            code=tuple(dict.fromkeys(real[path] for path in (interpreter, *libraries, *parts))),
+            data=tuple(dict.fromkeys(real[path] for path in data)),
+            links=tuple((path, real[path]) for path in (*libraries, *data) if path != real[path]),
             standard_library=standard_library,
             entries=tuple(
                 path
                 for folder in dict.fromkeys(path.parent for path in hidden)
-                for path in sorted(folder.iterdir())
-                if path not in hidden and not path.is_symlink()
+                for path in _entries_of(folder)
+                if path not in hidden
             ),
             hidden=tuple(hidden.items()),
             installation=tuple(dict.fromkeys(_installation(standard_library))),
@@ -120,6 +122,12 @@ def _hidden_in(folders: Iterable[Path]) -> list[Path]:
     return [path for path in paths if path.is_dir() and not path.is_symlink()]
 
 
+def _entries_of(folder: Path) -> list[Path]:
+    """Return what is in a folder, by name, without its links."""
+    with os.scandir(folder) as entries:
+        return [folder / name for name in sorted(entry.name for entry in entries if not entry.is_symlink())]
+
+
 def _make_cover(cover: Path, hidden: Path, parts: Iterable[Path]) -> None:
     """Make a folder that shows nothing, with places in it for the parts of the hidden one that are mounted there."""
     cover.mkdir(mode=0o755)
@@ -151,15 +159,22 @@ def _libraries_of_interpreter() -> list[Path]:
     return [folder] if len(files) > _MAX_LIBRARY_FILES else files
 
 
-def _parts_of_package(name: str, folder: Path) -> Iterator[Path]:
-    """Yield a top-level package or module, and its distribution's metadata where there is any beside it."""
-    for part in (folder / name, folder / f"{name}.py"):
-        if part.exists():
-            yield part
-    wanted = _normalised(name)
-    for path in sorted(folder.glob("*.dist-info")):
-        if _normalised(path.name.removesuffix(".dist-info").rpartition("-")[0]) == wanted:
-            yield path
+def _parts_of(packages: Iterable[tuple[str, Path]]) -> Iterator[Path]:
+    """Yield each top-level package or module, and its distribution's metadata where there is any beside it."""
+    listed: dict[Path, list[tuple[str, Path]]] = {}
+    for name, folder in packages:
+        yield from (part for part in (folder / name, folder / f"{name}.py") if part.exists())
+        if folder not in listed:
+            listed[folder] = list(_distributions_in(folder))
+        wanted = _normalised(name)
+        yield from (path for distribution, path in listed[folder] if distribution == wanted)
+
+
+def _distributions_in(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the name of each distribution whose metadata is in the folder, with the path of that."""
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".dist-info"):
+            yield _normalised(name.removesuffix(".dist-info").rpartition("-")[0]), folder / name
 
 
 def _normalised(name: str) -> str:
@@ -169,7 +184,7 @@ def _normalised(name: str) -> str:
 def _installation(standard_library: Iterable[Path]) -> Iterator[Path]:
     """Yield the files that the host itself runs from: its environment, interpreter, packages and reference modules."""
     # By their parts: an environment may have been made in a folder that holds a person's work as well.
-    for prefix in (sys.prefix, sys.base_prefix, sys.base_exec_prefix):
+    for prefix in dict.fromkeys((sys.prefix, sys.base_prefix, sys.base_exec_prefix)):
         if Path(prefix).resolve() not in _SYSTEM_PREFIXES:
             yield from (path.resolve() for path in (Path(prefix) / name for name in _OF_PREFIX) if path.exists())
     yield from standard_library

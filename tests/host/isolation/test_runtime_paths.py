@@ -95,7 +95,7 @@ def test_another_package_whose_name_begins_alike_is_not_taken_for_one(tmp_path: 
     (tmp_path / "baz.py").touch()
 
     def parts(name: str) -> list[str]:
-        return [path.name for path in locating._parts_of_package(name, tmp_path)]
+        return [path.name for path in locating._parts_of([(name, tmp_path)])]
 
     assert parts("foo") == ["foo", "foo-1.0.dist-info"]
     assert parts("foo_baz") == ["Foo.Baz-2.dist-info"]

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -112,10 +113,12 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
+@cache
 def _reader(model: type[Any], what: str) -> Callable[[Any], Any]:
     """Return a function that makes the arguments from a list, and checks each against its type and bounds.
 
-    Pydantic's models would not do: names from modules may contain lone surrogates, which its texts may not.
+    It serves all sessions of this process. Pydantic's models would not do: names from modules may contain lone
+    surrogates, which its texts may not.
     """
     checks = [_check_of(hint) for hint in get_type_hints(model, include_extras=True).values()]
 
