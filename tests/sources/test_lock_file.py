@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from paddock_sources.errors import SourceUriError
 from paddock_sources.lock import lock_file
 from paddock_sources.lock.lock_file import LockedDependency, LockedModule, LockFile, LockFileError, normalised_source
+from paddock_sources.lock.lock_placeholder import LockPlaceholder
 from paddock_sources.lock.lock_text import LockTextError, lock_text, parse_lock
 from paddock_sources.uri import SourceUri
 
@@ -497,3 +498,39 @@ def _quoted(path: Path) -> str:
 def test_an_address_that_could_be_two_has_no_key(written: str) -> None:
     with pytest.raises(SourceUriError, match="two ways"):
         normalised_source(SourceUri.parse(written), Path("/"))
+
+
+def test_the_last_session_removes_the_placeholder(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.lock"
+    first, second = LockPlaceholder.hold(path), LockPlaceholder.hold(path)
+    assert first is not None and second is not None and LockFile.read(path) == LockFile()
+    first.release()
+    assert path.exists()
+    second.release()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_placeholder_of_a_killed_session_is_removed_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.lock"
+    killed = LockPlaceholder.hold(path)
+    assert killed is not None
+    text = path.read_bytes()
+    killed.release()
+    path.write_bytes(text)
+    following = LockPlaceholder.hold(path)
+    assert following is not None
+    following.release()
+    assert not path.exists()
+
+
+def test_a_lock_file_in_place_of_the_placeholder_stays(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.lock"
+    held = LockPlaceholder.hold(path)
+    assert held is not None
+    LockFile.update(path, lambda lock: lock.with_modules([GIT]))
+    held.release()
+    assert LockFile.read(path).modules == (GIT,)
+    assert LockPlaceholder.hold(path) is None and path.exists()
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    assert LockPlaceholder.hold(path) is None and os.listdir(tmp_path) == ["paddock.lock"]

@@ -40,6 +40,7 @@ from paddock_sources.application import ApplicationResolver
 from paddock_sources.cache import SourceCache
 from paddock_sources.errors import without_credentials
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
+from paddock_sources.lock.lock_placeholder import LockPlaceholder
 from paddock_sources.locked_sources import LockedSources, LockUse
 from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.resolver import PLAN_LAYER
@@ -254,19 +255,29 @@ def _not_found_errors() -> tuple[type[Exception], ...]:
     return (own,)
 
 
-def keep_lock_file(folder: Path, entries: Iterable[ModuleEntry], working_dir: Path) -> tuple[Path, ...]:
-    """Return the lock file of a folder. No module may change it, since its writer chooses the code that runs next.
+class KeptLockFile:
+    """The lock file of a session's folder, which no module may change: its writer chooses the code that runs next.
 
-    It is created where a module might otherwise create it. A link, or anything but a file, is never kept or read.
+    Where a module might otherwise create it, a placeholder stands there until `release`.
     """
-    lock = folder.resolve() / LOCK_FILE
-    written = (path for entry in entries for path in grants_of(entry.permissions).write)
-    if not os.path.lexists(lock):
+
+    def __init__(self) -> None:
+        self._placeholder: LockPlaceholder | None = None
+
+    def keep(self, folder: Path, entries: Iterable[ModuleEntry], working_dir: Path) -> tuple[Path, ...]:
+        """Return the lock file of `folder`. A link, or anything but a file, is never kept or read."""
+        lock = folder.resolve() / LOCK_FILE
+        written = (path for entry in entries for path in grants_of(entry.permissions).write)
         owner = Owner.current(os.environ)
-        if not any(lock.is_relative_to(owner.expanded(path, working_dir).resolve()) for path in written):
-            return ()
-        try:
-            LockFile().write(lock)
-        except SourceError:
-            return ()  # A user who cannot create it is the same user that modules run as.
-    return (lock,) if lock.is_file() and not lock.is_symlink() else ()
+        if any(lock.is_relative_to(owner.expanded(path, working_dir).resolve()) for path in written):
+            try:
+                self._placeholder = LockPlaceholder.hold(lock)
+            except SourceError:
+                return ()  # A user who cannot create it is the same user that modules run as.
+        return (lock,) if lock.is_file() and not lock.is_symlink() else ()
+
+    def release(self) -> None:
+        """Remove the placeholder, unless another session needs it."""
+        if self._placeholder is not None:
+            self._placeholder.release()
+            self._placeholder = None

@@ -22,13 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
+import anyio
 import anyio.to_thread
 
 from paddock.authorization.authorizer import Authorization, AuthorizedModule, Authorizer
 from paddock.errors import ConsentRefusedError, PaddockError, PlanError, PolicyRefusedError
 from paddock.isolation.planner import SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.module_sources.resolve import keep_lock_file
+from paddock.module_sources.resolve import KeptLockFile
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.pins import LockMovedError, Pins
 from paddock.session.recorder import StartRecord
@@ -101,13 +102,15 @@ async def confined(
         with record.refusals(*_OF_SOURCES):
             code = await stack.enter_async_context(request.resolved(authorizer, host))
         stack.push_async_callback(record.end)
+        kept = KeptLockFile()
+        stack.push_async_callback(_release, kept)
         resources = await stack.enter_async_context(SessionResources.open(options, host))
         sandbox_planner = resources.sandbox_planner
         with record.refusals(PaddockError):
             authorization = await request.authorize(authorizer, code, sandbox_planner)
             if code.lock is not None:
                 await code.lock()
-            sandbox_planner.keep(await anyio.to_thread.run_sync(_lock_files, options, authorization))
+            sandbox_planner.keep(await anyio.to_thread.run_sync(_lock_files, kept, options, authorization))
             with located(authorization.plan):
                 await resources.plan_sandboxes(authorization)
             await authorizer.check_places(authorization)
@@ -144,6 +147,11 @@ def located(plan: MountPlan | None) -> Iterator[None]:
         raise
 
 
-def _lock_files(options: StartOptions, authorization: Authorization) -> tuple[Path, ...]:
+def _lock_files(kept: KeptLockFile, options: StartOptions, authorization: Authorization) -> tuple[Path, ...]:
     entries = [module.entry for module in authorization.modules]
-    return () if options.locks is None else keep_lock_file(options.locks, entries, options.working_dir)
+    return () if options.locks is None else kept.keep(options.locks, entries, options.working_dir)
+
+
+async def _release(kept: KeptLockFile) -> None:
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(kept.release)

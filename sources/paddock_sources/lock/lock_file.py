@@ -24,7 +24,7 @@ from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.lock.source_key import normalised_source
 from paddock_sources.uri import FolderUri, SourceUri
 
-__all__ = ["LOCK_FILE", "LockFile", "LockFileError", "LockedDependency", "LockedModule", "normalised_source"]
+__all__ = ["LOCK_FILE", "LockFile", "LockFileError", "LockedDependency", "LockedModule", "normalised_source", "turn"]
 
 LOCK_FILE: Final = "paddock.lock"
 
@@ -80,7 +80,7 @@ class LockFile:
         Raises:
             LockFileError: the file is not valid, or cannot be written.
         """
-        with _turn(path):
+        with turn(path):
             before = cls.read(path)
             after = change(before)
             if after != before:
@@ -196,8 +196,12 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def _turn(path: Path) -> Iterator[None]:
-    """Lock the file's folder, which needs no file beside it; waits some seconds for another holder."""
+def turn(path: Path) -> Iterator[None]:
+    """Lock the file's folder, which needs no file beside it; waits some seconds for another holder.
+
+    Raises:
+        LockFileError: the folder cannot be opened, or another process holds it for long.
+    """
     folder = path.absolute().parent
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
