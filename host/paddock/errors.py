@@ -266,6 +266,18 @@ class ModuleError(PaddockError):
             hints=[f"did you mean `{close[0]}`?"] if close else (),
         )
 
+    @classmethod
+    def no_tool(cls, module_id: str, kind: str, failure: PaddockError) -> Self:
+        """Return the error for a module of another kind than a tool, whose call ended in `failure`."""
+        article = "an" if kind[0] in "aeiou" else "a"
+        return cls(
+            module_id,
+            f"module `{module_id}` is {article} {kind}, and `call` calls tools",
+            code="NoToolError",
+            detail=[failure.summary],
+            hints=[f"a plan runs it: name it there as {article} {kind}, then `paddock run`"],
+        )
+
 
 class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
     """Raised when no code is found for a module; `tried` holds each place asked and its answer."""

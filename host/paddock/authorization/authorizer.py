@@ -162,11 +162,39 @@ class Authorizer:
         """Authorise the one module of a call, whose entry is made of flags.
 
         Raises:
-            PolicyRefusedError, PlanError, SecretError: it may not be called like that.
+            PolicyRefusedError, PlanError, SecretError: it may not be called like that, or what it is granted by name
+                is not there.
         """
+        self._check_is_set(grants_of(entry.permissions))
         return await self._authorize(
             [GrantRequest(entry, resolution.source, (), named, resolution.commit)], [resolution], _BY_FLAGS, None
         )
+
+    def _check_is_set(self, granted: Permissions) -> None:
+        """Refuse a variable or a secret that a person named and that is not there, as a folder would be.
+
+        Raises:
+            PlanError: one is not there.
+        """
+        problems = [
+            PlanProblem(
+                f"permissions.env[{index}]",
+                f"environment variable `{name}` is not set",
+                f"set it before the call, or give it a value there: `{name}=VALUE`",
+            )
+            for index, name in enumerate(granted.env)
+            if "=" not in name and name not in self._environ
+        ] + [
+            PlanProblem(
+                f"permissions.secrets[{index}]",
+                f"secret `{secret.name}` is not set: there is no {self._secrets.where(secret.name)}",
+                f"set that variable before the call, or name another place for `{secret.name}` in secrets.toml",
+            )
+            for index, secret in enumerate(granted.secrets)
+            if secret.name not in self._secrets
+        ]
+        if problems:
+            raise PlanError(problems)
 
     async def authorize_plan(
         self,

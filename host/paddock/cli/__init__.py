@@ -34,7 +34,9 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         code = paddock.main(args=list(args) if args is not None else None, prog_name="paddock", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        from paddock.cli.failure import show_usage
+
+        show_usage(error, sys.argv[1:] if args is None else args)
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shlex
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -22,24 +20,25 @@ from paddock.authorization.grant_lines import what_writing_opens
 from paddock.cli import failure, options, plan_options
 from paddock.cli.command_group import INTERRUPTED, example
 from paddock.cli.options import SourceFlags
+from paddock.cli.sources.source_command import masked
 from paddock.cli.terminal.approval import TerminalApproval
-from paddock.cli.terminal.confinement_notes import Confined, tell_confinements
+from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
 from paddock.cli.terminal.denial_notes import tell_denials
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
-from paddock.cli.terminal.json_output import Mask, plain, print_json
+from paddock.cli.terminal.json_output import Mask, plain, print_json, printable_json
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
-from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
-from paddock.module_sources.sourced_modules import USUAL_PLAN
-from paddock.plan.load import load_plan
+from paddock.errors import PaddockError, PlanError, PolicyRefusedError
+from paddock.module_sources.sourced_modules import NamedSource, named_sources
 from paddock.session.modules import failed_result
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import ToolResult
+from paddock_sources import SourceError
 
 # The value of each family of grants, as in a plan.
 _FAMILIES: Final = {
@@ -89,8 +88,8 @@ def call(
     """Call one tool of one module and print what it returns.
 
     SOURCE is what a plan accepts: a folder (./module), git+https://…@ref, a package (name==version), builtin:<id>, or
-    the id of a module that is shipped. The tool's input is a JSON object; `-` reads it from stdin. A paddock.lock in
-    the working directory applies.
+    the id of a module that is shipped, or that plan.yaml or paddock.lock of the working directory names. The tool's
+    input is a JSON object; `-` reads it from stdin. That paddock.lock applies.
 
     The module is granted what the `--allow-` options say and nothing else. They can be repeated, and take several
     values with commas between them; a comma of a value's own is written twice.
@@ -103,8 +102,9 @@ def call(
     approval = TerminalApproval.at(screen, sys.stdin)
     fetching = FetchProgress(screen)
     folder = (working_dir or Path.cwd()).resolve()
+    named = _named(source, folder, screen)
     session = ToolCallSession(
-        source,
+        source if named is None else named.text,
         tool,
         given,
         config=settings,
@@ -117,6 +117,7 @@ def call(
         on_output=lambda name, line: screen.module_line(name, line.text),
         on_confined=lambda confined: _tell_confined(screen, confined, folder),
         sources=sources.read(fetching),
+        module_id=None if named is None else named.module_id,
     )
     screen.hide_with(session.mask)
     with LogLines(screen), fetching:
@@ -133,40 +134,45 @@ def call(
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
     for change in session.changes:
         screen.warning(change)
-    code = _report(outcome, tool, screen, as_json=as_json)
-    if outcome is not None and isinstance(outcome.error, ModuleMissingError):
-        for hint in _hints_of_the_plan(source, folder / USUAL_PLAN):
-            screen.text(f"hint: {escape(hint)}")
-    return code
+    return _report(outcome, tool, screen, as_json=as_json)
 
 
 def _tell_confined(screen: Screen, confined: Confined, folder: Path) -> None:
     """Show how the module is sandboxed, and the effect of options that open a guarded place."""
     tell_confinements(screen, confined)
+    level = LevelNote(screen)
+    level.expect(confined)
+    level.say()
     for entry, confinement in confined:
         for granted in confinement.grants.writes:
             if opened := what_writing_opens(granted.path, folder):
                 screen.warning(f"{entry.module}: writes {granted.path}{opened}")
 
 
-def _hints_of_the_plan(name: str, plan: Path) -> Iterator[str]:
-    """Yield the id of the folder's plan entry for a tool of that name, since a call reads no plan."""
+def _named(source: str, folder: Path, screen: Screen) -> NamedSource | None:
+    """Return the source that the folder's plan or lock file has for the tool, and say so; None where `source` is one.
+
+    Raises:
+        click.UsageError: it has several.
+    """
     try:
-        entries = load_plan(plan, environ=os.environ).entries() if plan.is_file() else ()
-    except PaddockError:
-        return  # the commands that read the plan report its problems
-    for entry in entries:
-        if entry.kind == "tool" and entry.source and name in (entry.module, entry.instance_id):
-            yield (
-                f"{plan.name} has `{name}` from another place, and a call reads no plan: "
-                f"`paddock call {shlex.quote(entry.source)} …`, with what it grants as --allow-… options"
-            )
+        named = named_sources(source, folder, os.environ)
+    except (PaddockError, SourceError):
+        return None  # the call itself reports the problem
+    if len(named) > 1:
+        which = ", ".join(masked(one.text) for one in named)
+        raise click.UsageError(f"{named[0].file.name} has `{source}` from several places; name one: {which}")
+    for one in named:
+        screen.note(f"{one.module_id} is {masked(one.text)}, as {one.file.name} says; the options say what it may do")
+        return one
+    return None
 
 
 def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_json: bool) -> int:
     if outcome is None:
         if as_json:
             print_json(ToolResult(success=False, error=dict(failure.INTERRUPTION)), screen.mask)
+        screen.note("interrupted")
         return INTERRUPTED
     result = outcome.result
     if isinstance(outcome.error, (PlanError, PolicyRefusedError)):
@@ -174,8 +180,6 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
         result = failed_result(outcome.error)
     if outcome.error is not None:  # the same facts as after a run
         result = result.model_copy(update={"error": {**failure.as_dict(outcome.error), **(result.error or {})}})
-    if outcome.level:
-        screen.note(f"isolation: {outcome.level}")
     if outcome.live_from is not None:
         screen.note(f"it ran live from {outcome.live_from}: its code may change at any time")
     if outcome.error is not None:
@@ -196,7 +200,7 @@ def _print_output(output: object, mask: Mask) -> None:
     if isinstance(output, str):
         print_answer(output, mask)
     elif output is not None:
-        print_answer(json.dumps(plain(output, mask), indent=2))
+        print_answer(printable_json(plain(output, mask), indent=2))
 
 
 def _reason(result: ToolResult) -> str:

@@ -106,7 +106,7 @@ _COMMANDS = (
     commands=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package.__version__, prog_name="paddock", message="%(prog)s %(version)s")
+@click.version_option(package.__version__, "-V", "--version", prog_name="paddock", message="%(prog)s %(version)s")
 def paddock() -> None:
     """Run Amplifier plug-in modules, each in a process of its own.
 

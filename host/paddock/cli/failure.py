@@ -7,12 +7,15 @@ traceback, or are internal errors. Nothing here writes anywhere.
 from __future__ import annotations
 
 import errno
+import itertools
 import platform
 import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
+
+import click
 
 import paddock
 from paddock.errors import (
@@ -147,6 +150,19 @@ def brief(error: BaseException, mask: Callable[[str], str]) -> str:
     said = " ".join(mask(error.message).split())[:_MAX_BRIEF]
     kind = error.kind.rpartition(".")[2]
     return "\n".join([f"error: {escape(f'{kind}: {said}')}", *(f"hint: {escape(hint)}" for hint in error.hints)])
+
+
+def show_usage(error: click.ClickException, args: Sequence[str]) -> None:
+    """Write a usage error to stderr and, where `args` ask for JSON, as the command's object to stdout."""
+    error.show()
+    options = itertools.takewhile(lambda argument: argument != "--", args)
+    if "--json" in options:
+        from paddock.cli.terminal.json_output import print_json
+
+        # A call prints a tool's result, whatever became of it.
+        result = {"success": False, "output": None} if args[:1] in (["call"], ("call",)) else {}
+        facts = {"type": type(error).__name__, "message": escape(error.format_message(), multiline=True), "hints": []}
+        print_json({**result, "error": facts})
 
 
 def defect_report(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 import uuid
 from collections.abc import Mapping
@@ -34,6 +35,8 @@ from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import PaddockError, render
+from paddock.module_sources.sourced_modules import USUAL_PLAN
+from paddock.plan.formats.document import EXTENSIONS
 from paddock.session.session import ModuleStatus, Session
 
 if TYPE_CHECKING:
@@ -46,28 +49,47 @@ def _one_prompt(context: click.Context, parameter: click.Parameter, words: tuple
     return words[0] if words else None
 
 
+def _plan_and_prompt(first: Path | None, prompt: str | None) -> tuple[Path, str | None]:
+    """Return the plan, by default plan.yaml, and the prompt; a text of several words that names no file is a prompt.
+
+    Raises:
+        click.UsageError: the two are given the other way round.
+    """
+    if first is None:
+        return Path(USUAL_PLAN), prompt
+    if first.suffix.lower() in EXTENSIONS or first.exists():
+        return first, prompt
+    if prompt is not None:
+        raise click.UsageError(f"the plan comes first, then the prompt; there is no file `{first}`")
+    if len(str(first).split()) == 1:  # it may be either, and a prompt costs money
+        asks = shlex.join(["paddock", "run", USUAL_PLAN, str(first)])
+        raise click.UsageError(f"there is no plan `{first}`; if that is the prompt: `{asks}`")
+    return Path(USUAL_PLAN), str(first)
+
+
 @click.command(epilog=example('paddock run plan.yaml "What is in this folder?"'))
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan", required=False, type=click.Path(path_type=Path))
 @click.argument("prompt", nargs=-1, metavar="[PROMPT]", callback=_one_prompt)
 @session_options
 @JSON
 @click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and tell more of what happens.")
-def run(plan: Path, prompt: str | None, options: SessionOptions, as_json: bool, verbose: bool) -> int:
+def run(plan: Path | None, prompt: str | None, options: SessionOptions, as_json: bool, verbose: bool) -> int:
     """Run one turn of a session: start the modules of PLAN, hand them PROMPT, print the answer.
 
-    Without PROMPT it is read from stdin.
+    PLAN is plan.yaml by default. Without PROMPT it is read from stdin.
     """
+    plan, prompt = _plan_and_prompt(plan, prompt)
     screen = Screen(sys.stderr)
     opener = SessionOpener(plan, options, screen, is_verbose=verbose)
-    if prompt is None:
-        prompt = read_stdin(screen, "the prompt")
-    if not prompt.strip():
+    if prompt is None:  # a plan that is not there is reported at once
+        prompt = read_stdin(screen, "the prompt") if plan.exists() else None
+    if prompt is not None and not prompt.strip():
         raise click.UsageError("the prompt is empty")
     follows = (options.working_dir or Path.cwd()).resolve() if not as_json and _is_one_terminal() else None
     turn = _Turn(screen, opener, follows, verbose=verbose)
     with LogLines(screen, verbose=verbose), opener.fetching:
         try:
-            asyncio.run(turn.run(prompt))
+            asyncio.run(turn.run(prompt or ""))
         except KeyboardInterrupt:
             turn.interrupt()
         except SystemExit:
@@ -158,6 +180,8 @@ class _Turn:
             self._screen.warning(change)
         left_out = sum(module.denials_left_out for module in self._modules)
         tell_denials(self._screen, (denial for module in self._modules for denial in module.denials), left_out)
+        if interruption.text:
+            self._screen.note(interruption.text)
         if failed is not None:
             self.fail(failure.of_turn(failed, session.plan.orchestrator.module, self._modules))
 
@@ -205,6 +229,7 @@ class _Turn:
         levels = ", ".join(sorted({module.level for module in started}))
         count = "1 module" if len(started) == 1 else f"{len(started)} modules"
         self._screen.note(f"{count} started, isolation: {levels}")
+        self._opener.started()
         for module in modules:
             if module.problem is not None:
                 self._screen.text(render(module.problem))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from paddock.authorization.consent import Consent
 from paddock.cli.options import SessionOptions
 from paddock.cli.plan_options import read_presets
 from paddock.cli.terminal.approval import TerminalApproval
-from paddock.cli.terminal.confinement_notes import tell_confinements
+from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen
 from paddock.session.hosted_session import ModuleStatus
 from paddock.session.session import Session
+from paddock.workers.output import OutputLine
 
 
 class SessionOpener:
@@ -31,6 +33,7 @@ class SessionOpener:
         self._is_verbose = is_verbose
         self._presets = read_presets(options.grants)
         self._sources = options.sources.read(self.fetching)
+        self._level = LevelNote(screen)
 
     def session(self, approval: TerminalApproval, consent: Consent, session_id: str | None = None) -> Session:
         """Return a session that is not started yet; from now on the screen masks its secrets.
@@ -43,20 +46,45 @@ class SessionOpener:
             self._plan,
             working_dir=options.working_dir,
             approval=approval,
-            display=ScreenDisplay(screen),
+            display=_Display(screen, self._level),
             session_id=session_id,
-            on_output=lambda name, line: screen.module_line(name, line.text),
+            on_output=self._speak,
             isolation=options.isolation,
             trust_plan=options.trust_plan,
             grants=self._presets,
             consent=consent,
-            on_confined=lambda confined: tell_confinements(screen, confined, verbose=self._is_verbose),
+            on_confined=self._tell_confined,
             sources=self._sources,
         )
         screen.hide_with(session.mask)
         for note in session.plan.notes:
             screen.note(f"note: {note}")
         return session
+
+    def started(self) -> None:
+        """Take note that the levels of the modules are on the screen."""
+        self._level.drop()
+
+    def _tell_confined(self, confined: Confined) -> None:
+        tell_confinements(self._screen, confined, verbose=self._is_verbose)
+        self._level.expect(confined)
+
+    def _speak(self, name: str, line: OutputLine) -> None:
+        self._level.say()
+        self._screen.module_line(name, line.text)
+
+
+class _Display(ScreenDisplay):
+    """Shows messages of modules, after the level of their isolation."""
+
+    def __init__(self, screen: Screen, level: LevelNote) -> None:
+        super().__init__(screen)
+        self._level = level
+
+    def show_message(self, message: str, level: Literal["info", "warning", "error"], source: str = "hook") -> None:
+        """Show one message."""
+        self._level.say()
+        super().show_message(message, level, source)
 
 
 def row_of(module: ModuleStatus) -> tuple[str, str, str, str]:

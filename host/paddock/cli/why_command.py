@@ -31,6 +31,7 @@ from paddock.text import escape
 from paddock_sources.cache import SourceCache
 
 _REFUSED: Final = 4
+_MAX_UNREAD: Final = 3  # records that are named
 _MAX_NAMED: Final = 8  # of the existing names
 _VERBS: Final[dict[Family, str]] = {
     "read": "read",
@@ -183,7 +184,10 @@ def _explain(name: str, family: Family, target: str, *, session: str | None, pla
 
 def _recorded(name: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
     """Return the module in the newest session of a working directory in which it ran."""
-    everywhere = SessionRecords().all()
+    unread: list[str] = []
+    everywhere = SessionRecords().all(lambda error: unread.append(error.summary))
+    for summary in unread[:_MAX_UNREAD]:
+        Screen(sys.stderr).warning(f"{summary}; a newer session may be in it")
     here = [record for record in everywhere if record.working_dir == str(place)]
     for record in here:
         module = record.module(name)

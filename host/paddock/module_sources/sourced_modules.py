@@ -6,7 +6,7 @@ names, settings and the lock file, and no module code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
@@ -28,6 +28,7 @@ from paddock_sources import (
     SourceUri,
     SourceUriError,
 )
+from paddock_sources.cache import SourceCache
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
 from paddock_sources.uri import FolderUri
 
@@ -48,8 +49,9 @@ class NoSuchModuleError(PaddockError):
 class SourcedModule:
     """A module and its source: `key` is that of the lock file, `locked` is the file's record under it.
 
-    `entry` is the plan's; without a plan there is none, and `name` is that of the source. `layer` is the layer that
-    replaced the plan's source, if one did; `written_key` is then the key of the source in the plan, if it has one.
+    `entry` is the plan's. Without a plan there is none, `ids` are those of all modules in the source, and `name` is
+    their list, or the name of the source if its code is not in the cache. `layer` is the layer that replaced the plan's
+    source, if one did; `written_key` is then the key of the source in the plan, if it has one.
     """
 
     name: str
@@ -59,6 +61,7 @@ class SourcedModule:
     entry: ModuleEntry | None = None
     layer: str | None = None
     written_key: str | None = None
+    ids: tuple[str, ...] = ()
 
     @property
     def keys(self) -> frozenset[str]:
@@ -72,7 +75,7 @@ class SourcedModule:
 
     def is_meant_by(self, written: str, folder: Path) -> bool:
         """Return whether this text names the module: by its id, or by its source, with the ref or without."""
-        if written == self.name or written in self.keys:
+        if written in (self.name, *self.ids) or written in self.keys:
             return True
         try:
             uri = SourceUri.parse(written).anchored(Path.cwd())
@@ -120,7 +123,7 @@ class SourcedModules:
         folder = loaded.origin.parent if loaded is not None and loaded.origin is not None else folder.resolve()
         lock = LockFile.read(folder / LOCK_FILE)
         if loaded is None:
-            return cls(folder, None, lock, tuple(_locked(lock, folder)))
+            return cls(folder, None, lock, tuple(_locked(lock, folder, environ)))
         settings = load_source_settings(environ)
         resolver = Resolver(environ, base=folder, settings=settings, installed=_find_installed)
         found = tuple(_planned(loaded, lock, folder, resolver))
@@ -142,12 +145,12 @@ class SourcedModules:
         used = {key for module in self.modules for key in module.keys}
         return tuple(locked for locked in self.lock.modules if locked.source not in used)
 
-    def as_locked(self) -> Self:
+    def as_locked(self, environ: Mapping[str, str]) -> Self:
         """Return the sources in the lock file, by the plan's names for their modules where it has them."""
         users = [(key, one.entry) for one in self.modules for key in one.keys]
         found = [
             replace(one, name=entry.module, entry=entry) if entry is not None else one
-            for one in _locked(self.lock, self.folder)
+            for one in _locked(self.lock, self.folder, environ)
             for entry in [entry for key, entry in users if key == one.key] or [None]
         ]
         return replace(self, plan=None, modules=tuple(found), unresolved=())
@@ -241,10 +244,79 @@ def _find_installed(module_id: str) -> str | None:
     return found.name if found is not None else None
 
 
-def _locked(lock: LockFile, folder: Path) -> Iterable[SourcedModule]:
-    for locked in lock.modules:
-        uri = locked.uri(folder)
-        yield SourcedModule(name_of(uri), uri, locked.source, locked)
+def _locked(lock: LockFile, folder: Path, environ: Mapping[str, str]) -> Iterator[SourcedModule]:
+    if not lock.modules:
+        return
+    from paddock.module_sources.provisioning import offline_provisioner  # no plan's list or check needs it
+
+    with SourceCache.of_user(environ) as cache:
+        provisioner = offline_provisioner(environ, cache)
+        for locked in lock.modules:
+            uri = locked.uri(folder)
+            try:
+                ids = provisioner.module_ids(uri, locked)
+            except SourceError:  # its code is not in the cache, and nothing is fetched to learn a name
+                ids = ()
+            yield SourcedModule(", ".join(ids) or name_of(uri), uri, locked.source, locked, ids=ids)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSource:
+    """The source of a module that `file`, a folder's plan or lock file, names; `text` is its whole address."""
+
+    module_id: str
+    text: str
+    file: Path
+
+
+def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tuple[NamedSource, ...]:
+    """Return the sources that the folder's plan, or else its lock file, has for the tool that goes by `written`.
+
+    There are none where a shipped or installed module has that id, or a setting of the user's names its source: these
+    come first, so that a folder of a stranger's cannot put other code in their place.
+
+    Raises:
+        PolicyFileError: the user's settings cannot be trusted or understood.
+        LockFileError: the lock file cannot be trusted or understood.
+    """
+    if not isinstance(uri := _parsed(written), PackageUri) or uri.version:
+        return ()
+    folder = folder.resolve()
+    try:
+        Resolver(environ, base=folder, settings=load_source_settings(environ), installed=_find_installed).choose(
+            written
+        )
+        return ()
+    except SourceError:
+        pass
+    plan = folder / USUAL_PLAN
+    found = dict.fromkeys(
+        NamedSource(entry.module, SourceUri.parse(entry.source).anchored(folder).text, plan)
+        for entry in _entries(plan)
+        if entry.source is not None and written in (entry.module, entry.instance_id)
+    )
+    if found:
+        return tuple(found)
+    lock = folder / LOCK_FILE
+    return tuple(
+        NamedSource(written, module.uri.text, lock)
+        for module in _locked(LockFile.read(lock), folder, environ)
+        if written in module.ids
+    )
+
+
+def _entries(plan: Path) -> tuple[ModuleEntry, ...]:
+    try:
+        return tuple(load_plan(plan, environ={}).entries()) if plan.is_file() else ()
+    except PaddockError:
+        return ()  # the commands that read the plan report its problems
+
+
+def _parsed(written: str) -> SourceUri | None:
+    try:
+        return SourceUri.parse(written)
+    except SourceUriError:
+        return None
 
 
 def _has_no_ref(uri: SourceUri) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -114,8 +115,9 @@ def with_entry(path: Path, kind: Kind, entry: Mapping[str, str]) -> PlanEdit:
         )
     there = next((one for one in plan.own_entries() if one.module == entry["module"]), None)
     if there is not None:
+        remove = f"paddock remove {there.module} --from {shlex.quote(str(path))}"
         hints = [
-            f"for another version of it, change `source` there, or take it out first: `paddock remove {there.module}`",
+            f"for another version of it, change `source` there, or take it out first: `{remove}`",
             f"for a second one, which mounts under other names, name it: `--as {entry['module']}-2`",
         ]
         place = plan.place_of(there.path).text

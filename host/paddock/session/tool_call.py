@@ -49,7 +49,7 @@ from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
-from paddock_sources import SourceError, SourceUri
+from paddock_sources import Resolution, SourceError, SourceUri
 from paddock_sources.cache import SourceCache
 from paddock_sources.module_id import kind_of_id
 from paddock_sources.uri import BuiltinUri, PackageUri
@@ -85,6 +85,7 @@ class ToolCallSession:
 
     Args:
         source: what a plan accepts: a folder, `builtin:<id>`, or the bare id of a module that is shipped.
+        module_id: the module's id, where a plan or a lock file named the source: the user's keys are then not lent.
         tool: the name that the module mounts the tool under.
         arguments: the tool's input.
         config: the module's configuration.
@@ -119,6 +120,7 @@ class ToolCallSession:
         on_output: OnOutput | None = None,
         on_confined: OnConfined | None = None,
         sources: SourceOptions | None = None,
+        module_id: str | None = None,
     ) -> None:
         self._source = source
         self._tool = tool
@@ -133,7 +135,7 @@ class ToolCallSession:
         self._session_recorder = SessionRecorder.of_call(source, tool, self._id, audit, folder, environ)
         self._options = StartOptions(folder, environ, isolation, audit, on_output, on_confined, locks=folder)
         written = {"config": dict(config or {}), "limits": dict(limits or {}), "permissions": dict(permissions or {})}
-        self._request = _CallRequest(source, written, self._options, sources or SourceOptions())
+        self._request = _CallRequest(source, module_id, written, self._options, sources or SourceOptions())
         self._is_called = False
         self._resources: SessionResources | None = None  # there are none before the module is confined
 
@@ -178,7 +180,8 @@ class ToolCallSession:
                 outcome = await _failure(session_runtime, error)
             finally:
                 await session_runtime.deadlines.run(core.coordinator.cleanup)
-            return await _with_denials(outcome, session_runtime, began)
+            outcome = await _with_denials(outcome, session_runtime, began)
+            return _explained(outcome, modules.authorization.modules[0].resolution)
 
     async def _call(self, session_runtime: SessionRuntime, module: HostedModule) -> ToolResult:
         """Return the tool's result.
@@ -260,6 +263,18 @@ async def _failure(session_runtime: SessionRuntime, error: PaddockError) -> Tool
     return ToolCallOutcome(failed_result(error, reports[-1] if reports else None), module.level, reports, error)
 
 
+def _explained(outcome: ToolCallOutcome, code: Resolution) -> ToolCallOutcome:
+    """Return the outcome; if it failed because the module is no tool, it says so, and proposes no grant."""
+    error = outcome.error
+    if code.kind == "tool" or not isinstance(error, ModuleError):
+        return outcome
+    if not (isinstance(error, ModuleLoadError) or error.code == "ToolMissingError"):
+        return outcome
+    explained = ModuleError.no_tool(code.module_id, code.kind, error)
+    report = outcome.exit_reports[-1] if outcome.exit_reports else None
+    return replace(outcome, result=failed_result(explained, report), error=explained, denials=(), denials_left_out=0)
+
+
 def _raised(error: Exception) -> ToolResult:
     kind = str(getattr(error, "remote_type", type(error).__name__))
     return _failed(kind, f"the tool raised {kind}: {error}")
@@ -278,11 +293,17 @@ class _CallRequest:
     """The module at a source: found as the lock file in the working directory pins it, authorised by flags."""
 
     def __init__(
-        self, source: str, written: Mapping[str, object], options: StartOptions, sources: SourceOptions
+        self,
+        source: str,
+        module_id: str | None,
+        written: Mapping[str, object],
+        options: StartOptions,
+        sources: SourceOptions,
     ) -> None:
         self.secrets: SecretValues = NO_SECRETS
         self.live_from: Path | None = None
         self._source = source
+        self._module_id = module_id
         self._written = written
         self._options = options
         self._source_options = sources
@@ -300,6 +321,7 @@ class _CallRequest:
                 self._source_options,
                 options.audit,
                 host=host,
+                lends_keys=self._module_id is None,
             )
             entry = await self._entry(sources)
             (found,) = (await sources.resolve([entry])).values()
@@ -323,6 +345,8 @@ class _CallRequest:
                     named["module"] = uri.name
                 case BuiltinUri():
                     named |= {"module": uri.module_id, "source": uri.text}
+                case _ if self._module_id is not None:
+                    named |= {"module": self._module_id, "source": uri.text}
                 case _:
                     named |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
         except SourceError as error:

@@ -106,16 +106,20 @@ def test_whatever_a_module_answers_is_one_line_of_plain_valid_json(value: object
         written: list[str] = []
 
         class Stdout:
+            encoding = "ascii"
+
             def write(self, text: str) -> None:
                 written.append(text)
 
             def flush(self) -> None: ...
 
         patch.setattr("sys.stdout", Stdout())
-        print_json(value)
-    (line,) = written
-    assert line.isascii() and line.index("\n") == len(line) - 1
-    assert line[:-1].isprintable()
+        for Stdout.encoding in ("ascii", "utf-8"):
+            print_json(value)
+    assert written[0].isascii() and json.loads(written[0]) == json.loads(written[1])
+    for line in written:
+        assert line.index("\n") == len(line) - 1 and line[:-1].isprintable()
+        line.encode()
     json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 

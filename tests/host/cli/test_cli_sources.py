@@ -20,9 +20,11 @@ from paddock.cli.sources import source_command
 from paddock.cli.sources.update_command import read_age
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Question
-from paddock.module_sources import sourced_modules
+from paddock.module_sources import provisioning, sourced_modules
 from paddock.plan.load import load_plan
+from paddock_sources import SourceUri
 from paddock_sources.environment.errors import InstalledDistributionError
+from paddock_sources.errors import unavailable
 from paddock_sources.lock.lock_file import LockedModule, LockFile
 
 X = "https://example.org/team/tool-x"
@@ -60,6 +62,18 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
     return Told(capsys)
 
 
+class OfflineTwin:
+    """Names modules by the code in the twin's cache, and fetches none."""
+
+    def __init__(self, twin: TwinProvider) -> None:
+        self._twin = twin
+
+    def module_ids(self, uri: SourceUri, locked: LockedModule | None) -> tuple[str, ...]:
+        if locked is not None and locked.tree and locked.tree not in self._twin.cached:
+            raise unavailable(uri.text, "its code")
+        return self._twin.module_ids(uri, locked)
+
+
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> TwinProvider:
     twin = TwinProvider()
@@ -70,6 +84,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> TwinProvider:
         yield twin
 
     monkeypatch.setattr(source_command, "open_provider", opened)
+    monkeypatch.setattr(provisioning, "offline_provisioner", lambda environ, cache: OfflineTwin(twin))
     return twin
 
 
@@ -764,7 +779,7 @@ def test_what_is_as_it_was_locked_is_fine(told: Told, provider: TwinProvider, fo
     assert (code, errors) == (0, "") and "as locked" in shown
     provider.cached.clear()
     code, facts = told.json("verify")
-    assert (code, facts["modules"][0]["state"]) == (0, "missing")
+    assert (code, facts["modules"][0]["state"]) == (1, "missing")
 
 
 def test_damage_and_moved_tags_are_found(told: Told, provider: TwinProvider, folder: Path) -> None:

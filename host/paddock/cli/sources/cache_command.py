@@ -26,8 +26,8 @@ from paddock.text import escape
 from paddock_sources.cache import CacheItem, Damage, PruneResult, SourceCache
 from paddock_sources.errors import SourceError
 
-_AGE: Final = re.compile(r"([0-9]{1,6})\s*([smhdw])")
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_AGE: Final = re.compile(r"([0-9]{1,6})\s*(s|min|m|h|d|w)")
+_SECONDS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DIGITS: Final = 12  # of a digest; enough to distinguish two by eye
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
@@ -142,7 +142,7 @@ def verify(as_json: bool) -> int:
     metavar="AGE",
     default="30d",
     show_default=True,
-    help="Take away what was not used for so long, as in 12h, 30d or 8w.",
+    help="Take away what was not used for so long, as in 30min, 12h, 30d or 8w.",
 )
 @options.JSON
 def prune(older_than: str, as_json: bool) -> int:
@@ -202,8 +202,12 @@ def _freed(freed: PruneResult) -> _CommandReport:
 
 def _read_age(written: str) -> float:
     match = _AGE.fullmatch(written.strip().lower())
+    if match is not None and match[2] == "m":
+        raise click.UsageError(f"--older-than: `m` may be minutes or months: write `{match[1]}min`, or days as in 30d")
     if match is None:
-        raise click.UsageError(f"--older-than takes an age, as in 12h, 30d or 8w; `{escape(written)}` is not that")
+        raise click.UsageError(
+            f"--older-than takes an age, as in 30min, 12h, 30d or 8w; `{escape(written)}` is not that"
+        )
     return float(int(match[1]) * _SECONDS[match[2]])
 
 

@@ -12,10 +12,10 @@ Exit codes: 0; 1 nothing of that name is there, or it cannot be taken out.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -32,11 +32,7 @@ from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
 from paddock.module_sources.sourced_modules import NoSuchModuleError, SourcedModule, SourcedModules
 from paddock.plan.edit import PlanEdit, without_entry
-from paddock_sources import SourceError
 from paddock_sources.lock.lock_file import LockFile
-
-if TYPE_CHECKING:
-    from paddock_sources.provisioner import Provisioner
 
 
 @click.command(epilog=example("paddock remove tool-shout --from plan.yaml"))
@@ -52,8 +48,8 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
         edits: list[PlanEdit] = []
         if plan is None:
             origin = sources.plan.origin if sources.plan is not None else None
-            sources = sources.as_locked()
-            found = await context.call(partial(_locked_as, context.provider, sources, module))
+            sources = await context.call(partial(sources.as_locked, os.environ))
+            found = _locked_as(sources, module)
             if origin is not None and any(one.entry is not None for one in found):
                 raise KindError(
                     "StillNamedError",
@@ -103,25 +99,13 @@ def _place(sources: SourcedModules, written: str) -> str:
     return places[0]
 
 
-def _locked_as(provider: Provisioner, sources: SourcedModules, written: str) -> list[SourcedModule]:
+def _locked_as(sources: SourcedModules, written: str) -> list[SourcedModule]:
     """Return the one source in the lock file that is meant, also by the id of a module in it."""
-    try:
-        found = list(sources.meant(written))
-    except NoSuchModuleError:
-        found = [one for one in sources.modules if written in _ids(provider, one)]
-        if not found:
-            raise
+    found = list(sources.meant(written))
     found = [one for one in found if one.key == written] or found
     if len(keys := sorted({one.key for one in found})) > 1:
         raise _several(written, keys)
     return found
-
-
-def _ids(provider: Provisioner, module: SourcedModule) -> tuple[str, ...]:
-    try:
-        return provider.module_ids(module.uri, module.locked)
-    except SourceError:  # not in the cache, and not fetched for this purpose
-        return ()
 
 
 def _several(written: str, which: Sequence[str]) -> NoSuchModuleError:

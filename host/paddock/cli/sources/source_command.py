@@ -158,6 +158,7 @@ def run_source_command(
     if outcome is None:
         if as_json:
             print_json({"error": dict(failure.INTERRUPTION)})
+        screen.note("interrupted")
         return INTERRUPTED
     if as_json:
         print_json({**outcome.facts, "error": None}, masked)

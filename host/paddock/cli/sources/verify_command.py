@@ -4,8 +4,8 @@ Everything that the lock file names is read again and compared with its digests.
 present place of tags, and nothing is fetched from where a tag moved; a branch that moved on is normal, and no finding.
 
 `--json`: `{"lock", "plan", "modules": [{"module", "place", "source", "state", "findings": [text…]}…], "error"}`;
-`state` is `ok`, `missing` (not in the cache, which is no damage), `damaged`, `moved` or `failed`. Exit codes: 0
-everything is as it was; 1 something is not, or could not be checked.
+`state` is `ok`, `missing` (not in the cache), `damaged`, `moved` or `failed`. Exit codes: 0 everything is there as it
+was; 1 something is not, or could not be checked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
 
 _State = Literal["ok", "missing", "damaged", "moved", "failed"]
-_FINE: Final = ("ok", "missing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class _Verdict:
 def verify(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bool) -> int:
     """Read again all that is locked, and see whether tags still lead to where they led.
 
-    Exits with 0 when all is as it was locked, else with 1.
+    Exits with 0 when all is there as it was locked, else with 1.
     """
 
     async def work(context: CommandContext) -> CommandOutcome:
@@ -81,7 +80,7 @@ def verify(plan: Path | None, offline: bool, working_dir: Path | None, as_json: 
                 {**module_facts(one.module), "state": one.state, "findings": list(one.findings)} for one in verdicts
             ],
         }
-        code = 0 if all(one.state in _FINE for one in verdicts) else 1
+        code = 0 if all(one.state == "ok" for one in verdicts) else 1
         return CommandOutcome(code, facts, partial(_show, verdicts=verdicts))
 
     return run_source_command(work, offline=offline, as_json=as_json)
@@ -118,6 +117,8 @@ def _tell(screen: Screen, verdicts: list[_Verdict]) -> None:
             screen.alarm(f"{one.module.name}: {', '.join(one.findings)}")
     if any(one.state == "damaged" for one in verdicts):
         screen.text("hint: `paddock cache verify` has damage handed out no more; then `paddock sync` fetches it again")
+    if any(one.state == "missing" for one in verdicts):
+        screen.text("hint: `paddock sync` fetches what is not there")
     tell_failures(screen, [(one.module.name, one.error) for one in verdicts if one.error is not None])
 
 

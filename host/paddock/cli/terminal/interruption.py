@@ -1,7 +1,8 @@
 """The effect of Ctrl-C while a command runs: the first ends it gently, the second at once, the third kills it.
 
-The running loop handles the signals, and leaving restores the former handlers. SIGTERM ends at once. `happened` shows a
-command that it was interrupted; the command decides what follows.
+SIGTERM and SIGHUP end it at once, as a service manager and a closed terminal want it. The running loop handles the
+signals, and leaving restores the former handlers; a signal that was ignored before, as SIGHUP is below `nohup`, stays
+so. `happened` shows a command that it was interrupted; the command decides what follows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -19,8 +21,10 @@ from paddock.cli.terminal.render import Screen
 
 _Result = TypeVar("_Result")
 
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GENTLE = "stopping once what is running now is done; Ctrl-C again stops at once"
 _NOW = "stopping at once; Ctrl-C again kills"
+_BY_SIGNAL = "{}: stopping the modules, then ending; a second {} kills"
 
 
 class Interruption:
@@ -36,6 +40,7 @@ class Interruption:
         self, say: Callable[[str], None], stop_gently: Callable[[], bool], stop_now: Callable[[], None]
     ) -> None:
         self.happened = False
+        self._by: signal.Signals | None = None
         self._say = say
         self._stop_gently = stop_gently
         self._stop_now = stop_now
@@ -43,10 +48,21 @@ class Interruption:
 
     def __enter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        for number, act in ((signal.SIGINT, self._on_interrupt), (signal.SIGTERM, self._end_now)):
-            self._previous[number] = signal.getsignal(number)
+        for number in _HANDLED:
+            previous = signal.getsignal(number)
+            if number is signal.SIGHUP and previous == signal.SIG_IGN:
+                continue
+            self._previous[number] = previous
+            act = self._on_interrupt if number is signal.SIGINT else partial(self._on_end, number)
             self._loop.add_signal_handler(number, act)
         return self
+
+    @property
+    def text(self) -> str:
+        """What ended the command, for people; empty if nothing did."""
+        if not self.happened:
+            return ""
+        return "interrupted" if self._by is None else f"ended by {self._by.name}"
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -58,15 +74,20 @@ class Interruption:
         if is_first and self._stop_gently():
             self._say(_GENTLE)
         else:
-            self._end_now()
+            self._end_now(_NOW)
 
-    def _end_now(self) -> None:
+    def _on_end(self, number: signal.Signals) -> None:
+        self._by = self._by or number
+        self._end_now(_BY_SIGNAL.format(number.name, number.name))
+
+    def _end_now(self, said: str) -> None:
         self.happened = True
+        handled = tuple(self._previous)
         self._give_back()
         # The next one is for an impatient person, or for a shutdown that hangs.
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
-        self._say(_NOW)
+        self._say(said)
         self._stop_now()
 
     def _give_back(self) -> None:

@@ -1,8 +1,9 @@
 """JSON on stdout, for any value that a module produced.
 
-Every text in it is masked. It is plain ASCII, so a module's text cannot act on a terminal, and always valid: numbers
-that JSON lacks become null, bytes base64, sets sorted lists, objects of unknown types their `repr`. A key becomes text
-as its value would; of keys that become the same text the last one stays. No value makes it fail.
+Every text in it is masked. A character that is not printed as itself is an escape, so a module's text cannot act on a
+terminal. The object is always valid: numbers that JSON lacks become null, bytes base64, sets sorted lists, objects of
+unknown types their `repr`. A key becomes text as its value would; of keys that become the same text the last one stays.
+No value makes it fail.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import base64
 import dataclasses
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -19,6 +21,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]+")
 _MAX_REPR: Final = 1000  # characters of an object that has no form in JSON
 _MAX_DEPTH: Final = 100  # deeper than any value that a module can send; readers of JSON have limits as well
 _MAX_INTEGER_BITS: Final = 14_000  # Python refuses to write more than 4300 digits
@@ -29,8 +32,28 @@ Mask = Callable[[str], str]
 
 def print_json(value: object, mask: Mask = str) -> None:
     """Write `value` to stdout as one line; `mask` hides secrets in every text of it."""
-    sys.stdout.write(json.dumps(plain(value, mask)) + "\n")
+    sys.stdout.write(printable_json(plain(value, mask)) + "\n")
     sys.stdout.flush()
+
+
+def printable_json(value: object, *, indent: int | None = None) -> str:
+    """Return JSON's own types as JSON, with each character as itself if stdout can show it, else as an escape."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    encoding = sys.stdout.encoding or "ascii"
+    # Beyond ASCII, only texts have characters, and there an escape means the same.
+    return _BEYOND_ASCII.sub(lambda found: _shown(found[0], encoding), text)
+
+
+def _shown(text: str, encoding: str) -> str:
+    return "".join(one if one.isprintable() and _has(encoding, one) else json.dumps(one)[1:-1] for one in text)
+
+
+def _has(encoding: str, character: str) -> bool:
+    try:
+        character.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def plain(value: object, mask: Mask = str) -> Any:

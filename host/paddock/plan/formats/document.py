@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from paddock.errors import PlanError, PlanProblem
 from paddock.plan.formats.json_lines import json_lines
@@ -25,7 +25,7 @@ from paddock.plan.source_map import Positions, SourceNode
 from paddock.text import reason_of
 from paddock_sources.bounded_toml import TomlError, read_toml
 
-_EXTENSIONS = frozenset({".yaml", ".yml", ".json", ".toml"})
+EXTENSIONS: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
 _MAX_BYTES = 1024 * 1024  # some plans carry the instructions of their agents; beyond this it is another kind of file
 
 
@@ -103,7 +103,7 @@ def _instead_of(path: Path) -> str:
     if os.path.lexists(path):
         return ""
     with suppress(OSError):
-        beside = sorted(one for one in os.listdir(path.parent) if Path(one).suffix.lower() in _EXTENSIONS)
+        beside = sorted(one for one in os.listdir(path.parent) if Path(one).suffix.lower() in EXTENSIONS)
         if close := get_close_matches(path.name, beside, n=1):
             return f"did you mean `{path.with_name(close[0])}`?"
     return f"`paddock init {path}` writes a plan"

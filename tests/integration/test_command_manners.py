@@ -1,0 +1,206 @@
+"""What commands understand and say beyond their work: ids, defaults, other kinds, interruptions, odd usage."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.command_line import Terminal, nothing_outlives_its_command, paddock, reachable_level
+from integration.conftest import WriteModule
+from sources.git.origin_repository import OriginRepository
+from sources.git_repositories import module_files, repository
+
+_PLAN = """\
+session: {orchestrator: loop-basic, context: context-simple}
+providers:
+  - module: provider-mock
+    config: {fallback: "You said: {prompt}"}
+"""
+_TALKATIVE = """
+    import asyncio, sys
+    from amplifier_core.models import ToolResult
+
+    class Talkative:
+        name = "talk"
+        description = "says it, and hangs if it is to"
+        input_schema = {"type": "object"}
+
+        async def execute(self, input):
+            print("executing", flush=True)
+            if input.get("hang"):
+                await asyncio.sleep(3600)
+            return ToolResult(output=input.get("text"))
+
+    async def mount(coordinator, config):
+        print("mounting", flush=True)
+        await coordinator.mount("tools", Talkative())
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_command(
+    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> OriginRepository:
+    found = repository(tmp_path / "repo", module_files(answer="'hello'"))
+    assert paddock("add", f"git+file://{tmp_path}/repo@v1").returncode == 0
+    return found
+
+
+def _plan(*tools: str) -> None:
+    listed = "".join(f"  - {tool}\n" for tool in tools)
+    Path("plan.yaml").write_text(_PLAN + (f"tools:\n{listed}" if tools else ""))
+
+
+def _greet(*args: str) -> tuple[int, Any, str]:
+    done = paddock("call", *args, "--json")
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+# -- modules by their ids ------------------------------------------------------------------
+
+
+def test_locked_modules_go_by_their_ids(tmp_path: Path, origin: OriginRepository) -> None:
+    assert paddock("list").stdout.split()[0] == "tool-greet"
+    code, told, said = _greet("tool-greet", "tool_greet")
+    assert (code, told["output"]) == (0, "hello"), said
+    assert f"tool-greet is git+file://{tmp_path}/repo@v1, as paddock.lock says" in said
+    assert json.loads(paddock("verify", "--json").stdout)["modules"][0]["module"] == "tool-greet"
+    # Without its code, only the source has a name.
+    assert paddock("list", environ={"PADDOCK_CACHE_DIR": str(tmp_path / "empty")}).stdout.split()[0] == "repo"
+    assert paddock("remove", "tool-greet").returncode == 0
+
+
+def test_a_call_finds_a_tool_of_the_plan_by_its_id(tmp_path: Path, write_module: WriteModule) -> None:
+    write_module("tool-talk", _TALKATIVE)
+    _plan("{module: tool-talk, source: ./amplifier-module-tool-talk}")
+    code, told, said = _greet("tool-talk", "talk", '{"text": "so"}')
+    assert (code, told["output"]) == (0, "so") and "as plan.yaml says" in said, said
+    _plan("{module: tool-filesystem, source: ./amplifier-module-tool-talk}")
+    code, _, said = _greet("tool-filesystem", "talk")
+    assert code == 1 and "plan.yaml" not in said  # a stranger's plan puts nothing in the place of what is shipped
+
+
+def test_adding_what_is_there_says_how_to_replace_it(tmp_path: Path, origin: OriginRepository) -> None:
+    _plan()
+    source = f"git+file://{tmp_path}/repo@v1"
+    assert paddock("add", source, "--to", "plan.yaml").returncode == 0
+    again = paddock("add", source, "--to", "plan.yaml")
+    assert again.returncode == 1 and "`paddock remove tool-greet --from plan.yaml`" in again.stderr
+    assert "`--as tool-greet-2`" in again.stderr
+    assert paddock("add", source, "--to", "plan.yaml", "--as", "tool-greet-2").returncode == 0
+    assert paddock("remove", "tool-greet", "--from", "plan.yaml").returncode == 0
+    assert paddock("add", source, "--to", "plan.yaml").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [("loop-basic", "an orchestrator"), ("provider-mock", "a provider"), ("hooks-logging", "a hook")],
+)
+def test_a_call_of_another_kind_says_so_and_proposes_no_grant(source: str, kind: str) -> None:
+    done = paddock("call", source, "x")
+    assert done.returncode == 1 and f"module `{source}` is {kind}, and `call` calls tools" in done.stderr
+    assert "to allow it" not in done.stderr
+
+
+# -- plans and prompts ---------------------------------------------------------------------
+
+
+def test_a_run_takes_plan_yaml_and_knows_a_question(tmp_path: Path) -> None:
+    for args in ([], ["what is here?"], ["nowhere.yaml", "go"]):
+        done = paddock("run", *args)
+        assert done.returncode == 1 and "`paddock init " in done.stderr, done.stderr
+    _plan()
+    assert paddock("run", "what is here?").stdout == "You said: what is here?\n"
+    assert paddock("run", stdin="and this?").stdout == "You said: and this?\n"
+    done = paddock("run", "hello")
+    assert done.returncode == 2 and "if that is the prompt: `paddock run plan.yaml hello`" in done.stderr
+    done = paddock("run", "what is here?", "plan.yaml")
+    assert done.returncode == 2 and "the plan comes first" in done.stderr
+
+
+# -- what is said --------------------------------------------------------------------------
+
+
+def test_what_is_granted_by_name_has_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOWHERE_SET", raising=False)
+    options = ["--allow-env=NOWHERE_SET,MODE=fast", "--allow-secrets=NOWHERE_SET"]
+    done = paddock("call", "tool-todo", "todo", "{}", *options)
+    assert done.returncode == 1
+    assert "--allow-env: environment variable `NOWHERE_SET` is not set" in done.stderr
+    assert "--allow-secrets: secret `NOWHERE_SET` is not set" in done.stderr
+
+
+def test_characters_are_shown_as_themselves(tmp_path: Path) -> None:
+    Path("notes.txt").write_text("grün 日本 \u202e\x9b", encoding="utf-8")
+    call = ["call", "tool-filesystem", "read_file", '{"file_path": "notes.txt"}', "--allow-read=."]
+    for options in ([], ["--json"]):
+        shown = paddock(*call, *options).stdout
+        assert "grün 日本" in shown and "\\u202e" in shown and "\u202e" not in shown and "\x9b" not in shown
+    shown = paddock(*call, "--json", environ={"PYTHONIOENCODING": "latin-1"}).stdout.encode()
+    assert b"gr\\u00fcn" in shown or b"gr\xc3\xbcn" in shown
+
+
+def test_isolation_is_said_before_modules_speak(write_module: WriteModule) -> None:
+    source = write_module("tool-talk", _TALKATIVE)
+    _plan(f"{{module: tool-talk, source: '{source}'}}")
+    for command in (["call", source, "talk"], ["run", "plan.yaml", "go", "--trust-plan"]):
+        lines = paddock(*command).stderr.splitlines()
+        isolated = next(index for index, line in enumerate(lines) if line == f"isolation: {reachable_level()}")
+        assert isolated < lines.index("tool-talk | mounting")
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM"), (signal.SIGHUP, "ended by SIGHUP")],
+)
+def test_a_run_that_is_ended_says_by_what(number: signal.Signals, said: str, write_module: WriteModule) -> None:
+    code = "import asyncio\nasync def mount(coordinator, config):\n    print('mounting')\n    await asyncio.sleep(3600)"
+    _plan(f"{{module: tool-slow, source: '{write_module('tool-slow', code)}'}}")
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "paddock/audit.jsonl"
+    with Terminal("run", "plan.yaml", "go", "--trust-plan") as terminal:
+        terminal.until("tool-slow | mounting")
+        os.kill(terminal.pid, number)
+        terminal.until(said)
+        assert terminal.exit_code() == 130
+    events = [json.loads(line) for line in state.read_text().splitlines()]
+    assert events[-1]["event"] == "session.ended", events[-1]
+
+
+# -- the cache and usage -------------------------------------------------------------------
+
+
+def test_verify_fails_where_locked_code_is_missing(tmp_path: Path, origin: OriginRepository) -> None:
+    assert paddock("verify").returncode == 0
+    done = paddock("verify", environ={"PADDOCK_CACHE_DIR": str(tmp_path / "empty")})
+    assert done.returncode == 1 and "not fetched" in done.stdout and "`paddock sync`" in done.stderr
+    assert paddock("sync", environ={"PADDOCK_CACHE_DIR": str(tmp_path / "empty")}).returncode == 0
+
+
+def test_an_age_that_may_be_months_is_refused() -> None:
+    done = paddock("cache", "prune", "--older-than", "1m")
+    assert done.returncode == 2 and "write `1min`, or days as in 30d" in done.stderr
+    assert paddock("cache", "prune", "--older-than", "1min").returncode == 0
+
+
+def test_the_version_and_usage_errors_are_had_in_each_form() -> None:
+    assert paddock("-V").stdout == paddock("--version").stdout
+    assert "permissions" in paddock("help").stdout
+    done = paddock("run", "--nope", "--json")
+    assert done.returncode == 2 and json.loads(done.stdout)["error"]["type"] == "NoSuchOption"
+    told = json.loads(paddock("call", "--json").stdout)
+    assert (told["success"], told["output"], told["error"]["type"]) == (False, None, "MissingParameter")
+    assert paddock("call", "--", "--json").stdout == ""
