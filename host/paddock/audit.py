@@ -37,6 +37,7 @@ _MAX_DEPTH: Final = 6
 # days to fill both files.
 _BURST_BYTES: Final = 512 << 10
 _BYTES_PER_SECOND: Final = 200.0
+_UNFINISHED_SECONDS: Final = 0.05  # for another host to finish a line, which takes microseconds
 _OURS: Final = frozenset({"time", "session", "event", "left_out"})
 
 _log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class AuditLog:
         self._clock = clock
         self._rates: dict[tuple[str, str], _Rate] = {}
         self._lock = threading.Lock()
-        self._is_torn = False
+        self._may_be_torn = True  # by a host that was killed, or by a full disk
         self._has_failed = False
 
     @staticmethod
@@ -169,12 +170,12 @@ class AuditLog:
             self._path = state_folder(self._environ) / "audit.jsonl"
         descriptor = self._open(self._path)
         try:
-            # A line that a full disk cut off is ended first, so that it spoils no other.
-            lines = b"\n" + lines if self._is_torn else lines
-            self._is_torn = os.write(descriptor, lines) < len(lines)
+            # A line that was cut off is ended first, so that it spoils no other.
+            lines = b"\n" + lines if self._may_be_torn and _is_torn(descriptor) else lines
+            self._may_be_torn = os.write(descriptor, lines) < len(lines)
         finally:
             os.close(descriptor)
-        if self._is_torn:
+        if self._may_be_torn:
             raise OSError("there was no room for all of a line")
 
     def _open(self, path: Path) -> int:
@@ -273,7 +274,7 @@ def _open_own(path: Path) -> int:
         OSError: it is a link, no ordinary file, or somebody else's.
     """
     # Not blocking: a fifo in its place would hold the host until somebody reads it.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     try:
         info = os.fstat(descriptor)
@@ -285,6 +286,18 @@ def _open_own(path: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _is_torn(descriptor: int) -> bool:
+    """Whether the file ends within a line, and not because another host is just writing it."""
+    deadline = time.monotonic() + _UNFINISHED_SECONDS
+    while True:
+        size = os.fstat(descriptor).st_size
+        if size == 0 or os.pread(descriptor, 1, size - 1) in (b"\n", b""):
+            return False
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(_UNFINISHED_SECONDS / 50)
 
 
 def _is_set_aside(path: Path, descriptor: int) -> bool:

@@ -284,3 +284,12 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None
     make_private(tmp_path)
     with pytest.raises(OSError):
         make_private(tmp_path / "link")
+
+
+def test_a_line_that_a_killed_host_left_unfinished_costs_no_other(path: Path) -> None:
+    AuditLog("s-1", path=path).record("one")
+    with path.open("ab") as file:
+        file.write(b'{"time": "2026-01-0')
+    AuditLog("s-2", path=path).record("two")
+    lines = path.read_bytes().splitlines()
+    assert len(lines) == 3 and json.loads(lines[2])["event"] == "two" and json.loads(lines[0])["event"] == "one"

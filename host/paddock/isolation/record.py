@@ -1,17 +1,19 @@
 """The record of a session for later questions: its modules, their grants, and the rules that decided them.
 
 There is a file for each session, for the user alone, written in one step and read strictly: a damaged file is no
-record. It contains secrets by name only. Keeping a record never raises: a session is worth more than its record.
+record. It contains secrets by name only. Keeping a record never raises: a session is worth more than its record. As
+long as a session runs it locks its file, so that no other session removes it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -39,7 +41,8 @@ from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
 from paddock_sources.lock.lock_file import LOCK_FILE
 
-_KEPT: Final = 50  # sessions; the oldest are removed
+_VERSION: Final = 1
+_KEPT: Final = 50  # sessions; the oldest of those that have ended are removed
 _MAX_FILE_BYTES: Final = 2 << 20  # a session of a dozen modules takes a hundred KiB
 _MAX_CHARACTERS: Final = 4096  # PATH_MAX
 _MAX_MODULES: Final = 200
@@ -171,7 +174,7 @@ class ModuleRecord(StrictModel):
 class SessionRecord(StrictModel):
     """One session: `plan` is the file it came from, if any; without `ended` it runs, or its host was killed."""
 
-    version: Literal[1] = 1
+    version: Literal[1] = _VERSION
     id: _Text
     plan: _Text | None
     digest: _Text
@@ -253,13 +256,19 @@ class SessionRecords:
         self._folder = folder
         self._environ = environ
         self._has_failed = False
+        self._held: int | None = None
 
     def keep(self, record: SessionRecord) -> None:
         """Write a record, in place of the session's earlier one, and remove the oldest beyond the bound."""
         try:
             folder = self._made()
             path = folder / _file_name(record.id)
-            _write(path, record.model_dump_json().encode())
+            descriptor = _write(path, record.model_dump_json().encode())
+            self._release()
+            if record.ended is None:
+                self._held = descriptor
+            else:
+                os.close(descriptor)
             _prune(folder, path)
         except (OSError, ValueError) as error:
             if not self._has_failed:
@@ -275,18 +284,26 @@ class SessionRecords:
         folder = self._existing()
         return None if folder is None else _read(folder / _file_name(_plain(session_id)))
 
-    def all(self) -> tuple[SessionRecord, ...]:
-        """Return every record there is, the newest session first; a damaged one is left out."""
+    def all(self, on_unread: Callable[[DamagedRecordError], None] | None = None) -> tuple[SessionRecord, ...]:
+        """Return every record there is, the newest session first; `on_unread` gets those that cannot be read."""
         folder = self._existing()
         if folder is None:
             return ()
         records = []
         with suppress(OSError):
             for path in folder.glob("*.json"):
-                with suppress(DamagedRecordError):
+                try:
                     records.append(_read(path))
+                except DamagedRecordError as error:
+                    if on_unread is not None:
+                        on_unread(error)
         found = [record for record in records if record is not None]
         return tuple(sorted(found, key=lambda record: record.started, reverse=True))
+
+    def _release(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     def _made(self) -> Path:
         folder = self._folder if self._folder is not None else state_folder(self._environ) / "sessions"
@@ -333,7 +350,8 @@ def _file_name(session_id: str) -> str:
     return f"={hashlib.sha256(session_id.encode()).hexdigest()}.json"
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes) -> int:
+    """Write the file, and return its descriptor, which holds a lock on it."""
     if len(content) > _MAX_FILE_BYTES:
         raise ValueError(f"it would take more than {_MAX_FILE_BYTES >> 20} MiB")
     unfinished = path.with_suffix(".unfinished")
@@ -341,22 +359,40 @@ def _write(path: Path, content: bytes) -> None:
         unfinished.unlink()
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        with open(descriptor, "wb") as file:
+        with suppress(OSError):  # a file system without locks: the record may be removed before its session ends
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with open(descriptor, "wb", closefd=False) as file:
             file.write(content)
         os.replace(unfinished, path)
     except BaseException:
+        os.close(descriptor)
         with suppress(OSError):
             unfinished.unlink()
         raise
+    return descriptor
 
 
 def _prune(folder: Path, newest: Path) -> None:
+    files = []
     with os.scandir(folder) as entries:
-        files = [(entry.stat(follow_symlinks=False).st_mtime_ns, entry.path) for entry in entries]
-    for _, path in sorted(files, reverse=True)[_KEPT:]:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # another session has renamed or removed it meanwhile
+                found = entry.stat(follow_symlinks=False)
+                files.append((found.st_mtime_ns, entry.path, found.st_ino))
+    for _, path, inode in sorted(files, reverse=True)[_KEPT:]:
         if path != str(newest):
             with suppress(OSError):
-                os.unlink(path)
+                _remove_unless_held(path, inode)
+
+
+def _remove_unless_held(path: str, inode: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_ino == os.lstat(path).st_ino == inode:
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
 
 
 def _read(path: Path) -> SessionRecord | None:
@@ -376,7 +412,12 @@ def _read(path: Path) -> SessionRecord | None:
     try:
         return SessionRecord.model_validate_json(content)
     except ValidationError as error:
-        raise DamagedRecordError(path, _first(error.errors(include_url=False))) from error
+        problems = error.errors(include_url=False)
+        version = next((problem["input"] for problem in problems if problem["loc"] == ("version",)), None)
+        if isinstance(version, int):
+            said = f"it is of version {version}, and this Paddock reads version {_VERSION}: use the one that wrote it"
+            raise DamagedRecordError(path, said) from error
+        raise DamagedRecordError(path, _first(problems)) from error
 
 
 def _first(problems: Iterable[Mapping[str, Any]]) -> str:

@@ -99,6 +99,12 @@ _ENDED_FOR = {
 }
 
 
+_OUT_OF_MEMORY = (
+    "the kernel killed it for memory, and not at its own memory_max: the machine is out of memory, or the group that "
+    "Paddock runs in (a service's MemoryMax, a container's limit)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class LimitHit:
     """A limit that was reached: its name, the configured value, the observed value, and the mechanism that saw it."""
@@ -138,9 +144,13 @@ class ExitReport:
     ) -> ExitReport:
         """Return the report on an end; its reason is the recorded one, or else follows from the status."""
         failed = status.failed_step
+        reason = recorded or _reason_of(status)
+        used = status.used
+        if reason is ExitReason.SIGNALLED and status.signal == signal.SIGKILL and used and used.memory_kills_outside:
+            detail = detail or _OUT_OF_MEMORY
         return cls(
             module=module,
-            reason=recorded or _reason_of(status),
+            reason=reason,
             uptime=status.uptime,
             code=status.code,
             # The signal with which the host ended a failed start is no fact about the module.
@@ -160,7 +170,7 @@ class ExitReport:
     def describe(self) -> str:
         """Return the end as one sentence for a person."""
         sentence = f"{self.module} {self._what()}"
-        if self.detail and self.reason is ExitReason.PROTOCOL:
+        if self.detail and self.reason in (ExitReason.PROTOCOL, ExitReason.SIGNALLED):
             sentence += f": {self.detail}"
         if self.limit is not None:
             observed = f", {self.limit.observed} seen" if self.limit.observed else ""

@@ -100,6 +100,10 @@ class _Files(Protocol):
 
     def memory_kills(self, directory: str, /) -> int: ...
 
+    def all_memory_kills(self, directory: str, /) -> int: ...
+
+    def kills_together(self, directory: str, /) -> bool: ...
+
     def cpu_throttled_seconds(self, directory: str, /) -> float: ...
 
 
@@ -111,12 +115,14 @@ class CgroupReadings:
     """The kernel's counts for a group; None where it has no controller, or the kernel does not report the value.
 
     `memory_kills` is above zero when processes were killed because the group reached its limit; it is no exact count of
-    them. `tasks_refused` are failed attempts to start a process or thread over the limit. The peak includes cached
-    files, which the kernel drops before it kills.
+    them. `memory_kills_outside` are those for the limit of a group around this one, or of the machine. `tasks_refused`
+    are failed attempts to start a process or thread over the limit. The peak includes cached files, which the kernel
+    drops before it kills.
     """
 
     memory_peak: int | None = None
     memory_kills: int | None = None
+    memory_kills_outside: int | None = None
     tasks_refused: int | None = None
     cpu_throttled_seconds: float | None = None
 
@@ -198,11 +204,22 @@ class Cgroup:
         return CgroupReadings(
             memory_peak=self._counted("memory", lambda part: _FILES_OF[part.version].memory_peak(part.directory)),
             memory_kills=self._counted("memory", lambda part: _FILES_OF[part.version].memory_kills(part.directory)),
+            memory_kills_outside=self._counted("memory", _kills_outside),
             tasks_refused=self._counted("pids", lambda part: files.table(part.directory, "pids.events").get("max")),
             cpu_throttled_seconds=self._counted(
                 "cpu", lambda part: _FILES_OF[part.version].cpu_throttled_seconds(part.directory)
             ),
         )
+
+    @property
+    def kills_together(self) -> bool:
+        """Whether the kernel ends all processes of the group when it has to end one at the limit of its memory."""
+        part = self._find("memory")
+        return part is not None and _FILES_OF[part.version].kills_together(part.directory)
+
+    def memory_kills(self) -> int:
+        """Return how many processes were killed so far at the limit of memory; 0 once the group is gone."""
+        return self._counted("memory", lambda part: _FILES_OF[part.version].memory_kills(part.directory)) or 0
 
     def processes(self) -> frozenset[int]:
         """Return the living processes in the group; empty once it is removed."""
@@ -311,6 +328,11 @@ def enter(doors: Iterable[int]) -> None:
     for door in doors:
         os.write(door, b"0")
         os.close(door)
+
+
+def _kills_outside(part: CgroupPlace) -> int:
+    read = _FILES_OF[part.version]
+    return 0 if read.memory_kills(part.directory) else read.all_memory_kills(part.directory)
 
 
 class _Pauses:

@@ -43,12 +43,24 @@ def memory_peak(directory: str) -> int | None:
 
 def memory_kills(directory: str) -> int:
     """Return how many processes the kernel killed because the group was at its limit."""
-    kills = files.table(directory, "memory.oom_control").get("oom_kill", 0)  # absent before Linux 4.13
+    kills = all_memory_kills(directory)
+    if not kills:
+        return 0
     # The counter also includes processes killed because the whole machine was out of memory. `failcnt` does not help,
     # as some kernels leave it at zero. A group killed at its limit has been close to it.
     limit = files.number(directory, "memory.limit_in_bytes")
     peak = files.number(directory, "memory.max_usage_in_bytes")
     return kills if peak >= limit - limit // 16 else 0
+
+
+def all_memory_kills(directory: str) -> int:
+    """Return how many processes of the group the kernel killed for memory, at this limit or any other."""
+    return files.table(directory, "memory.oom_control").get("oom_kill", 0)  # absent before Linux 4.13
+
+
+def kills_together(directory: str) -> bool:
+    """Return whether the kernel ends all of the group when it has to end one process."""
+    return False
 
 
 def cpu_throttled_seconds(directory: str) -> float:

@@ -32,6 +32,16 @@ def memory_kills(directory: str) -> int:
     return events["oom_kill"] if events["oom"] else 0
 
 
+def all_memory_kills(directory: str) -> int:
+    """Return how many processes of the group the kernel killed for memory, at this limit or any other."""
+    return files.table(directory, "memory.events")["oom_kill"]
+
+
+def kills_together(directory: str) -> bool:
+    """Return whether the kernel ends all of the group when it has to end one process; not before Linux 4.19."""
+    return files.exists(directory, "memory.oom.group")
+
+
 def cpu_throttled_seconds(directory: str) -> float:
     """Return how long the group had to wait after using up its share."""
     return files.table(directory, "cpu.stat")["throttled_usec"] / 1e6

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,29 @@ def test_only_so_many_are_kept_and_the_newest_always(
     assert {record.id for record in records.all()} >= {"newest", "s-5", "s-4"}
     assert len(list((tmp_path / "sessions").iterdir())) <= 4
     assert not (tmp_path / "sessions/s-9.unfinished").exists()
+
+
+def test_sessions_at_once_keep_their_records(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sessions = [(SessionRecords(tmp_path / "sessions"), session(tmp_path, f"s-{number}")) for number in range(70)]
+    with ThreadPoolExecutor(20) as pool:
+        for _ in pool.map(lambda one: one[0].keep(one[1]), sessions):
+            pass
+    assert len(SessionRecords(tmp_path / "sessions").all()) == 70 and not caplog.records
+    with ThreadPoolExecutor(20) as pool:
+        for _ in pool.map(lambda one: one[0].keep(one[1].end()), sessions):
+            pass
+    assert 50 <= len(SessionRecords(tmp_path / "sessions").all()) < 70 and not caplog.records
+    SessionRecords(tmp_path / "sessions").keep(session(tmp_path, "next"))
+    assert len(SessionRecords(tmp_path / "sessions").all()) <= 51
+
+
+def test_a_record_of_a_newer_version_is_reported(tmp_path: Path, records: SessionRecords) -> None:
+    records.keep(session(tmp_path, "s-1"))
+    path = tmp_path / "sessions/s-1.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2}))
+    unread: list[DamagedRecordError] = []
+    assert records.all(unread.append) == ()
+    assert "it is of version 2, and this Paddock reads version 1" in unread[0].summary
 
 
 # -- what is damaged -----------------------------------------------------------------------

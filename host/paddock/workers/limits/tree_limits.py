@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from paddock.plan.units import size_text
@@ -77,9 +78,13 @@ class LimitEnforcer:
         if watched.memory_max is not None:
             unmapped = UnmappedMemory(process.take_inquiry(), tree_limits.private_folder)
         watch = None
-        if watched != WatchedLimits():
+        kernel_kill = None
+        if group is not None and "memory" in controllers and tree_limits.memory_max and not group.kills_together:
+            # Otherwise a call could wait until its time is over for the answer of a child that was killed.
+            kernel_kill = partial(_kernel_kill, group, tree_limits.memory_max)
+        if watched != WatchedLimits() or kernel_kill is not None:
             watch = self._watchdog.watch(
-                process.init_pid, watched, lambda hit: on_overrun(_REASONS[hit.name], hit), unmapped
+                process.init_pid, watched, lambda hit: on_overrun(_REASONS[hit.name], hit), unmapped, kernel_kill
             )
         return LimitedTree(watch, tree_limits)
 
@@ -100,8 +105,18 @@ class LimitedTree:
             return None
         if status.code is not None or status.signal not in (None, signal.SIGKILL):
             return None  # it was a child that the kernel killed for it, and the worker went on
-        peak = "" if used.memory_peak is None else size_text(used.memory_peak)
-        return ExitReason.MEMORY, LimitHit("memory_max", size_text(self._tree_limits.memory_max), peak, "cgroup memory")
+        return ExitReason.MEMORY, _memory_hit(self._tree_limits.memory_max, used.memory_peak)
+
+
+def _kernel_kill(group: Cgroup, memory_max: int) -> LimitHit | None:
+    try:
+        return _memory_hit(memory_max, group.readings().memory_peak) if group.memory_kills() else None
+    except OSError:  # the tree's end reads it again, and reports why it cannot be read
+        return None
+
+
+def _memory_hit(memory_max: int, peak: int | None) -> LimitHit:
+    return LimitHit("memory_max", size_text(memory_max), "" if peak is None else size_text(peak), "cgroup memory")
 
 
 _REASONS = {

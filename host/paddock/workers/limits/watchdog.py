@@ -88,6 +88,10 @@ class UnmappedCounter(Protocol):
         ...
 
 
+KernelKill = Callable[[], LimitHit | None]
+"""Returns the limit at which the kernel has killed a process of the tree, if it has; the others of it may live on."""
+
+
 class Tree(Protocol):
     """A process tree that can be read, such as a `ProcessTree`."""
 
@@ -121,6 +125,7 @@ class Watch:
         limits: WatchedLimits,
         on_exceeded: Callable[[LimitHit], None],
         unmapped: UnmappedCounter | None = None,
+        kernel_kill: KernelKill | None = None,
     ) -> None:
         self.peak_memory = 0
         self.is_stopped = False
@@ -129,6 +134,7 @@ class Watch:
         self._limits = limits
         self._on_exceeded = on_exceeded
         self._unmapped = unmapped
+        self._kernel_kill = kernel_kill
         self._looks = 0
         self._processor: deque[tuple[float, float]] = deque()  # seconds used, and when
         self._was_readable = True
@@ -149,6 +155,9 @@ class Watch:
     def look(self, now: float, swapped: int) -> bool:
         """Look at the tree, on a machine with so much swapped out; return whether it has to be measured."""
         self._looks += 1
+        if self._kernel_kill is not None and (hit := self._kernel_kill()) is not None:
+            self._report(hit)
+            return False
         if self._is_only_surveyed:
             return self._is_due_for_survey
         try:
@@ -264,14 +273,17 @@ class Watch:
             self._exceeded("tasks_max", f"{limit}", observed)
 
     def _exceeded(self, name: str, configured: str, observed: str) -> None:
+        self._report(LimitHit(name, configured, observed, "watchdog"))
+
+    def _report(self, hit: LimitHit) -> None:
         if self.is_stopped:
             return
         on_exceeded = self._on_exceeded
         self.stop()
         try:
-            on_exceeded(LimitHit(name, configured, observed, "watchdog"))
+            on_exceeded(hit)
         except Exception:  # an error in one tree must not stop the watch of the others
-            _logger.exception("what was to be done about a module beyond its %s failed", name)
+            _logger.exception("what was to be done about a module beyond its %s failed", hit.name)
 
     def _note_processor(self, seconds: float, now: float) -> None:
         self._processor.append((seconds, now))
@@ -294,17 +306,18 @@ class Watchdog:
         limits: WatchedLimits,
         on_exceeded: Callable[[LimitHit], None],
         unmapped: UnmappedCounter | None = None,
+        kernel_kill: KernelKill | None = None,
     ) -> Watch:
         """Watch the tree below a process from now on; call back on the loop once it has passed a limit.
 
         To be called before anything untrusted runs there: the memory that the tree has now counts as inherited, unless
         the kernel gives a better figure. The callback must not raise. With `unmapped`, its count is part of the tree's
-        memory too; the counter is closed when the watch ends.
+        memory too; the counter is closed when the watch ends. `kernel_kill` is asked at each look.
 
         Raises:
             OSError: There is no such process, or it cannot be read.
         """
-        watch = Watch(self._tree_of(init_pid), limits, on_exceeded, unmapped)
+        watch = Watch(self._tree_of(init_pid), limits, on_exceeded, unmapped, kernel_kill)
         self._watches.append(watch)
         self._wanted.set()
         return watch
