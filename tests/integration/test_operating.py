@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +15,12 @@ import pytest
 
 from integration.command_line import diagnosis, nothing_outlives_its_command, paddock
 from integration.conftest import WriteModule
+from paddock import Session
+from paddock.cli import failure
+from paddock.errors import KindError, render
+from paddock.workers import room
 from paddock.workers.exit_report import ExitReport, ExitStatus
+from paddock.workers.room import check_room
 from paddock_sandbox.cgroup import CgroupReadings
 
 _PARENT = """
@@ -67,3 +76,58 @@ def test_a_kill_for_the_memory_of_others_is_told_apart() -> None:
     status = ExitStatus(None, signal.SIGKILL, 1.0, used=used)
     assert "the group that Paddock runs in" in ExitReport.of("tool-x", status).describe()
     assert "memory" not in ExitReport.of("tool-x", ExitStatus(None, signal.SIGKILL, 1.0)).describe()
+
+
+def test_what_the_system_lacks_is_said_at_once(tmp_path: Path) -> None:
+    command = f"{sys.executable} -c 'from paddock.cli import main; main()' call tool-todo todo '{{}}' --json"
+    home = {**os.environ, "HOME": str(tmp_path)}
+    told = {}
+    for name, before in {
+        "limits": "ulimit -n 24; umask 777",
+        "folder": f"mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone",
+    }.items():
+        done = subprocess.run(
+            ["bash", "-c", f"{before}; exec {command}"],
+            env=home,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert done.returncode == 1 and "defect" not in done.stderr, done.stderr
+        told[name] = (json.loads(done.stdout)["error"]["type"], done.stderr)
+    assert told["limits"][0] == "NoRoomError" and told["folder"][0] == "NoWorkingDirError"
+    for said in ("open files: ", "`ulimit -n ", "the umask 0777", "`umask 077`"):
+        assert said in told["limits"][1]
+
+
+def test_each_shortage_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    check_room(100)  # there is enough here
+    few = {resource.RLIMIT_NOFILE: (4096, 4096), resource.RLIMIT_NPROC: (1, 1)}
+    monkeypatch.setattr(room.resource, "getrlimit", few.__getitem__)
+    monkeypatch.setattr(room.os, "geteuid", lambda: 65533)
+    monkeypatch.setattr(room.tempfile, "gettempdir", os.getcwd)
+    monkeypatch.delenv("TMPDIR")
+    with pytest.raises(KindError) as caught:
+        check_room(3)
+    said = render(caught.value)
+    assert "18 are needed, and this user has 0 of at most 1" in said and "`LimitNPROC=64`" in said
+    assert "no folder for temporary files" in said and "TMPDIR" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("can't start new thread"), "no more threads"),
+        (RuntimeError("Could not determine home directory."), "set HOME to a folder"),
+    ],
+)
+def test_faults_of_the_system_are_no_defects(error: Exception, said: str) -> None:
+    assert said in failure.text(error) and failure.exit_code(error) == 1
+    assert "defect" in failure.text(RuntimeError("another"))
+
+
+def test_another_event_loop_is_a_clear_error() -> None:
+    opening = Session({"session": {"orchestrator": "loop-basic", "context": "context-simple"}}).initialize()
+    with pytest.raises(KindError, match="event loop of asyncio"):
+        opening.send(None)  # as any loop but asyncio's would begin it

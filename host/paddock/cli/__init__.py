@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import sys
 from collections.abc import Sequence
 
@@ -18,6 +19,7 @@ from paddock.cli.command_group import INTERRUPTED
 
 __all__ = ["main"]
 
+_OPEN_FILES = 4096  # for some forty sessions of ten modules
 _ALLOCATIONS = 50_000  # between two collections; with garbage of all of them, some megabytes more
 
 
@@ -31,12 +33,14 @@ def main(args: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         # A module's answer may contain characters that no encoder writes; they are shown as escapes.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    given = sys.argv[1:] if args is None else list(args)
+    _raise_open_files()
     try:
-        code = paddock.main(args=list(args) if args is not None else None, prog_name="paddock", standalone_mode=False)
+        code = paddock.main(args=given, prog_name="paddock", standalone_mode=False)
     except click.ClickException as error:
         from paddock.cli.failure import show_usage
 
-        show_usage(error, sys.argv[1:] if args is None else args)
+        show_usage(error, given)
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
@@ -46,10 +50,9 @@ def main(args: Sequence[str] | None = None) -> None:
     except SystemExit:
         raise
     except BaseException as error:  # a cancellation is no Exception, and a module can raise one
-        from paddock.cli.failure import defect_report
+        from paddock.cli.failure import report_unforeseen
 
-        click.echo(defect_report(error), err=True)
-        code = 3
+        code = report_unforeseen(error, given)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -58,3 +61,11 @@ def main(args: Sequence[str] | None = None) -> None:
     # The system frees all memory at once; the interpreter's last collection need not walk through it first.
     gc.freeze()
     sys.exit(code)
+
+
+def _raise_open_files() -> None:
+    """Allow this process more open files, as far as it may: a shell's usual limit is for programs that use `select`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 import paddock
+from paddock.cli.system_faults import of_system
 from paddock.errors import (
     CallRefusedError,
     IsolationUnavailableError,
@@ -110,11 +111,13 @@ def of_turn(error: Exception, orchestrator: str, modules: Sequence[ModuleStatus]
 
 def exit_code(error: BaseException) -> int:
     """Return the exit code for a command that failed with `error`."""
+    error = of_system(error)
     return error.exit_code if isinstance(error, PaddockError) else _DEFECT
 
 
 def as_dict(error: BaseException) -> dict[str, object]:
     """Return `error` for scripts; `message` is escaped text, as it would be shown to a person."""
+    error = of_system(error)
     facts: dict[str, object] = {"type": code_of(error), "message": escape(str(error), multiline=True)}
     if isinstance(error, PaddockError):
         facts["hints"] = [escape(hint) for hint in error.hints]
@@ -137,6 +140,7 @@ def as_dict(error: BaseException) -> dict[str, object]:
 
 def text(error: BaseException) -> str:
     """Return the text about `error` for a person; for an internal error, everything that a report needs."""
+    error = of_system(error)
     return render(error) if isinstance(error, PaddockError) else defect_report(error)
 
 
@@ -155,13 +159,23 @@ def brief(error: BaseException, mask: Callable[[str], str]) -> str:
 def show_usage(error: click.ClickException, args: Sequence[str]) -> None:
     """Write a usage error to stderr and, where `args` ask for JSON, as the command's object to stdout."""
     error.show()
-    options = itertools.takewhile(lambda argument: argument != "--", args)
-    if "--json" in options:
+    facts = {"type": type(error).__name__, "message": escape(error.format_message(), multiline=True), "hints": []}
+    _print_for_scripts(facts, args)
+
+
+def report_unforeseen(error: BaseException, args: Sequence[str]) -> int:
+    """Write an error that no command reported, as `show_usage` does, and return the exit code."""
+    click.echo(text(error), err=True)
+    _print_for_scripts(as_dict(error), args)
+    return exit_code(error)
+
+
+def _print_for_scripts(facts: Mapping[str, object], args: Sequence[str]) -> None:
+    if "--json" in itertools.takewhile(lambda argument: argument != "--", args):
         from paddock.cli.terminal.json_output import print_json
 
         # A call prints a tool's result, whatever became of it.
         result = {"success": False, "output": None} if args[:1] in (["call"], ("call",)) else {}
-        facts = {"type": type(error).__name__, "message": escape(error.format_message(), multiline=True), "hints": []}
         print_json({**result, "error": facts})
 
 

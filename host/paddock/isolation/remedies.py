@@ -8,7 +8,7 @@ decide between the causes of one error. Where nothing is known, the text is empt
 from __future__ import annotations
 
 import re
-from errno import EACCES, EINVAL, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM, EUSERS
+from errno import EACCES, EAGAIN, EINVAL, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM, EUSERS
 from typing import Final
 
 from paddock.errors import LevelFailure
@@ -49,6 +49,11 @@ _AS_A_USER: Final = "run Paddock as an ordinary user"
 
 def remedy(level: IsolationLevel, failure: LevelFailure, machine: Machine) -> str:
     """Return what would make the level work, as far as that is known; else nothing."""
+    if failure.errno == EAGAIN:
+        return (
+            "the user, or the control group that Paddock runs in, may start no more processes: raise `ulimit -u`, "
+            "`LimitNPROC=` or `TasksMax=`"
+        )
     if failure.step == "self-check":
         return "this is a defect, of Paddock or of the kernel; please report it with what `paddock doctor --json` says"
     if failure.step == "Landlock":

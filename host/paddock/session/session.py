@@ -30,6 +30,7 @@ from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
+from paddock.session.event_loop import check_event_loop
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.journal import closing_messages
 from paddock.session.recorder import SessionRecorder
@@ -39,6 +40,7 @@ from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions
 from paddock.session.startup import FoundCode, confined, located
 from paddock.session.sub_sessions.session_tree import SessionTree
+from paddock.workers.room import check_room
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
@@ -186,12 +188,15 @@ class Session:
 
         Raises:
             PaddockError: it cannot be opened; nothing is left of it.
+            KindError: the application runs on another event loop than asyncio's.
             RuntimeError: it was opened before; a session is opened once.
         """
+        check_event_loop()
         if self._state != "new":
             raise RuntimeError("the session was opened before; make another one of the same plan")
         self._state = "opening"
         try:
+            check_room(sum(1 for _ in self.plan.entries()))
             await self._open()
         except BaseException:
             self._state = "over"

@@ -36,6 +36,7 @@ from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import Handle
+from paddock.session.event_loop import check_event_loop
 from paddock.session.module import HostedModule
 from paddock.session.modules import failed_result
 from paddock.session.recorder import SessionRecorder
@@ -43,6 +44,7 @@ from paddock.session.resources import OnOutput, SessionResources, StartOptions
 from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock.session.startup import ConfinedModules, FoundCode, confined
 from paddock.workers.exit_report import ExitReport
+from paddock.workers.room import check_room
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
@@ -155,7 +157,9 @@ class ToolCallSession:
 
     async def run(self) -> ToolCallOutcome:
         """Start the module, call the tool, end the module."""
+        check_event_loop()
         try:
+            check_room(1)
             authorizer = await Authorizer.at_work(self._options.working_dir, self._options.environ, self._policy)
             async with confined(self._request, authorizer, self._options, self._session_recorder) as modules:
                 self._resources = modules.resources

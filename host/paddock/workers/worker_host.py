@@ -24,6 +24,7 @@ from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import Launcher
 from paddock.workers.limits.tree_limits import LimitEnforcer
 from paddock.workers.limits.watchdog import Watchdog
+from paddock.workers.room import check_room
 from paddock.workers.scratch import PrivateFolder, sweep
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
@@ -47,7 +48,12 @@ class WorkerHost:
     @classmethod
     @asynccontextmanager
     async def started(cls) -> AsyncIterator[Self]:
-        """Make all parts; at the end release them, the latest first, each even if an earlier release failed."""
+        """Make all parts; at the end release them, the latest first, each even if an earlier release failed.
+
+        Raises:
+            KindError: the system does not leave it what it needs.
+        """
+        check_room(1)
         groups = await anyio.to_thread.run_sync(find_groups)
         await anyio.to_thread.run_sync(sweep)
         async with AsyncExitStack() as steps:

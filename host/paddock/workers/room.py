@@ -1,0 +1,151 @@
+"""What the system has to leave a host before it starts workers: open files, processes, a folder and its own files.
+
+Everything that is lacking is one error, with the number that is needed, before anything starts. A check reads a few
+files of /proc. Limits that others use up meanwhile are found later, by the step that meets them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import KindError
+
+FILES_OF_A_MODULE: Final = 8
+FILES_OF_A_SESSION: Final = 16
+"""Open files of a host, measured with some to spare; connections of modules come on top."""
+
+_TASKS_OF_A_MODULE: Final = 2  # its worker, and the init around it
+_TASKS_OF_A_SESSION: Final = 12  # threads of the host, and the fork server
+_MANY_TASKS: Final = 8192  # a limit beyond which the user's tasks are not counted
+_OWN_FILES: Final = 0o700  # of a umask: what it takes from the user
+_TASK_LINE: Final = re.compile(rb"^(Uid|Threads):\s+(\d+)", re.MULTILINE)
+
+
+def check_room(modules: int) -> None:
+    """Refuse to start a session of so many modules where the system does not leave it enough.
+
+    Raises:
+        KindError: with everything that is lacking, and how to get it.
+    """
+    lacks = [*_files(modules), *_processes(modules), *_umask(), *_temporary_folder()]
+    if lacks:
+        raise KindError(
+            "NoRoomError",
+            "the system does not leave this session what it needs",
+            detail=[lack for lack, _ in lacks],
+            hints=[hint for _, hint in lacks],
+        )
+
+
+def _files(modules: int) -> Iterator[tuple[str, str]]:
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return
+    try:
+        used = len(os.listdir("/proc/self/fd"))
+    except OSError:  # not even that one can be opened
+        used = allowed
+    needed = used + FILES_OF_A_SESSION + FILES_OF_A_MODULE * modules
+    if needed > allowed:
+        parts = f"{used} are open, {FILES_OF_A_SESSION} for a session, {FILES_OF_A_MODULE} for each module"
+        more = _round(needed)
+        yield (
+            f"open files: {needed} are needed ({parts}), and the limit is {allowed}",
+            f"raise the limit of open files: `ulimit -n {more}`, or `LimitNOFILE={more}` in a unit",
+        )
+
+
+def _processes(modules: int) -> Iterator[tuple[str, str]]:
+    needed = _TASKS_OF_A_SESSION + _TASKS_OF_A_MODULE * modules
+    lack = f"processes and threads: {needed} are needed, and"
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if os.geteuid() != 0 and allowed != resource.RLIM_INFINITY and allowed < _MANY_TASKS:
+        used = _tasks_of(os.geteuid())
+        if used + needed > allowed:
+            more = _round(used + needed)
+            yield (
+                f"{lack} this user has {used} of at most {allowed}",
+                f"raise the user's limit of processes: `ulimit -u {more}`, or `LimitNPROC={more}` in a unit",
+            )
+    for folder, most, used in _groups_of_tasks():
+        if used + needed > most:
+            yield (
+                f"{lack} the control group {folder} has {used} of at most {most}",
+                f"allow the group more: `TasksMax={_round(used + needed)}` in a unit, or `--pids-limit` of a container",
+            )
+            return
+
+
+def _tasks_of(uid: int) -> int:
+    """Return the threads of a user's processes, as the kernel counts them for the limit."""
+    tasks = 0
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                facts = dict(_TASK_LINE.findall(Path(f"/proc/{name}/status").read_bytes()))
+            except OSError:
+                continue
+            if int(facts.get(b"Uid", -1)) == uid:
+                tasks += int(facts.get(b"Threads", 1))
+    return tasks
+
+
+def _groups_of_tasks() -> Iterator[tuple[str, int, int]]:
+    """Yield the groups that bound this process's tasks, by their folders, with the limit and the number in use."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "pids"):
+            continue
+        top = Path("/sys/fs/cgroup", controllers)
+        folder = top / path.lstrip("/")
+        for group in (folder, *folder.parents):
+            if not group.is_relative_to(top):
+                break
+            try:
+                most, used = ((group / f"pids.{name}").read_text().strip() for name in ("max", "current"))
+            except OSError:
+                continue
+            if most.isdecimal():
+                yield str(group), int(most), int(used)
+
+
+def _umask() -> Iterator[tuple[str, str]]:
+    try:
+        found = re.search(r"^Umask:\s+([0-7]+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    except OSError:
+        return
+    if found is not None and int(found[1], 8) & _OWN_FILES:
+        yield (
+            f"the umask {found[1]} takes from this user what it makes itself",
+            "start with another: `umask 077`, or `UMask=0077` in a unit",
+        )
+
+
+def _temporary_folder() -> Iterator[tuple[str, str]]:
+    named = {os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")}
+    try:
+        folder = tempfile.gettempdir()
+        # The last resort of Python's is the working directory, where temporary files are in people's way.
+        if folder in named or folder != os.path.abspath(os.curdir):
+            return
+    except OSError:
+        pass
+    yield (
+        "there is no folder for temporary files: `/tmp` and `/var/tmp` cannot be written to",
+        "name one in TMPDIR that this user may write to, or `PrivateTmp=yes` in a unit",
+    )
+
+
+def _round(number: int) -> int:
+    """Return a number with room for a few more."""
+    return -(-number * 5 // 4 // 64) * 64
