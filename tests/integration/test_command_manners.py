@@ -200,7 +200,7 @@ def test_the_version_and_usage_errors_are_had_in_each_form() -> None:
     assert paddock("-V").stdout == paddock("--version").stdout
     assert "permissions" in paddock("help").stdout
     done = paddock("run", "--nope", "--json")
-    assert done.returncode == 2 and json.loads(done.stdout)["error"]["type"] == "NoSuchOption"
+    assert done.returncode == 2 and json.loads(done.stdout)["error"]["type"] == "UsageError"
     told = json.loads(paddock("call", "--json").stdout)
-    assert (told["success"], told["output"], told["error"]["type"]) == (False, None, "MissingParameter")
+    assert (told["success"], told["output"], told["error"]["type"]) == (False, None, "UsageError")
     assert paddock("call", "--", "--json").stdout == ""

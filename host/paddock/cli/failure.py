@@ -159,7 +159,7 @@ def brief(error: BaseException, mask: Callable[[str], str]) -> str:
 def show_usage(error: click.ClickException, args: Sequence[str]) -> None:
     """Write a usage error to stderr and, where `args` ask for JSON, as the command's object to stdout."""
     error.show()
-    facts = {"type": type(error).__name__, "message": escape(error.format_message(), multiline=True), "hints": []}
+    facts = {"type": "UsageError", "message": escape(error.format_message(), multiline=True), "hints": []}
     _print_for_scripts(facts, args)
 
 

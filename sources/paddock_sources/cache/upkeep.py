@@ -26,6 +26,7 @@ from paddock_sources.cache.staging import ROOM as STAGING_AREA
 from paddock_sources.cache.tree_digest import tree_contents
 
 DOWNLOADS_MARK: Final = "used"
+_FORMAT: Final = re.compile(rf"({'|'.join(bucket.value.partition('-')[0] for bucket in Bucket)})-v[0-9]{{1,4}}")
 _REPOSITORY: Final = re.compile(r"[0-9a-f]{64}")
 _MAX_URL_BYTES: Final = 8192
 
@@ -111,8 +112,20 @@ class CacheMaintenance:
         return self._take_away(self._store_context.clock() - max_age)
 
     def clean(self) -> PruneResult:
-        """Take away all that is not in use."""
-        return self._take_away(None)
+        """Take away all that is not in use, and what other versions of Paddock keep here in another format."""
+        found = self._take_away(None)
+        sizes = [(folder, _bytes_in(folder)) for folder in self._other_formats()]
+        gone = [size for folder, size in sizes if self._move_out(folder)]
+        return PruneResult(found.items + len(gone), found.bytes + sum(gone), found.in_use)
+
+    def _other_formats(self) -> builtins.list[Path]:
+        """Return the folders of other formats; their own version alone knows what of them is in use."""
+        known = {bucket.value for bucket in Bucket}
+        return [
+            folder
+            for folder in _folders_in(self._store_context.folder.path)
+            if _FORMAT.fullmatch(folder.name) and folder.name not in known
+        ]
 
     # -- taking away
 

@@ -94,7 +94,12 @@ def test_cleaning_takes_all_away_and_says_what_it_was(folder: Path) -> None:
     cache = SourceCache(folder)
     fill(cache)
     size = sum(item.bytes for item in cache.list())
-    assert cache.clean() == PruneResult(5, size)
+    older = folder / "trees-v0" / "abc"
+    older.mkdir(parents=True)
+    (older / "code.py").write_text("12345678")
+    (folder / "other-v1").mkdir()
+    assert cache.clean() == PruneResult(6, size + 8)
+    assert not older.exists() and (folder / "other-v1").exists()
     assert cache.list() == ()
     assert set(cache.size().values()) == {0}
     assert cache.repositories.commit(URL, COMMIT) is None

@@ -154,7 +154,10 @@ def prune(older_than: str, as_json: bool) -> int:
 @cache.command(epilog=example("paddock cache clean"))
 @options.JSON
 def clean(as_json: bool) -> int:
-    """Take away everything that no session uses right now. What is needed again is fetched again."""
+    """Take away everything that no session uses right now. What is needed again is fetched again.
+
+    This includes what other versions of Paddock keep there in another format, which no session of theirs may be using.
+    """
     return _run(lambda cache: _freed(cache.clean()), as_json=as_json)
 
 
