@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -160,7 +161,7 @@ def test_without_mounts_library_entries_are_named_one_by_one(tmp_path: Path) -> 
 
 def test_the_host_its_environment_and_its_interpreter_are_the_installation(located: RuntimePaths) -> None:
     for name in ("paddock", "paddock_sandbox", "paddock_sdk", "paddock_sources"):
-        folder = Path(sys.modules[name].__file__ or "").resolve().parent
+        folder = Path(importlib.import_module(name).__file__ or "").resolve().parent
         assert any(folder.is_relative_to(path) for path in located.installation)
     if sys.prefix != sys.base_prefix:
         assert Path(sys.prefix).resolve() / "bin" in located.installation

@@ -90,8 +90,10 @@ def handlers_of(part: object) -> Iterator[tuple[HostMethod, MethodHandler]]:
     for name, function in inspect.getmembers(type(part), inspect.isfunction):
         spec: HandlerSpec | None = getattr(function, _MARK, None)
         if spec is not None:
-            read = _as_it_is if spec.args is None else _reader(spec.args, spec.what)
-            yield spec.method, MethodHandler(spec, getattr(part, name), inspect.iscoroutinefunction(function), read)
+            yield (
+                spec.method,
+                MethodHandler(spec, getattr(part, name), inspect.iscoroutinefunction(function), _reader(spec)),
+            )
 
 
 def malformed(what: str) -> RemoteProtocolError:
@@ -114,12 +116,15 @@ def _as_it_is(value: Any) -> Any:
 
 
 @cache
-def _reader(model: type[Any], what: str) -> Callable[[Any], Any]:
+def _reader(spec: HandlerSpec) -> Callable[[Any], Any]:
     """Return a function that makes the arguments from a list, and checks each against its type and bounds.
 
     It serves all sessions of this process. Pydantic's models would not do: names from modules may contain lone
     surrogates, which its texts may not.
     """
+    if spec.args is None:
+        return _as_it_is
+    model, what = spec.args, spec.what
     checks = [_check_of(hint) for hint in get_type_hints(model, include_extras=True).values()]
 
     def read(value: Any) -> Any:
