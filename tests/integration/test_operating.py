@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from integration.conftest import WriteModule
 from paddock import Session
 from paddock.cli import failure
 from paddock.errors import KindError, render
+from paddock.policy.files import policy
 from paddock.workers import room
 from paddock.workers.exit_report import ExitReport, ExitStatus
 from paddock.workers.room import check_room
@@ -131,3 +133,44 @@ def test_another_event_loop_is_a_clear_error() -> None:
     opening = Session({"session": {"orchestrator": "loop-basic", "context": "context-simple"}}).initialize()
     with pytest.raises(KindError, match="event loop of asyncio"):
         opening.send(None)  # as any loop but asyncio's would begin it
+
+
+# -- the operator's files ------------------------------------------------------------------
+
+_POLICY = """\
+minimum_isolation = "landlock"
+max_limits = {memory_max = "1G"}
+[[module]]
+match = "*"
+grants = {read = ["."], run = []}
+"""
+
+
+def test_a_policy_is_shown_with_what_it_bounds() -> None:
+    config = Path.home() / ".config/paddock"
+    config.mkdir(parents=True)
+    Path("policy.toml").write_text(_POLICY)
+    assert paddock("policy", "check", "policy.toml").returncode == 0
+    (config / "policy.toml").write_text(_POLICY)
+    for command in (["policy", "show"], ["doctor"]):
+        shown = " ".join(paddock(*command).stdout.split())
+        assert f"in force {config}/policy.toml" in shown and f"absent {config}/grants.toml" in shown
+        assert "line 1: no module runs below `landlock`" in shown and "memory_max is at most 1 GiB" in shown
+        assert "line 4: modules from `*`: read at most .; no run" in shown
+    (config / "secrets.toml").write_text("KEY = 1\n")
+    for command in (["policy", "show"], ["policy", "check"], ["doctor"]):
+        done = paddock(*command, "--json")
+        told = json.loads(done.stdout)
+        refused = next(one for one in told["files"] if one["state"] == "refused")
+        assert done.returncode == (1 if command == ["doctor"] else 4) and told["ok"] is False
+        assert refused["problems"][0]["line"] == 1 and f"{config}/secrets.toml:1" in done.stderr
+
+
+def test_a_wrong_policy_is_found_before_it_holds(tmp_path: Path) -> None:
+    Path("new.toml").write_text('minimum_isolation = "none"\nzzz = {}\n')
+    done = paddock("policy", "check", "new.toml")
+    assert done.returncode == 4 and "new.toml:1" in done.stderr and "new.toml:2" in done.stderr
+    assert paddock("policy", "check", "nowhere.toml").returncode == 1
+    page = (Path(policy.__file__).resolve().parents[4] / "host/docs/policy.md").read_text()
+    known = re.search(r"known here: ([\w, ]+)", done.stderr)
+    assert known is not None and all(f"`{key}`" in page or f"`[[{key}]]`" in page for key in known[1].split(", "))

@@ -34,6 +34,11 @@ _COMMANDS = (
         "Find out what isolation this machine gives modules, and how to get more.",
     ),
     LazyCommand(
+        "policy",
+        "paddock.cli.policy_command:policy",
+        "Look at the operator's files: the policy, accepted plans, places of secrets, settings of sources.",
+    ),
+    LazyCommand(
         "selftest",
         "paddock.cli.selftest_command:selftest",
         "Attack the isolation of this machine for real, and show what became of each attack; by default of all.",

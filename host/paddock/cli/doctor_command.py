@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
-from paddock.cli import options
+from paddock.cli import failure, options
 from paddock.cli.command_group import example
 from paddock.cli.finding import find
+from paddock.cli.policy_command import show_files
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding, examine
 from paddock.doctor.diagnosis import NAMES, names_of
 from paddock.isolation.levels import guarantees_missing
 from paddock.isolation.machine import Machine
+from paddock.policy.files.in_force import FileInForce, files_in_force
 from paddock.policy.rule import FLOOR
 
 _Rows = Iterator[tuple[str, str]]
@@ -27,20 +29,26 @@ _Rows = Iterator[tuple[str, str]]
 def doctor(as_json: bool) -> int:
     """Find out what isolation this machine gives modules, and how to get more.
 
-    Tries every isolation level for real. Exits with 0 when sessions run without further ado, else with 1.
+    Tries every isolation level for real, and lists the operator's files. Exits with 0 when sessions run without further
+    ado, else with 1.
     """
     screen = Screen(sys.stderr)
     diagnosis = find(lambda: examine(os.environ), screen, lambda: "trying every isolation level", as_json=as_json)
     if isinstance(diagnosis, int):
         return diagnosis
+    files = files_in_force(os.environ)
+    is_ok = diagnosis.ok and not any(one.error is not None for one in files)
     if as_json:
-        print_json(diagnosis.as_dict())
+        print_json({**diagnosis.as_dict(), "ok": is_ok, "files": [one.as_dict() for one in files]})
     else:
-        _show(diagnosis, Screen(sys.stdout))
-    return 0 if diagnosis.ok else 1
+        _show(diagnosis, files, Screen(sys.stdout))
+    for one in files:
+        if one.error is not None:
+            screen.text(failure.text(one.error))
+    return 0 if is_ok else 1
 
 
-def _show(diagnosis: Diagnosis, screen: Screen) -> None:
+def _show(diagnosis: Diagnosis, files: Sequence[FileInForce], screen: Screen) -> None:
     screen.title("machine")
     screen.labelled([*_of_machine(diagnosis.machine)])
     screen.title("isolation")
@@ -57,6 +65,8 @@ def _show(diagnosis: Diagnosis, screen: Screen) -> None:
         screen.title("settings of the kernel")
         for setting in diagnosis.settings:
             screen.labelled([(f"  {setting.name} = {setting.value}  ", setting.meaning)])
+    screen.title("files of the operator")
+    show_files(screen, files)
     screen.text(_verdict(diagnosis))
 
 

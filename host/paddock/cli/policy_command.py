@@ -1,0 +1,82 @@
+"""Show which files of the operator hold here and what they bound, and check such a file before it is put in place.
+
+`--json`: `{"ok", "files": [{"file", "state", "bounds": [text…], "problems": [{"path", "message", "hint", "line"}…]}…],
+"error"}`; `state` is `in force`, `absent` or `refused`. Exit codes: 0; 1 the file cannot be read; 4 a file is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from paddock.cli import failure, options
+from paddock.cli.command_group import CommandGroup, example
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.render import Screen
+from paddock.errors import KindError
+from paddock.policy.files.in_force import FileInForce, checked_file, files_in_force
+from paddock.text import reason_of
+
+_REFUSED: Final = 4
+
+
+@click.group(cls=CommandGroup)
+def policy() -> None:
+    """Look at the operator's files: the policy, accepted plans, places of secrets, settings of sources."""
+
+
+@policy.command(epilog=example("paddock policy show"))
+@options.JSON
+def show(as_json: bool) -> int:
+    """List the files that hold here, and what each of them bounds, with its lines.
+
+    Exits with 4 if one of them is refused, which stops every session.
+    """
+    return _report(files_in_force(os.environ), as_json=as_json)
+
+
+@policy.command(epilog=example("paddock policy check policy.toml"))
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@options.JSON
+def check(file: Path | None, as_json: bool) -> int:
+    """Check FILE as a policy before it is put in place, by default the files that hold here.
+
+    A file called grants.toml, secrets.toml or sources.toml is checked as that. Exits with 0 if it would be taken, else
+    with 4.
+    """
+    if file is None:
+        return _report(files_in_force(os.environ), as_json=as_json)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8 text"
+        unread = KindError("PolicyFileError", f"`{file}` cannot be read: {reason}")
+        Screen(sys.stderr).text(failure.text(unread))
+        if as_json:
+            print_json({"ok": False, "files": [], "error": failure.as_dict(unread)})
+        return unread.exit_code
+    return _report([checked_file(file, text)], as_json=as_json)
+
+
+def show_files(screen: Screen, files: Sequence[FileInForce]) -> None:
+    """Write the files, each with what it bounds."""
+    for one in files:
+        screen.labelled([(f"  {one.state:8}  ", str(one.path))])
+        screen.labelled([(" " * 12, line) for line in one.bounds])
+
+
+def _report(files: Sequence[FileInForce], *, as_json: bool) -> int:
+    refused = [one.error for one in files if one.error is not None]
+    if as_json:
+        facts = [one.as_dict() for one in files]
+        print_json({"ok": not refused, "files": facts, "error": failure.as_dict(refused[0]) if refused else None})
+    else:
+        show_files(Screen(sys.stdout), files)
+    for error in refused:
+        Screen(sys.stderr).text(failure.text(error))
+    return _REFUSED if refused else 0

@@ -1,0 +1,134 @@
+"""The operator's files that hold for the user of this process, with what each of them bounds or decides.
+
+A file that cannot be trusted or understood stops every session; here it is a result like any other, so that a person
+sees all of them at once. No secret's value is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from paddock.errors import PolicyFileError
+from paddock.plan.limits import limit_text
+from paddock.policy.files.accepted_plans import AcceptedPlan, read_accepted
+from paddock.policy.files.grants import GrantsFile
+from paddock.policy.files.owned_file import ROOT, OperatorFile
+from paddock.policy.files.policy import SYSTEM_FILE, user_config_folder
+from paddock.policy.files.policy_file import ModuleRule, PolicyFile
+from paddock.policy.files.secrets import secrets_in
+from paddock.policy.files.sources import load_source_settings, read_source_settings
+from paddock.policy.owner import Owner
+
+FileState = Literal["in force", "absent", "refused"]
+
+_NAMES: Final = ("policy.toml", "grants.toml", "secrets.toml", "sources.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class FileInForce:
+    """One file: `bounds` are lines for people; `error` says why it is refused, as far as it is."""
+
+    path: Path
+    state: FileState
+    bounds: tuple[str, ...] = ()
+    error: PolicyFileError | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it for scripts."""
+        problems = [] if self.error is None else [one.as_dict() for one in self.error.problems]
+        return {"file": str(self.path), "state": self.state, "bounds": list(self.bounds), "problems": problems}
+
+
+def files_in_force(environ: Mapping[str, str]) -> tuple[FileInForce, ...]:
+    """Return the machine's policy and the user's policy, grants, places of secrets and settings of sources."""
+    owner, folder = Owner.current(environ), user_config_folder(environ)
+    policy, grants, secrets, sources = (folder / name for name in _NAMES)
+    return (
+        _found(SYSTEM_FILE, lambda: _of_policy(PolicyFile.read(SYSTEM_FILE, ROOT))),
+        _found(policy, lambda: _of_policy(PolicyFile.read(policy, owner))),
+        _found(grants, lambda: _of_grants(GrantsFile(owner, grants)) if grants.exists() else None),
+        _found(secrets, lambda: _of_secrets(OperatorFile.read(secrets, owner))),
+        _found(sources, lambda: _of_sources(environ) if sources.exists() else None),
+    )
+
+
+def checked_file(path: Path, text: str) -> FileInForce:
+    """Return what a file with this text would bound; its name says which of the four it is, else it is a policy."""
+    match path.name:
+        case "grants.toml":
+            return _found(path, lambda: _accepted(read_accepted(text, str(path))))
+        case "secrets.toml":
+            return _found(path, lambda: _of_secrets(OperatorFile.parse(text, str(path))))
+        case "sources.toml":
+            return _found(path, lambda: [*map(str, read_source_settings(text, str(path)).modules)])
+    return _found(path, lambda: _of_policy(PolicyFile.parse(text, str(path))))
+
+
+def _found(path: Path, read: Callable[[], list[str] | None]) -> FileInForce:
+    try:
+        bounds = read()
+    except PolicyFileError as error:
+        return FileInForce(path, "refused", error=error)
+    return FileInForce(path, "absent") if bounds is None else FileInForce(path, "in force", tuple(bounds))
+
+
+def _of_policy(file: PolicyFile | None) -> list[str] | None:
+    return None if file is None else [*_bounds_of_all(file), *(_bounds_of_rule(file, rule) for rule in file.modules)]
+
+
+def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
+    if file.minimum_isolation is not None:
+        yield _line(file, "minimum_isolation", f"no module runs below `{file.minimum_isolation}`")
+    if file.allow_unenforced:
+        names = ", ".join(sorted(file.allow_unenforced))
+        yield _line(file, "allow_unenforced", f"{names}: may be written where the machine cannot enforce it")
+    if file.git_hosts is not None:
+        yield _line(file, "git_hosts", f"code by git comes from {', '.join(file.git_hosts) or 'nowhere'}")
+    if file.require_pinned:
+        yield _line(file, "require_pinned", "a git source names a whole commit, or is locked")
+    if file.refused_networks:
+        networks = ", ".join(map(str, file.refused_networks))
+        yield _line(file, "refused_networks", f"no module connects to {networks}")
+    for name, value in file.max_limits:
+        if value is not None:
+            yield _line(file, f"max_limits.{name}", f"{name} is at most {limit_text(name, value)}")
+
+
+def _bounds_of_rule(file: PolicyFile, rule: ModuleRule) -> str:
+    parts = [f"at level `{rule.level}` or above"] if rule.level is not None else []
+    parts += [f"{name} at most {limit_text(name, value)}" for name, value in rule.limits if value is not None]
+    if rule.caps is not None:
+        capped = [(family, ", ".join(rule.caps.texts(family))) for family in sorted(rule.caps.capped)]
+        parts += [f"{family} at most {texts}" if texts else f"no {family}" for family, texts in capped]
+    return _line(file, f"{rule.path}.match", f"modules from `{rule.match.text}`: {'; '.join(parts) or 'no bound'}")
+
+
+def _line(file: PolicyFile, path: str, said: str) -> str:
+    line = file.positions.line_of(path)
+    return said if line is None else f"line {line}: {said}"
+
+
+def _of_grants(file: GrantsFile) -> list[str]:
+    return _accepted(file.all())
+
+
+def _accepted(plans: Iterable[AcceptedPlan]) -> list[str]:
+    return [
+        f"line {one.line}: accepts `{one.plan or 'a plan without a file'}`"
+        + (f", and grants {', '.join(grant.place for grant in one.grants)}" if one.grants else "")
+        for one in plans
+    ]
+
+
+def _of_secrets(file: OperatorFile | None) -> list[str] | None:
+    if file is None:
+        return None
+    return [f"line {one.line}: says where `{name}` is, by {one.way}" for name, one in secrets_in(file).items()]
+
+
+def _of_sources(environ: Mapping[str, str]) -> list[str]:
+    settings = load_source_settings(environ)
+    return [f"names another source for `{module_id}`" for module_id in settings.modules]
