@@ -23,7 +23,7 @@ from paddock.cli.options import SourceFlags
 from paddock.cli.sources.source_command import masked
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
-from paddock.cli.terminal.denial_notes import tell_denials
+from paddock.cli.terminal.denial_notes import tell_denials, tell_programs
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
@@ -187,6 +187,7 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
     elif not result.success:
         screen.text(f"error: {escape(screen.mask(f'tool `{tool}` failed: {_reason(result)}'))}")
     tell_denials(screen, (denial.as_dict() for denial in outcome.denials), outcome.denials_left_out, of_call=True)
+    tell_programs(screen, outcome.module, outcome.level, outcome.programs)
     if as_json:
         print_json(result, screen.mask)
     elif result.success or (result.error or {}).get("message") != result.output:

@@ -26,7 +26,7 @@ from paddock.cli.options import JSON, SessionOptions, session_options
 from paddock.cli.session_on_screen import SessionOpener, row_of
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
-from paddock.cli.terminal.denial_notes import tell_denials
+from paddock.cli.terminal.denial_notes import tell_denials, tell_programs
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import print_json
@@ -182,6 +182,8 @@ class _Turn:
         tell_denials(self._screen, (denial for module in self._modules for denial in module.denials), left_out)
         if interruption.text:
             self._screen.note(interruption.text)
+        for module in self._modules:
+            tell_programs(self._screen, module.module, module.level, module.programs)
         if failed is not None:
             self.fail(failure.of_turn(failed, session.plan.orchestrator.module, self._modules))
 
@@ -243,7 +245,7 @@ class _Turn:
         if self._error is None and self.response is not None:
             for module in self._modules:
                 for report in module.exit_reports:
-                    self._screen.warning(f"module {report.describe()}")
+                    self._screen.warning("; ".join([f"module {report.describe()}", *report.hints]))
         elif not self._verbose:
             self._list(self._modules)
 
@@ -268,6 +270,6 @@ def _follower(session: Session, screen: Screen, folder: Path, *, is_verbose: boo
 def _with_last_denials(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:
     """Return modules as they were before they ended, but with their denials up to their end."""
     return tuple(
-        replace(one, denials=last.denials, denials_left_out=last.denials_left_out)
+        replace(one, denials=last.denials, denials_left_out=last.denials_left_out, programs=last.programs)
         for one, last in zip(modules, ended, strict=False)
     )

@@ -37,6 +37,15 @@ def limit_text(name: str, value: float | None) -> str:
     return f"{value * 100:g}%" if name == "cpu_quota" else f"{value:g}"
 
 
+def limit_written(name: str, value: float) -> str:
+    """Return the value of a size or a count as a plan writes it."""
+    if name not in _SIZES:
+        return f"{value:g}"
+    size = int(value)
+    return next((f"{size // factor}{unit}" for unit, factor in _UNITS if size % factor == 0), str(size))
+
+
+_UNITS: Final = (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 _SIZES: Final = frozenset({"memory_max", "file_size_max", "tmp_max", "output_max", "frame_max"})
 _DURATIONS: Final = frozenset({"runtime_max", "start_max"})
 

@@ -34,7 +34,8 @@ class ModuleStatus:
     """The status of one module of a session; `live_from` is a folder that it runs from without a copy.
 
     `denials_left_out` counts acts that were refused, or perhaps were, beyond the kept `denials`. `place` is the place
-    of the entry in the plan, and `granted` are the permissions in effect, as a plan would state them.
+    of the entry in the plan, and `granted` are the permissions in effect, as a plan would state them. `programs` are
+    some that the module started; what the kernel refuses these is not among the denials.
     """
 
     module: str
@@ -51,6 +52,7 @@ class ModuleStatus:
     denials_left_out: int = 0
     place: str = ""
     granted: Permissions = field(default_factory=Permissions)
+    programs: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data for JSON."""
@@ -271,4 +273,5 @@ class HostedSession(AmplifierSession):
             module.denials_left_out,
             path,
             granted,
+            module.attempts.programs,
         )

@@ -418,7 +418,7 @@ class HostedModule:
             report = ExitReport(self.name, ExitReason.KILLED_BY_HOST, 0.0)
         else:
             report = self._during(method, report)
-        return ModuleDiedError(self.name, report)
+        return ModuleDiedError(self.name, report, hints=report.hints)
 
     def _during(self, method: str | None, report: ExitReport) -> ExitReport:
         """Return a report that names the call in flight, if it names none."""

@@ -69,7 +69,7 @@ class ToolCallOutcome:
     to the result, not the one that follows a finished call. `live_from` is a folder that it ran from without a copy.
     `changes` describe, for people, changes meanwhile to files that other programs run by themselves. `denials` are what
     the module was refused up to its end, also where the call succeeded; `denials_left_out` counts those that were not
-    kept.
+    kept. `programs` are some that `module` started; what the kernel refuses these is not among the denials.
     """
 
     result: ToolResult
@@ -80,6 +80,8 @@ class ToolCallOutcome:
     live_from: Path | None = None
     denials: tuple[Denial, ...] = ()
     denials_left_out: int = 0
+    module: str = ""
+    programs: tuple[str, ...] = ()
 
 
 class ToolCallSession:
@@ -246,7 +248,13 @@ async def _with_denials(outcome: ToolCallOutcome, session_runtime: SessionRuntim
     await module.stop()
     with anyio.move_on_after(_WEIGHING_SECONDS):
         await module.attempts.settled()
-    outcome = replace(outcome, denials=module.denials, denials_left_out=module.denials_left_out)
+    outcome = replace(
+        outcome,
+        denials=module.denials,
+        denials_left_out=module.denials_left_out,
+        module=module.name,
+        programs=module.attempts.programs,
+    )
     if outcome.result.success:
         return outcome
     error = {name: value for name, value in (outcome.result.error or {}).items() if name != "denials"}

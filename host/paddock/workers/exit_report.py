@@ -167,6 +167,14 @@ class ExitReport:
         """The signal's name, such as `SIGSEGV`, or None when it was no signal."""
         return None if self.signal is None else signal_name(self.signal)
 
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """How a person can allow the module more of what it was ended for."""
+        if self.limit is None or not self.limit.name.endswith("_max"):
+            return ()
+        name = self.limit.name
+        return (f"to allow it more, raise `{name}` under `limits` in its entry; for a call, add --limit {name}=…",)
+
     def describe(self) -> str:
         """Return the end as one sentence for a person."""
         sentence = f"{self.module} {self._what()}"

@@ -26,7 +26,16 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
-from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol import (
+    MAX_FRAME_BYTES,
+    Connection,
+    Flag,
+    Frame,
+    HandleEntry,
+    Kind,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.worker.crossing import explained
@@ -374,7 +383,8 @@ class Driver:
                 frame = self.connection.send_response(id, body, handles)
             except LocalProtocolError as exc:
                 self.objects.take_back(handles)
-                raise OverLimitError(f"the return value is more than one message holds: {exc}") from exc
+                remedy = "" if self.connection.send_limit >= MAX_FRAME_BYTES else "; `frame_max` under `limits` raises it"
+                raise OverLimitError(f"the return value is more than one message holds: {exc}{remedy}") from exc
             self.write(frame)
 
     def fail(self, id: int, error: BaseException) -> None:

@@ -73,6 +73,7 @@ class Worker:
         hello = {"protocol": PROTOCOL_VERSION, "module": self._name, "pid": os.getpid()}
         driver.write(driver.connection.send_hello(driver.codec.encode(hello)[0]))
         await driver.closed.wait()
+        self._attempts.note_end()
         self._attempts.news()  # drops reachable targets from the log, which only this process can test
 
 

@@ -12,7 +12,7 @@ from paddock.authorization.suggestions.advice import ManifestAdvice, advised_nee
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_needs import service_needs
 from paddock.authorization.suggestions.vendors import vendor_of, words_of
-from paddock.authorization.suggestions.workspace_needs import hook_needs, names_log, tool_needs
+from paddock.authorization.suggestions.workspace_needs import HOME_IS_LOST, hook_needs, names_log, tool_needs
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
 
@@ -43,7 +43,7 @@ def propose(entry: ModuleEntry, advice: ManifestAdvice | None, known: ProposalCo
         case "hook":
             needs = hook_needs(entry, known) + service_needs(entry, None, known)
         case "context" if words_of(entry.module) & _KEEPERS:
-            lack = "a place that stays: what it writes into its home folder is gone at the end"
+            lack = f"a place that stays: {HOME_IS_LOST}"
             needs = Needs(lacks=(lack,)) + service_needs(entry, None, known)
         case _:
             needs = service_needs(entry, None, known)

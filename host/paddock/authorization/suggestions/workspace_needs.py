@@ -33,6 +33,7 @@ _CONTENT: Final = frozenset(
 )
 """Words of modules that do all their work through the session."""
 
+HOME_IS_LOST: Final = "what it writes there (`~/…`) is gone at the end, unless its entry says `state: keep`"
 _LOG_KEYS: Final = (
     *("path", "file", "log_file", "log_path", "output_path", "file_path", "filename", "session_log_template"),
     *("audit_path", "log_dir", "output_dir", "directory", "dir", "folder"),
@@ -133,9 +134,10 @@ def _unknown(entry: ModuleEntry) -> Needs:
 def _log(entry: ModuleEntry, known: ProposalContext) -> Needs:
     named = _log_folder(entry.config)
     if named is None:
-        return _writer(entry, known)
+        return _writer(entry, known) + Needs(lacks=(f"a place for a log below its home: {HOME_IS_LOST}",))
     if str(named).startswith("~"):
-        return Needs(lacks=(f"a place for its log that stays: `{named}` is in a home folder of its own",))
+        where = f"`{named}` is in a home folder of its own"
+        return Needs(lacks=(f"a place for its log that stays: {where}; {HOME_IS_LOST}",))
     folder = Path(os.path.normpath(known.working_dir / named))
     if not Path(os.path.realpath(folder)).is_relative_to(known.working_dir):  # also where only a link leads out
         return Needs(lacks=(f"a place for its log: `{folder}` is outside the working directory, and takes `write`",))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, cast
 
@@ -11,6 +13,8 @@ from paddock.errors import Denial
 from paddock.lookalikes import marked
 from paddock.plan.permissions import allow_option, grants_in_line
 
+_STATE: Final = "state:"
+_LIMIT: Final = re.compile(r"limits: \{(\w+): (\w+)\}")
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 
@@ -34,6 +38,16 @@ def tell_denials(
         screen.warning(f"{left_out} more acts were refused, or may have been: too many to note which")
 
 
+def tell_programs(screen: Screen, module: str, level: str, programs: Sequence[str]) -> None:
+    """Write a line about programs that a module started, whose refusals by the kernel are not reported."""
+    if programs and level != "none":
+        names = ", ".join(f"`{marked(name)}`" for name in programs)
+        screen.note(
+            f"module `{marked(module)}` started {names}: the kernel refuses a program in silence; "
+            f"`paddock why {shlex.quote(module)} read PATH` (write, run, net) shows what it may"
+        )
+
+
 def _without_climbs(denials: Iterable[Denial]) -> Iterator[Denial]:
     """Leave out the folders above one that was refused: to make `a/b`, modules try `a/b`, then `a`, then its parents.
 
@@ -52,4 +66,8 @@ def _without_climbs(denials: Iterable[Denial]) -> Iterator[Denial]:
 def _remedy(denial: Denial, of_call: bool) -> str:
     if not (of_call and denial.grant):
         return denial.hint
+    if denial.grant.startswith(_STATE):
+        return f"a call keeps nothing; in a plan, write in its entry: {denial.grant}"
+    if (limit := _LIMIT.fullmatch(denial.grant)) is not None:
+        return f"to allow more, add --limit {limit[1]}={limit[2]}"
     return f"to allow it, add {' '.join(allow_option(*grant) for grant in grants_in_line(denial.grant))}"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast, get_args
 
 import anyio
 import anyio.to_thread
@@ -29,30 +29,46 @@ from paddock.isolation.denials.attempted_path import AttemptedPath
 from paddock.isolation.denials.explain import ExplainedModule, explain, explain_kept
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.host_name import Destination, parse_authority
+from paddock.plan.limits import limit_written
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import is_program_path, redacted_permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
+from paddock.policy.limits import ResourceLimits
 from paddock.policy.programs import SEARCH_PATH, Program
 from paddock.token_bucket import TokenBucket
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
 
-AttemptKind = Literal["read", "write", "run", "net"]
-ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = ("read", "write", "run", "net")
+AttemptKind = Literal["read", "write", "run", "net", "left", "limit"]
+ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = get_args(AttemptKind)
 
 _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
     "read": "read",
     "write": "write to",
     "run": "run",
     "net": "connect to",
+    "left": "keep",
+    "limit": "exceed",
 }
 _NOT_GRANTED: Final = "not granted"
 _NOT_LOOKED_AT: Final = "no grant covers it; whether it is there was not looked at"
+_IN_SCRATCH: Final = "the working directory is not granted, so"
+_LOST_IN_SCRATCH: Final = f"{_IN_SCRATCH} it was written to the module's private folder, which is gone with it"
+_LOST_AT_HOME: Final = "its home is a private folder, which is gone with it"
+_KEEP: Final = "state: keep"
 _NO_PROGRAMS_IN_SCRATCH: Final = "no file in a module's private folder can be run"
 _ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
 _ANY_NET: Final = "HOST:PORT"  # to be filled in
+# The limits that the kernel enforces by an error, and the words for what was refused.
+_LIMITS: Final[Mapping[str, tuple[DenialLayer, str]]] = {
+    "tmp_max": ("files", "its private folder, with its temporary files, is full"),
+    "file_size_max": ("files", "a file that it wrote grew no further"),
+    "open_files_max": ("files", "it could open no more files and sockets at a time"),
+    "tasks_max": ("programs", "it could start no more processes and threads"),
+}
 _KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and each process sees other contents
 _OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # the addresses of granted names inside a worker
+_MAX_PROGRAMS: Final = 5
 _MAX_WAITING: Final = 500  # attempts that were not looked at yet
 
 _log = logging.getLogger(__name__)
@@ -60,7 +76,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AccessAttempt:
-    """An attempt that a worker reports: a path (absolute), a program, or a host and port; `""` for any host."""
+    """An attempt that a worker reports: a path (absolute), a program, or a host and port; `""` for any host.
+
+    `left` is a file that goes with the private folder, `limit` the key of a limit that the kernel held the module to.
+    """
 
     kind: AttemptKind
     target: str
@@ -95,6 +114,8 @@ class AttemptJudge:
             "write": self._tell_path,
             "run": self._tell_program,
             "net": self._tell_destination,
+            "left": lambda kind, target: None,
+            "limit": self._tell_limit,
         }
 
     def tell(self, attempt: AccessAttempt) -> Denial | None:
@@ -106,10 +127,14 @@ class AttemptJudge:
     def judge(self, attempt: AccessAttempt) -> Denial | None:
         """Return the refusal, None if the target is known to be missing, or there is nothing to refuse."""
         kind, target = attempt.kind, attempt.target
-        if self._profile.level == "none" or not target.isprintable():
+        if not target.isprintable():
             return None
-        if kind == "net":
-            return self._tell_destination(kind, target)
+        if kind == "left":
+            return self._judge_left(Path(target))
+        if self._profile.level == "none":
+            return None
+        if kind in ("net", "limit"):
+            return self._denial_of[kind](kind, target)
         return self._judge_program(target) if kind == "run" else self._judge_path(kind, Path(target))
 
     # -- files -----------------------------------------------------------------------------
@@ -117,6 +142,9 @@ class AttemptJudge:
     def _judge_path(self, kind: AttemptKind, named: Path) -> Denial | None:
         if not named.is_absolute():
             return None
+        if kind == "read" and self._works_in_scratch and (meant := self._in_working_dir(named)) is not None:
+            reason = f"{_IN_SCRATCH} it was looked for in the module's private folder"
+            return self._denial(kind, str(meant), "files", self._line(kind, self._written_as(meant)), reason)
         if kind == "read" and (in_real_home := self._in_real_home(named)) is not None:
             home = self._subject.owner.home
             place = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
@@ -136,6 +164,19 @@ class AttemptJudge:
         explanation = explain_kept(self._subject, found.path, found.nearest)
         line = redacted_permissions_line(explanation.added) if explanation.added is not None else ""
         return self._denial(kind, str(found.path), "files", line, explanation.reason)
+
+    def _judge_left(self, path: Path) -> Denial | None:
+        """Return the loss of a file in the private folder, by the name that the module gave it for people."""
+        scratch, owner = Path(self._profile.scratch), self._subject.owner
+        if not path.is_relative_to(scratch) or path == scratch or ".." in path.parts:
+            return None
+        inside = path.relative_to(scratch)
+        top, working_dir = inside.parts[0], self._subject.working_dir
+        is_known = top in _names_in(working_dir)
+        if self._works_in_scratch and (is_known or not (top.startswith(".") or top in self._at_home)):
+            line = self._line("write", f"./{top}" if is_known else ".")
+            return self._denial("write", str(working_dir / inside), "files", line, _LOST_IN_SCRATCH)
+        return self._denial("left", str(owner.home / inside), "files", _KEEP, _LOST_AT_HOME)
 
     def _tell_path(self, kind: AttemptKind, target: str) -> Denial | None:
         path = Path(os.path.normpath(target))
@@ -189,6 +230,14 @@ class AttemptJudge:
         return folder / inside if inside.parts[0] in names else None
 
     @cached_property
+    def _works_in_scratch(self) -> bool:
+        """Whether the module sees nothing of the working directory, so that relative paths lead to its own folder."""
+        subject, folder = self._subject, self._subject.working_dir
+        granted = (*subject.permissions.read, *subject.permissions.write)
+        places = (Path(os.path.normpath(subject.owner.expanded(one, folder))) for one in granted)
+        return not any(folder.is_relative_to(one) or one.is_relative_to(folder) for one in (*places, *self._places))
+
+    @cached_property
     def _at_home(self) -> frozenset[str]:
         return _names_in(self._subject.owner.home)
 
@@ -200,7 +249,7 @@ class AttemptJudge:
             return self._explained("run", target) if _is_program(name) else None
         if (in_working_dir := self._in_working_dir(Path(target))) is not None:
             line = self._line("run", self._written_as(in_working_dir))
-            reason = "the working directory is not granted, so it was looked for in the module's private folder"
+            reason = f"{_IN_SCRATCH} it was looked for in the module's private folder"
             return self._denial("run", str(in_working_dir), "programs", line, reason)
         denial = self._tell_program("run", target)
         found = None if denial is None else AttemptedPath.follow(Path(target), self._profile.mounts)
@@ -231,6 +280,14 @@ class AttemptJudge:
     def _is_executed(self, path: Path) -> bool:
         return any(path.is_relative_to(place) for place in self._places)
 
+    def _tell_limit(self, kind: AttemptKind, target: str) -> Denial | None:
+        layer, reason = _LIMITS.get(target, (None, ""))
+        if layer is None or (target == "tmp_max" and self._profile.level not in LEVELS_WITH_NAMESPACES):
+            return None
+        value = getattr(ResourceLimits.of(self._subject.entry), target)
+        more = f"limits: {{{target}: {limit_written(target, 2 * value)}}}"
+        return self._denial(kind, f"{target}: {limit_written(target, value)}", layer, more, reason)
+
     def _tell_destination(self, kind: AttemptKind, target: str) -> Denial | None:
         if not target:
             # A socket that could not even be made; with any rule, they can be.
@@ -260,7 +317,7 @@ class AttemptJudge:
 
     # -- the targets of attempts ------------------------------------------------------------------------------------
 
-    def _explained(self, kind: AttemptKind, target: str) -> Denial | None:
+    def _explained(self, kind: Literal["run"], target: str) -> Denial | None:
         try:
             explanation = explain(self._subject, kind, target)
         except NotAcceptedError:
@@ -329,6 +386,7 @@ class AttemptReview:
         self._budget = budget
         self._leave_out = leave_out
         self._waiting: list[tuple[AccessAttempt, bool]] = []
+        self._programs: dict[str, None] = {}
         self._settled = asyncio.Event()
         self._settled.set()
 
@@ -344,6 +402,7 @@ class AttemptReview:
         if self._explainer is None:
             return
         for attempt in attempts:
+            self._note_program(self._explainer, attempt)
             if len(self._waiting) < _MAX_WAITING and self._budget.admits(now):
                 self._waiting.append((attempt, has_failed))
             else:
@@ -351,6 +410,15 @@ class AttemptReview:
         if self._waiting and self._settled.is_set():
             self._settled.clear()
             self._spawn(self._judge_waiting(self._explainer))
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The names of programs that the module started, the first few: the kernel does not report their refusals."""
+        return tuple(self._programs)
+
+    def _note_program(self, explainer: Explainer, attempt: AccessAttempt) -> None:
+        if attempt.kind == "run" and len(self._programs) < _MAX_PROGRAMS and explainer.tell(attempt) is None:
+            self._programs[os.path.basename(attempt.target)] = None
 
     async def settled(self) -> None:
         """Return when no attempt waits to be looked at."""

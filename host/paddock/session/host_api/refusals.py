@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from paddock.errors import Denial
-from paddock.isolation.denials.attempt import AccessAttempt
+from paddock.isolation.denials.attempt import ATTEMPT_KINDS, AccessAttempt
 from paddock.session.host_api.handler import Decode, handles, malformed, within
 from paddock.session.module import HostedModule
 from paddock_sdk.protocol.methods import HostMethod
@@ -64,7 +64,7 @@ def _read_attempts(written: list[Any]) -> list[AccessAttempt]:
     read = []
     for one in written:
         match one:
-            case ["read" | "write" | "run" | "net" as kind, str() as target] if len(target) <= _MAX_TARGET:
+            case [str() as kind, str() as target] if kind in ATTEMPT_KINDS and len(target) <= _MAX_TARGET:
                 read.append(AccessAttempt(kind, target))
             case _:
                 raise malformed(_AN_ACCOUNT)

@@ -20,6 +20,8 @@ from typing import Any, Final
 
 from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
 from paddock_sdk.worker.attempts.git_commands import changed_repository
+from paddock_sdk.worker.attempts.kernel_limits import is_full, limits_in
+from paddock_sdk.worker.attempts.left_files import left_in
 
 _MOST_TOLD: Final = 64
 _REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -53,12 +55,14 @@ class AttemptRecorder:
         self._told = 0
         self._own_code: tuple[str, ...] = ()
         self._home = _NO_PATH
+        self._private = ""
 
     def install(self, own_code: Iterable[str] = ()) -> None:
         """Take notes from now on, for the life of the process; the folders of its own code are left out."""
         self._own_code = tuple(os.path.join(os.path.realpath(folder), "") for folder in own_code)
         home = os.environ.get("HOME", "")
         self._home = os.path.join(home, "") if os.path.isabs(home) else _NO_PATH
+        self._private = os.environ.get("TMPDIR", "")
         if not _takers:
             sys.addaudithook(_note)
             os.register_at_fork(after_in_child=self._log.go_on_as_fork)
@@ -71,6 +75,23 @@ class AttemptRecorder:
         for name, value in list(arguments.items())[:_MAX_ARGUMENTS]:
             if type(name) is str and type(value) is str and any(word in name.lower() for word in _PATH_WORDS):
                 self._note("read", os.path.join(folder, os.path.expanduser(value)))
+
+    def note_limits(self, failure: object) -> None:
+        """Note the limits of the kernel's that a failed result or an exception of the module's speaks of."""
+        try:
+            for key in limits_in(failure, self._private):
+                self._log.note("limit", key)
+        except Exception:  # noqa: S110 - an object of the module's own in the place of a failure
+            pass
+
+    def note_end(self) -> None:
+        """Note, at the end of the module, the files in its private folder, and whether that is full."""
+        if self._private:
+            for path in left_in(self._private):
+                if (text := _text_of("left", path)) is not None:
+                    self._log.note("left", text)
+            if is_full(self._private):
+                self._log.note("limit", "tmp_max")
 
     def mark(self) -> int:
         """Return a number for this moment, to ask for later attempts with."""
@@ -103,7 +124,7 @@ class AttemptRecorder:
             if one not in judged:
                 if len(found) == _MOST_TOLD:
                     continue
-                judged[one] = kind in ("run", "net") or _is_out_of_reach(kind, text)
+                judged[one] = kind not in ("read", "write") or _is_out_of_reach(kind, text)
                 if judged[one]:
                     found[one] = None
             if not judged[one]:

@@ -128,6 +128,7 @@ class Dispatcher:
             self._say_changes(exported)
             self._driver.reply(id, result)
         except BaseException as exc:  # a module may raise SystemExit as well; it ends the call, not the process
+            self._attempts.note_limits(exc)
             self.tell_attempts()
             self._driver.fail(id, exc)
         finally:
@@ -152,9 +153,11 @@ class Dispatcher:
             except asyncio.CancelledError:
                 raise
             except BaseException as exc:  # as in _run
+                self._attempts.note_limits(exc)
                 result = _failure(exc, f"the tool raised {type(exc).__name__}")
             self._say_changes(exported)
             if _has_failed(result):
+                self._attempts.note_limits(result)
                 folder = self._coordinator.get_capability("session.working_dir")
                 self._attempts.note_arguments(args[0] if args else None, str(folder or ""))
                 denials = await self._denials(mark, began)
@@ -188,6 +191,7 @@ class Dispatcher:
             self._say_changes(exported)
             self._driver.reply(id, None)
         except BaseException as exc:  # as in _run
+            self._attempts.note_limits(exc)
             self.tell_attempts()
             self._driver.fail(id, exc)
         finally:
@@ -206,6 +210,7 @@ class Dispatcher:
             self._say_changes(exported)
             self._driver.reply(id, result)
         except BaseException as exc:  # as in _run
+            self._attempts.note_limits(exc)
             self.tell_attempts()
             self._driver.fail(id, exc)
         self._tell_later()

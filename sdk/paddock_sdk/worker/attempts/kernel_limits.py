@@ -1,0 +1,78 @@
+"""Recognise a limit of the module in the words of a failure: the kernel refuses, and names no limit.
+
+A program that the module started reports the same words as the kernel does to the module itself. A full disk of the
+user's looks like a full private folder, so the folders are looked at too. This is advice; it raises nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from typing import Any, Final
+
+_MAX_CHARACTERS: Final = 65536  # of one text, at its end, where failures are
+_FULL_BYTES: Final = 64 << 10  # no more is free in a file system that is full
+
+# In the words of the C library and of Python.
+_SPACE: Final = os.strerror(errno.ENOSPC)
+_WORDS: Final = {
+    os.strerror(errno.EMFILE): "open_files_max",
+    os.strerror(errno.EFBIG): "file_size_max",
+    "File size limit exceeded": "file_size_max",  # a shell, about a program that SIGXFSZ ended
+    "can't start new thread": "tasks_max",
+}
+_NO_TASK: Final = os.strerror(errno.EAGAIN)
+_OF_FORKS: Final = ("fork", "_execute_child", "_posix_spawn", "clone", "start_new_thread")
+
+
+def limits_in(failure: object, private: str) -> list[str]:
+    """Return the keys of the limits that a failed result or an exception speaks of; `private` is the private folder."""
+    found: dict[str, None] = {}
+    for text in _texts(failure):
+        found |= {key: None for words, key in _WORDS.items() if words in text}
+        if _NO_TASK in text and any(word in text for word in _OF_FORKS):
+            found["tasks_max"] = None
+        if _SPACE in text and not _is_full(os.getcwd(), apart_from=private):
+            found["tmp_max"] = None
+    return list(found)
+
+
+def is_full(folder: str) -> bool:
+    """Whether nothing more goes into a folder's file system."""
+    return _is_full(folder)
+
+
+def _is_full(folder: str, apart_from: str = "") -> bool:
+    try:
+        if apart_from and os.stat(folder).st_dev == os.stat(apart_from).st_dev:
+            return False
+        facts = os.statvfs(folder)
+    except OSError:
+        return False
+    return facts.f_bavail * facts.f_frsize <= _FULL_BYTES or (0 < facts.f_files and not facts.f_favail)
+
+
+def _texts(failure: object) -> Iterator[str]:
+    if isinstance(failure, BaseException):
+        yield f"{failure}"[-_MAX_CHARACTERS:]
+        if isinstance(failure, BlockingIOError) and failure.errno == errno.EAGAIN:
+            yield f"{_NO_TASK} {_innermost_function(failure)}"
+        return
+    yield from _strings(getattr(failure, "error", None))
+    yield from _strings(getattr(failure, "output", None))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield a value that is a text, and the texts that a mapping has."""
+    if type(value) is str:
+        yield value[-_MAX_CHARACTERS:]
+    elif type(value) is dict:
+        yield from (one[-_MAX_CHARACTERS:] for one in value.values() if type(one) is str)
+
+
+def _innermost_function(error: BaseException) -> str:
+    trace, name = error.__traceback__, ""
+    while trace is not None:
+        name, trace = trace.tb_frame.f_code.co_name, trace.tb_next
+    return name

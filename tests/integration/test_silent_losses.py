@@ -1,0 +1,168 @@
+"""Losses and refusals that a module's own answer hides: a person is shown each, with the line that mends it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from integration.command_line import paddock, require_level
+from integration.conftest import WriteModule
+
+_LOSER = """
+    import os
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    from amplifier_core import ToolResult
+
+    def fill(path):
+        with open(path, "wb") as file:
+            for _ in range(8):
+                file.write(bytes(1 << 20))
+
+    def act(how, what):
+        match how:
+            case "read":
+                return Path(what).read_text()
+            case "write":
+                path = Path(what).expanduser()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("kept?")
+            case "passing":
+                tempfile.mkdtemp()
+                tempfile.mkstemp()
+            case "fill":
+                fill(what)
+            case "open":
+                return [open("/dev/null") for _ in range(1000)]
+            case "threads":
+                import threading
+                for _ in range(100):
+                    threading.Thread(target=threading.Event().wait, daemon=True).start()
+            case "fork":
+                return [subprocess.Popen(["sleep", "60"]) for _ in range(100)]
+            case "shell":
+                return subprocess.run(["sh", "-c", what], check=False).returncode
+
+    class Loser:
+        name = "lose"
+        description = "does what it is asked, and says ok"
+        input_schema = {"type": "object", "properties": {"how": {"type": "string"}, "what": {"type": "string"}}}
+
+        async def execute(self, input):
+            act(input["how"], input.get("what", ""))
+            return ToolResult(output="ok")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Loser())
+"""
+
+
+@pytest.fixture
+def loser(write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The source of a module that hides its failures, in a working directory with a file."""
+    source = write_module("tool-loser", _LOSER)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_text("here")
+    return source
+
+
+def call(source: str, how: str, what: str = "", *options: str, code: int = 0) -> str:
+    done = paddock("call", source, "lose", json.dumps({"how": how, "what": what}), *options)
+    assert done.returncode == code, done.stderr
+    return done.stderr
+
+
+def mended(shown: str) -> list[str]:
+    """Return the options that the one warning of a call says to add."""
+    (warning,) = [line for line in shown.splitlines() if line.startswith("warning: ")]
+    return shlex.split(warning.partition(", add ")[2])
+
+
+def test_a_relative_path_without_a_grant_is_a_denial(loser: str, tmp_path: Path) -> None:
+    shown = call(loser, "read", "in.txt", code=1)
+    assert f"may not read `{tmp_path}/in.txt`: the working directory is not granted" in shown
+    assert "warning" not in call(loser, "read", "in.txt", *mended(shown))
+
+
+def test_a_file_left_in_the_private_folder_is_told_of(loser: str, tmp_path: Path) -> None:
+    shown = call(loser, "write", "made/out.txt")
+    assert f"may not write to `{tmp_path}/made/out.txt`" in shown and "gone with it" in shown
+    assert "warning" not in call(loser, "write", "made/out.txt", *mended(shown))
+    assert (tmp_path / "made/out.txt").read_text() == "kept?"
+    shown = call(loser, "shell", "echo x > other.txt", "--allow-run=sh")
+    assert f"may not write to `{tmp_path}/other.txt`" in shown
+    assert "warning" not in call(loser, "passing")  # temporary files are no loss
+
+
+def test_a_file_below_the_throw_away_home_is_told_of_and_can_be_kept(loser: str, tmp_path: Path) -> None:
+    shown = call(loser, "write", "~/.amplifier/log/x.jsonl")
+    home = Path("~").expanduser()
+    assert f"may not keep `{home}/.amplifier/log/x.jsonl`: its home is a private folder" in shown
+    line = shown.rpartition("write in its entry: ")[2].strip()
+    assert line == "state: keep"
+    use = json.dumps({"name": "lose", "arguments": {"how": "write", "what": "~/.amplifier/log/x.jsonl"}})
+    plan = tmp_path / "plan.yaml"
+    written = f"""
+session: {{orchestrator: loop-basic, context: context-simple}}
+providers: [{{module: provider-mock, config: {{responses: [{{tool_calls: [{use}]}}, done]}}}}]
+tools:
+  - module: tool-loser
+    source: {json.dumps(loser)}
+"""
+    plan.write_text(written)
+    done = paddock("run", "plan.yaml", "go", "--trust-plan")
+    assert f"may not keep `{home}" in done.stderr
+    assert "write in the entry of `tool-loser` in the plan: state: keep" in done.stderr
+    plan.write_text(f"{written}    {line}\n")
+    done = paddock("run", "plan.yaml", "go", "--trust-plan")
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "what", "key", "options"),
+    [
+        ("fill", "big", "tmp_max", ["--limit=tmp_max=2M"]),
+        ("fill", "big", "file_size_max", ["--limit=file_size_max=2M", "--allow-write=."]),
+        ("open", "", "open_files_max", []),
+        ("threads", "", "tasks_max", []),
+        ("fork", "", "tasks_max", ["--allow-run=sleep"]),
+    ],
+)
+def test_a_limit_of_the_kernel_is_named_with_the_key_that_raises_it(
+    loser: str, how: str, what: str, key: str, options: list[str]
+) -> None:
+    require_level("ns")
+    done = paddock("call", loser, "lose", json.dumps({"how": how, "what": what}), "--json", *options)
+    assert done.returncode == 1
+    limits = [one for one in json.loads(done.stdout)["error"]["denials"] if one["operation"] == "exceed"]
+    assert [re.match(r"limits: \{(\w+): \w+\}", one["grant"])[1] for one in limits] == [key]  # type: ignore[index]
+    assert re.search(rf"may not exceed `{key}: \w+`: .*; to allow more, add --limit {key}=\w+", done.stderr)
+
+
+def test_limits_that_only_a_program_met_are_named_after_success(loser: str) -> None:
+    require_level("ns")
+    script = "head -c 8M /dev/zero > $TMPDIR/tmp.XXXXXXXX; exit 0"
+    options = ["--limit=tmp_max=2M", "--allow-run=*"]
+    shown = call(loser, "shell", script, *options)
+    options[0] = f"--limit={mended(shown)[1]}"
+    assert options[0] == "--limit=tmp_max=4M"
+
+
+def test_one_line_says_that_programs_are_refused_in_silence(loser: str) -> None:
+    shown = call(loser, "shell", "cat in.txt; exit 0", "--allow-run=*")
+    (line,) = [one for one in shown.splitlines() if "in silence" in one]
+    assert line.startswith("module `tool-loser` started `sh`")
+    command = re.findall("`(paddock [^`]+)`", line)[0].replace("PATH", "in.txt")
+    done = paddock(*shlex.split(command)[1:])
+    assert done.returncode == 4 and "--allow-read=./in.txt" in done.stdout
+
+
+def test_what_ended_a_module_says_how_to_allow_more(loser: str) -> None:
+    shown = call(loser, "shell", "sleep 60", "--allow-run=sh,sleep", "--limit=runtime_max=1s", code=5)
+    assert "raise `runtime_max` under `limits` in its entry; for a call, add --limit runtime_max=" in shown
