@@ -6,12 +6,13 @@ when leaving is cancelled; each wait is bounded. It does not know the protocol w
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import anyio
 import anyio.to_thread
@@ -32,6 +33,8 @@ from paddock.workers.scratch import remove_private_folder
 from paddock.workers.supervisor import Supervisor
 from paddock.workers.worker_host import WorkerHost, close_within_bound
 from paddock_sandbox.profile import IsolationLevel
+
+_OF_OTHERS: Final = 0o077
 
 OnOutput = Callable[[str, OutputLine], None]
 """Called with each line that a module prints, and with the module's name."""
@@ -148,6 +151,7 @@ class SessionResources:
             working_dir=sandboxed.confinement.folder,
             environ=sandboxed.environ,
             home_links=sandboxed.confinement.home_links(),
+            umask=_own_umask(),
             runtime=self.sandbox_planner.host.runtime.without(own_versions),
             entry=worker_entry,
             profile=sandboxed.confinement.profile,
@@ -226,3 +230,13 @@ class _GuardedFiles:
         # If several modules see it, one that has it open counts.
         replaced = {one.path: one.line for one in sorted(self._replaced.values(), key=lambda one: bool(one.problem))}
         return (*self._unguarded, *replaced.values())
+
+
+def _own_umask() -> int:
+    """Return the umask of this process, read without changing it; the user's own rights are never taken away."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        status = ""
+    found = re.search(r"^Umask:\s+([0-7]+)$", status, re.MULTILINE)
+    return int(found[1], 8) & _OF_OTHERS if found is not None else _OF_OTHERS

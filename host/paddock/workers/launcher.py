@@ -51,7 +51,7 @@ class LaunchSpec:
     limits of all its processes together.
 
     A working directory that the worker may not enter is replaced by the root. `home_links` are made in its home, by
-    their names in there.
+    their names in there. Files that it makes lack the rights in `umask`.
     """
 
     name: str
@@ -62,6 +62,7 @@ class LaunchSpec:
     profile: SandboxProfile = field(default_factory=SandboxProfile)
     tree_limits: TreeLimits = field(default_factory=TreeLimits)
     home_links: Mapping[str, str] = field(default_factory=dict)
+    umask: int = 0o077
     log_limit_bytes: int = 1 << 16
     on_line: Callable[[OutputLine], None] | None = None
     output_per_second: int | None = None  # bytes that are handed on, and sixteen times that at once; None: all
@@ -90,6 +91,7 @@ class LaunchSpec:
             "working_dir": str(self.working_dir),
             "environ": dict(self.environ),
             "home_links": dict(self.home_links),
+            "umask": self.umask,
         }
         packed = self._packed("environment", private)
         return PARTICULARS_LENGTH.pack(len(packed)) + packed

@@ -91,6 +91,8 @@ def enter_sandbox_and_run(
         )
         step = "home"
         _link_home(particulars["home_links"], particulars["environ"])
+        step = "umask"  # the user's own: files in granted folders are for the same people as the user's
+        os.umask(particulars["umask"])
         step = "working directory"
         working_dir = _enter(particulars["working_dir"], particulars["environ"])
         step = "runtime"
