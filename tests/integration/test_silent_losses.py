@@ -165,4 +165,4 @@ def test_one_line_says_that_programs_are_refused_in_silence(loser: str) -> None:
 
 def test_what_ended_a_module_says_how_to_allow_more(loser: str) -> None:
     shown = call(loser, "shell", "sleep 60", "--allow-run=sh,sleep", "--limit=runtime_max=1s", code=5)
-    assert "raise `runtime_max` under `limits` in its entry; for a call, add --limit runtime_max=" in shown
+    assert "write in its entry: limits: {runtime_max: 2s}; for a call, add --limit runtime_max=2s" in shown

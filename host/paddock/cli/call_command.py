@@ -73,6 +73,7 @@ _ALLOW: Final = tuple(
 @options.WORKING_DIR
 @options.source_options
 @options.JSON
+@click.option("-v", "--verbose", is_flag=True, help="Show the traceback of a tool that raised an exception.")
 def call(
     source: str,
     tool: str,
@@ -83,6 +84,7 @@ def call(
     working_dir: Path | None,
     sources: SourceFlags,
     as_json: bool,
+    verbose: bool,
     **grants: tuple[str, ...],
 ) -> int:
     """Call one tool of one module and print what it returns.
@@ -114,7 +116,7 @@ def call(
         working_dir=working_dir,
         approval=approval,
         display=ScreenDisplay(screen),
-        on_output=lambda name, line: screen.module_line(name, line.text),
+        on_output=lambda name, line: screen.module_line(name, line.text, verbose=verbose),
         on_confined=lambda confined: _tell_confined(screen, confined, folder),
         sources=sources.read(fetching),
         module_id=None if named is None else named.module_id,

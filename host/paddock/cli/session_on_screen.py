@@ -71,7 +71,7 @@ class SessionOpener:
 
     def _speak(self, name: str, line: OutputLine) -> None:
         self._level.say()
-        self._screen.module_line(name, line.text)
+        self._screen.module_line(name, line.text, verbose=self._is_verbose)
 
 
 class _Display(ScreenDisplay):

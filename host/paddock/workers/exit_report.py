@@ -8,6 +8,7 @@ from the module and is not escaped.
 from __future__ import annotations
 
 import errno
+import re
 import signal
 from dataclasses import dataclass
 from enum import StrEnum
@@ -78,6 +79,8 @@ class ExitReason(StrEnum):
     DENIED = "denied"
     KILLED_BY_HOST = "killed_by_host"
 
+
+_QUANTITY = re.compile(r"(\d+(?:\.5)?) ?(s|KiB|MiB|GiB|)")  # twice as much is a whole number
 
 # What the kernel means by these signals when no process sent them.
 _REASON_OF_SIGNAL = {
@@ -170,10 +173,15 @@ class ExitReport:
     @property
     def hints(self) -> tuple[str, ...]:
         """How a person can allow the module more of what it was ended for."""
-        if self.limit is None or not self.limit.name.endswith("_max"):
-            return ()
-        name = self.limit.name
-        return (f"to allow it more, raise `{name}` under `limits` in its entry; for a call, add --limit {name}=…",)
+        limit = self.limit
+        if limit is None or self.reason is ExitReason.PROTOCOL or not limit.name.endswith("_max"):
+            return ()  # the protocol's own limits break only for a worker that does not keep to it
+        found = _QUANTITY.fullmatch(limit.configured)
+        if found is None:
+            return (f"to allow it more, raise `{limit.name}` under `limits` in its entry",)
+        more = f"{2 * float(found[1]):g}{found[2]}"
+        line = f"limits: {{{limit.name}: {more}}}"
+        return (f"to allow it more, write in its entry: {line}; for a call, add --limit {limit.name}={more}",)
 
     def describe(self) -> str:
         """Return the end as one sentence for a person."""

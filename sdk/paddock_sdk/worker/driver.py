@@ -383,7 +383,8 @@ class Driver:
                 frame = self.connection.send_response(id, body, handles)
             except LocalProtocolError as exc:
                 self.objects.take_back(handles)
-                remedy = "" if self.connection.send_limit >= MAX_FRAME_BYTES else "; `frame_max` under `limits` raises it"
+                is_most = self.connection.send_limit >= MAX_FRAME_BYTES
+                remedy = "" if is_most else "; `frame_max` under `limits` in the module's entry raises it"
                 raise OverLimitError(f"the return value is more than one message holds: {exc}{remedy}") from exc
             self.write(frame)
 

@@ -29,6 +29,7 @@ from paddock.cli.terminal.question import Layout, Option, Question, lay_out
 from paddock.cli.terminal.rows import cells, clip, fold
 from paddock.lookalikes import marked
 from paddock.text import escape
+from paddock_sdk.worker.calls.raised import DETAIL
 
 Level = Literal["info", "warning", "error"]
 
@@ -103,8 +104,12 @@ class Screen:
         who = self._shown(source, _MAX_NAME_CHARACTERS)
         self._line(f"{level}: ", _STYLES[level], f"{who}: {self._shown(text)}", goes_on=_MODULE_GOES_ON, is_ours=False)
 
-    def module_line(self, name: str, text: str) -> None:
-        """Write one line that a module printed, tagged with its name."""
+    def module_line(self, name: str, text: str, *, verbose: bool = False) -> None:
+        """Write one line that a module printed, tagged with its name; a traceback of its tool only if `verbose`."""
+        if text.startswith(DETAIL):
+            if not verbose:
+                return
+            text = text.removeprefix(DETAIL)
         shown = f"{self._name(name)} | {self._shown(text)}"
 
         def draw() -> None:

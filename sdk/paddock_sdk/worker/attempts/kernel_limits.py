@@ -55,7 +55,8 @@ def _is_full(folder: str, apart_from: str = "") -> bool:
 
 def _texts(failure: object) -> Iterator[str]:
     if isinstance(failure, BaseException):
-        yield f"{failure}"[-_MAX_CHARACTERS:]
+        # By the arguments: the text of an exception of the module's own class is code of its own.
+        yield from (one[-_MAX_CHARACTERS:] for one in failure.args if type(one) is str)
         if isinstance(failure, BlockingIOError) and failure.errno == errno.EAGAIN:
             yield f"{_NO_TASK} {_innermost_function(failure)}"
         return

@@ -28,6 +28,7 @@ from paddock_sdk.protocol.description import Flavour, encode_description
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
+from paddock_sdk.worker.calls.raised import log_traceback, place_of, traceback_of
 from paddock_sdk.worker.crossing import unsendable
 from paddock_sdk.worker.driver import Driver, serving
 from paddock_sdk.worker.object_table import Exported, ObjectTable
@@ -154,7 +155,7 @@ class Dispatcher:
                 raise
             except BaseException as exc:  # as in _run
                 self._attempts.note_limits(exc)
-                result = _failure(exc, f"the tool raised {type(exc).__name__}")
+                result = _raised(exc, exported.value)
             self._say_changes(exported)
             if _has_failed(result):
                 self._attempts.note_limits(result)
@@ -310,6 +311,19 @@ def _failure(error: BaseException, what: str = "") -> Any:
     text = safe_exception_str(error)
     message = f"{what}: {text}" if what else text
     return _result(success=False, error={"type": type(error).__name__, "message": message[:_MESSAGE_CHARACTERS]})
+
+
+def _raised(error: BaseException, tool: object) -> Any:
+    """Return the failed result for an exception of a tool's, with its place; its traceback goes into the log too."""
+    result = _failure(error, f"the tool raised {type(error).__name__}")
+    try:
+        package = type(tool).__module__.partition(".")[0]
+        place, trace = place_of(error, package), traceback_of(error, package)
+        message = f"{result.error['message']} ({place})" if place else result.error["message"]
+        log_traceback(trace)
+        return _result(success=False, error={**result.error, "message": message, "traceback": trace})
+    except Exception:  # the module's own classes and streams may do anything
+        return result
 
 
 def _result(**fields: Any) -> Any:
