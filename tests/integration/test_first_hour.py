@@ -116,3 +116,37 @@ def test_why_names_the_reference_that_a_secret_lacks(mistral: Path) -> None:
     told = json.loads(paddock(*asked).stdout)
     assert not told["allowed"] and "neither its `config` nor its `env` says" in told["reason"]
     assert told["grant"] == line
+
+
+def test_an_added_provider_takes_the_place_of_the_mock(tmp_path: Path, write_module: WriteModule) -> None:
+    write_module("provider-mistral", _PROVIDER)
+    write_module("loop-ask", _LOOP)
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "session:\n"
+        "  orchestrator: {module: loop-ask, source: ./amplifier-module-loop-ask}\n"
+        "  context: context-simple\n"
+        "providers:\n"
+        "  # plays a script\n"
+        "  - module: provider-mock\n"
+        "# the end\n"
+    )
+    with Terminal("add", "./amplifier-module-provider-mistral", "--to", "plan.yaml") as terminal:
+        terminal.until("is granted: net api.mistral.ai:443")
+        terminal.until("in place of: provider-mock, which plays a script and asks no model")
+        terminal.until("type yes or no")
+        terminal.type("yes\n")
+        terminal.until("export MISTRAL_API_KEY=")
+        assert terminal.exit_code() == 0, terminal.shown
+    written = plan.read_text()
+    assert "mock" not in written and "script" not in written and written.endswith("# the end\n")
+    assert "inject: 'api.mistral.ai:443'} # it never sees the value" in written
+    done = paddock("run", "plan.yaml", "hello", "--trust-plan", environ=_KEY)
+    assert (done.returncode, done.stdout) == (0, "a placeholder\n"), done.stderr
+    assert "no model answers" not in done.stderr
+
+
+def test_a_second_provider_stands_beside_one_that_asks_a_model(mistral: Path, write_module: WriteModule) -> None:
+    write_module("provider-groq", _PROVIDER)
+    told = json.loads(paddock("add", "./amplifier-module-provider-groq", "--to", str(mistral), "--json").stdout)
+    assert (told["place"], told["replaced"]) == ("providers[1]", None)

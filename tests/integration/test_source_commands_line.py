@@ -80,8 +80,11 @@ def test_a_module_is_added_to_a_plan_and_is_part_of_its_session(tmp_path: Path, 
     added = paddock("add", f"{origin.address}@v1", "--to", "plan.yaml")
     assert added.returncode == 0, added.stderr
     assert "tag v1, made 2024-01-02" in added.stdout and "a.example:443" in added.stdout
-    assert (tmp_path / "plan.yaml").read_text().startswith(_PLAN)
-    code, turn = told("run", "plan.yaml", "hello")
+    written = (tmp_path / "plan.yaml").read_text()
+    assert written.startswith(_PLAN)
+    assert "net: ['a.example:443'] # where it may connect to, and nowhere else" in written
+    assert told("run", "plan.yaml", "hello")[0] == 4  # nobody accepted that yet
+    code, turn = told("run", "plan.yaml", "hello", "--trust-plan")
     assert (code, turn["response"]) == (0, "You said: hello")
     assert "tool-shout" in [module["module"] for module in turn["modules"]]
     assert told("lock", "--check", "--offline")[0] == 0

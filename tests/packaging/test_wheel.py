@@ -98,5 +98,6 @@ def test_an_installed_wheel_alone_answers_and_chats(wheel: Path, tmp_path: Path)
         return done.stdout
 
     assert "paddock chat plan.yaml" in paddock("init")
-    assert paddock("run", "plan.yaml", "hello") == "You said: hello\n"
-    assert paddock("chat", stdin="one\ntwo\n") == "You said: one\nYou said: two\n"
+    assert "list_directory" in paddock("run", "plan.yaml", "hello")
+    chat = paddock("chat", stdin="one\ntwo\n")
+    assert "list_directory" in chat and chat.endswith("You said: two\n")

@@ -231,7 +231,7 @@ class _Turn:
         levels = ", ".join(sorted({module.level for module in started}))
         count = "1 module" if len(started) == 1 else f"{len(started)} modules"
         self._screen.note(f"{count} started, isolation: {levels}")
-        self._opener.started()
+        self._opener.started(modules)
         for module in modules:
             if module.problem is not None:
                 self._screen.text(render(module.problem))

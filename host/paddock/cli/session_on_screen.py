@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from paddock.authorization.consent import Consent
+from paddock.authorization.suggestions.vendors import is_scripted
 from paddock.cli.options import SessionOptions
 from paddock.cli.plan_options import read_presets
 from paddock.cli.terminal.approval import TerminalApproval
@@ -61,9 +64,15 @@ class SessionOpener:
             screen.note(f"note: {note}")
         return session
 
-    def started(self) -> None:
-        """Take note that the levels of the modules are on the screen."""
+    def started(self, modules: Iterable[ModuleStatus]) -> None:
+        """Take note that the levels of the modules are on the screen; say if each provider plays a script."""
         self._level.drop()
+        providers = dict.fromkeys(
+            module.module for module in modules if module.kind == "provider" and module.is_mounted
+        )
+        if providers and all(map(is_scripted, providers)):
+            add = shlex.join(["paddock", "add", "provider-openai", "--to", str(self._plan)])
+            self._screen.note(f"no model answers: {' and '.join(providers)} plays a script; `{add}` adds a model")
 
     def _tell_confined(self, confined: Confined) -> None:
         tell_confinements(self._screen, confined, verbose=self._is_verbose)

@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,8 +97,13 @@ class PlanEdit:
             raise PlanNotEditedError(self.path, f"it cannot be written: {reason_of(error)}") from error
 
 
-def with_entry(path: Path, kind: Kind, entry: Mapping[str, str]) -> PlanEdit:
+def with_entry(
+    path: Path, kind: Kind, entry: Mapping[str, Any], *, lines: Sequence[str] = (), instead_of: int | None = None
+) -> PlanEdit:
     """Return the plan at `path` with one more entry, at the end of the section for modules of its kind.
+
+    `lines` are those of the entry in a YAML plan, with comments. The entry at index `instead_of` of the section is
+    taken out.
 
     Raises:
         PlanError: the file is no plan.
@@ -125,11 +130,20 @@ def with_entry(path: Path, kind: Kind, entry: Mapping[str, str]) -> PlanEdit:
     section = SECTIONS[kind]
 
     def add(content: dict[str, Any]) -> str:
-        content.setdefault(section, []).append(dict(entry))
+        content.setdefault(section, []).append(_unshared(dict(entry)))
+        if instead_of is not None:
+            del content[section][instead_of]
         return f"{section}[{len(content[section]) - 1}]"
 
-    lines = [f"in `{section}`, the entry to add by hand is", *entry_lines(path, entry)]
-    return _edited(path, add, lambda text: _proposals(path, text, lambda way: way.add(section, entry)), lines)
+    def propose(text: str) -> Iterator[str]:
+        for added in _proposals(path, text, lambda way: way.add(section, entry, lines)):
+            if instead_of is None:
+                yield added
+            else:
+                yield from _proposals(path, added, lambda way: way.remove(section, instead_of))
+
+    by_hand = [f"in `{section}`, the entry to add by hand is", *entry_lines(path, entry)]
+    return _edited(path, add, propose, by_hand)
 
 
 def without_entry(path: Path, place: str) -> PlanEdit:
@@ -264,8 +278,8 @@ class _Yaml:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def add(self, section: str, entry: Mapping[str, str]) -> Iterator[str]:
-        return with_item(self._text, section, entry)
+    def add(self, section: str, entry: Mapping[str, Any], lines: Sequence[str]) -> Iterator[str]:
+        return with_item(self._text, section, entry, lines)
 
     def remove(self, section: str, index: int) -> Iterator[str]:
         return without_item(self._text, section, index)
@@ -279,7 +293,7 @@ class _Json:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def add(self, section: str, entry: Mapping[str, str]) -> Iterator[str]:
+    def add(self, section: str, entry: Mapping[str, Any], lines: Sequence[str]) -> Iterator[str]:
         content = json.loads(self._text)
         content.setdefault(section, []).append(dict(entry))
         yield self._dumped(content)
@@ -304,7 +318,7 @@ class _Toml:
     def __init__(self, text: str) -> None:
         self._document = tomlkit.parse(text)
 
-    def add(self, section: str, entry: Mapping[str, str]) -> Iterator[str]:
+    def add(self, section: str, entry: Mapping[str, Any], lines: Sequence[str]) -> Iterator[str]:
         there: Any = self._document.get(section)
         if isinstance(there, tomlkit.items.Array):
             there.append(_filled(tomlkit.inline_table(), entry))
@@ -336,11 +350,12 @@ def _proposals(path: Path, text: str, act: Callable[[_Yaml | _Json | _Toml], Ite
 
 
 def _filled(table: Any, entry: Mapping[str, Any]) -> Any:
-    table.update(entry)
+    for key, value in entry.items():
+        table[key] = _filled(tomlkit.inline_table(), value) if isinstance(value, Mapping) else value
     return table
 
 
-def _session_lines(path: Path, kind: Kind, entry: Mapping[str, str]) -> list[str]:
+def _session_lines(path: Path, kind: Kind, entry: Mapping[str, Any]) -> list[str]:
     match path.suffix.lower():
         case ".toml":
             return [f"{kind} = {_toml_text(dict(entry))}"]

@@ -65,6 +65,38 @@ class PlannedModule:
     lacks: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def granted(self) -> str:
+        """Its permissions on one line, for a person."""
+        written = self.permissions.as_written()
+        if isinstance(written, str):
+            return written
+        return ", ".join(f"{family} {_names(grants)}" for family, grants in written.items()) or "nothing"
+
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        """The names of the secrets that it is granted."""
+        return tuple(secret.name for secret in self.permissions.secrets)
+
+    def as_entry(self) -> dict[str, Any]:
+        """Return its entry in a plan, as data."""
+        entry: dict[str, Any] = {"module": self.module}
+        if self.source is not None:
+            entry["source"] = self.source
+        if self.config:
+            entry["config"] = dict(self.config)
+        if self.permissions != Permissions():
+            entry["permissions"] = self.permissions.as_written()
+        return entry
+
+    def lines(self) -> list[str]:
+        """Return the lines of its entry in YAML, with comments that say what each grant is for."""
+        return [*_entry(self)]
+
+
+def _names(grants: Iterable[object]) -> str:
+    return " and ".join(str(one["name"]) if isinstance(one, Mapping) else str(one) for one in grants)
+
 
 def plan_text(modules: Sequence[PlannedModule]) -> str:
     """Return the text of a plan of these modules, an orchestrator and a context among them."""

@@ -211,15 +211,8 @@ def test_a_plan_is_replaced_when_it_is_said_to_be(told: Told, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "told_of"),
     [
-        (
-            {"provider": "git+https://host/org/amplifier-module-provider-x@v1"},
-            "`paddock add git+https://host/org/amplifier-module-provider-x@v1 --to PLAN`",
-        ),
-        (
-            {"provider": "git+https://host/org/a.git#subdirectory=b"},
-            "'git+https://host/org/a.git#subdirectory=b' --to PLAN",
-        ),
-        ({"provider": "provider-gemini"}, "`--provider ./amplifier-module-provider-gemini`"),
+        ({"provider": "git+file:///nowhere/amplifier-module-provider-x@v1"}, "/nowhere/amplifier-module-provider-x"),
+        ({"provider": "provider-gemini"}, "name its code: `git+https://…`, `./folder`"),
         ({"provider": "tool-filesystem"}, "is of kind tool, not provider"),
         ({"tools": ["provider-mock"]}, "is of kind provider, not tool"),
         ({"provider": "./nowhere"}, "no such file or directory"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -89,10 +89,14 @@ def choose(
     person: bool = False,
     **options: Any,
 ) -> PlannedModule:
-    catalogue = ModuleCatalogue(Path.cwd(), {})
+    catalogue = ModuleCatalogue(Path.cwd(), {}, _fetch_nothing)
     screen = Screen(sys.stderr) if person else None
     find = machine or Machine({})
     return ProviderChoice(catalogue, ServiceOptions(**options), frozenset(secrets), screen, find).choose(written)
+
+
+def _fetch_nothing(written: str, folder: Path) -> NoReturn:
+    raise AssertionError(f"nothing is to be fetched: {written}")
 
 
 def granting(net: str, key: str = "") -> Permissions:
@@ -201,7 +205,7 @@ def test_a_person_is_offered_vendors_servers_and_modules(
     machine = Machine({11434: ("a", "b\u0430")})
     entry = choose(person=True, machine=machine, secrets=["OPENAI_API_KEY"])
     assert entry.config["default_model"] == "b\u0430"
-    assert typing.prompts == ["number, name or folder [openai]: ", "model [a]: "]
+    assert typing.prompts == ["number, name or source [openai]: ", "model [a]: "]
     rows = [line.strip() for line in typing.shown.splitlines() if ")" in line]
     assert rows[:6] == [
         "1) anthropic: at api.anthropic.com:443; needs a key: ANTHROPIC_API_KEY is not set",

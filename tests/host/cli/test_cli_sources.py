@@ -154,18 +154,18 @@ def test_added_to_no_plan_it_is_locked_and_shown(told: Told, provider: TwinProvi
     assert [path.name for path in folder.iterdir()] == ["paddock.lock"]
 
 
-def test_added_to_a_plan_it_is_named_there_and_granted_nothing(
-    told: Told, provider: TwinProvider, folder: Path
-) -> None:
+def test_added_to_a_plan_it_is_granted_what_suits_it(told: Told, provider: TwinProvider, folder: Path) -> None:
     path = plan_in(folder)
     provider.has("https://example.org/hooks", "", Version("h", "shell", ("hooks-y",), kind="hook"), "default")
     code, facts = told.json("add", "git+https://example.org/hooks", "--to", "plan.yaml")
     assert (code, facts["place"], facts["kind"], facts["asks_for"]) == (0, "hooks[0]", "hook", ["preset shell"])
     assert (facts["grant"], facts["permissions"]) == ("permissions: shell", "shell")
+    assert facts["granted"] == {"read": ["."], "write": ["."]} and facts["replaced"] is None
     assert path.read_text().startswith(PLAN)
     (added,) = load_plan(path, environ={}).hooks
     assert (added.module, added.source) == ("hooks-y", "git+https://example.org/hooks")
-    assert not added.permissions.as_written() and added.permissions.preset is None
+    assert added.permissions.as_written() == facts["granted"]  # no family as a whole by a stranger's manifest
+    assert "# files and folders that it may read and change" in path.read_text()
     assert list(locked(folder)) == ["git+https://example.org/hooks"]
 
 

@@ -84,10 +84,10 @@ def test_a_call_is_told_an_option_in_place_of_a_line(told: Told, module: ModuleR
     for family, target, option in (
         ("net", "example.org", "--allow-net=example.org:443"),
         ("read", "../a, b", f"'--allow-read={tmp_path}/a,, b'"),
-        ("secrets", "OTHER", "--allow-secrets=OTHER"),
+        ("secrets", "OTHER", "'--allow-env=OTHER=${OTHER}' --allow-secrets=OTHER"),
     ):
         _, shown, _ = told("tool-x", family, target)
-        assert shown.splitlines()[-2:] == ["to allow it, add to the call", f"  {option}"]
+        assert f"to allow it, add to the call\n  {option}\n" in shown
         _, shown, _ = told("tool-x", family, target, as_json=True)
         assert json.loads(shown)["grant"] == option
 
@@ -117,6 +117,7 @@ def test_scripts_get_the_same_facts(told: Told, module: ModuleRecord, tmp_path: 
         "granted_by": None,
         "grant": 'permissions: {read: ["."], net: ["example.org:443"], secrets: ["KEY"]}',
         "in_place_of": "permissions",
+        "instead": None,
         "policy": [],
         "place": "tools[0]",
         "plan": "/plans/plan.yaml",

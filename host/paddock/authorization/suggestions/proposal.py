@@ -11,12 +11,11 @@ from typing import Final
 from paddock.authorization.suggestions.advice import ManifestAdvice, advised_needs, shipped_needs
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_needs import service_needs
-from paddock.authorization.suggestions.vendors import vendor_of, words_of
+from paddock.authorization.suggestions.vendors import is_scripted, vendor_of, words_of
 from paddock.authorization.suggestions.workspace_needs import HOME_IS_LOST, hook_needs, names_log, tool_needs
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
 
-_PLAYED: Final = frozenset({"mock", "echo", "fake", "scripted", "dummy"})
 _KEEPERS: Final = frozenset({"persistent", "memory", "file", "sqlite", "disk"})
 
 
@@ -54,7 +53,7 @@ def propose(entry: ModuleEntry, advice: ManifestAdvice | None, known: ProposalCo
 
 
 def _provider(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    if words_of(entry.module) & _PLAYED:
+    if is_scripted(entry.module):
         return service_needs(entry, None, known)
     vendor = vendor_of(entry.module)
     needs = service_needs(entry, vendor, known)

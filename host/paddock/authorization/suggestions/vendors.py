@@ -106,6 +106,14 @@ _VENDORS: Final = (
 _OTHERS: Final = frozenset({"chatgpt", "codex", "copilot", "bedrock", "vertex"})
 
 
+_SCRIPTED: Final = frozenset({"mock", "echo", "fake", "scripted", "dummy"})
+
+
+def is_scripted(module_id: str) -> bool:
+    """Return whether a provider with this id plays a script, and asks no model."""
+    return bool(words_of(module_id) & _SCRIPTED)
+
+
 LOCAL_VENDORS: Final = tuple(
     vendor for vendor in _VENDORS if vendor.destination and vendor.destination.host == LOOPBACK
 )

@@ -247,7 +247,7 @@ class ChatSession:
         levels = ", ".join(sorted({module.level for module in started}))
         count = "1 module" if len(started) == 1 else f"{len(started)} modules"
         self._screen.note(f"{count} started, isolation: {levels}; /help lists the commands")
-        self._opener.started()
+        self._opener.started(modules)
         self._say_problems(modules)
 
     def _say_problems(self, modules: tuple[ModuleStatus, ...]) -> None:

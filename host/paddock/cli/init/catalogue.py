@@ -1,24 +1,22 @@
 """The modules that a plan of a folder can name, each with the configuration and the permissions that fit it.
 
-They are the shipped ones, and those whose code is in a folder. They are read as data: nothing is fetched,
-and none of their code runs.
+They are the shipped ones, those whose code is in a folder, and those of repositories and packages, which are fetched
+and pinned when they are named. They are read as data: none of their code runs.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from paddock.authorization.suggestions.advice import advice_of
-from paddock.authorization.suggestions.needs import ProposalContext
-from paddock.authorization.suggestions.proposal import propose
+from paddock.authorization.suggestions.new_entry import context_of_new_entries, fitted
+from paddock.cli.sources.found_module import FoundModule
 from paddock.errors import KindError, ModuleMissingError
-from paddock.plan.model import EntryPlace, Kind, ModuleEntry
+from paddock.plan.model import Kind
 from paddock.plan.writing import PlannedModule
 from paddock.policy.owner import Owner
 from paddock_sources import (
@@ -42,6 +40,10 @@ from paddock_sources.module_id import PACKAGE_PREFIX
 SCRIPTED: Final = "provider-mock"
 """The provider that needs neither a model nor a key."""
 
+_SOURCES: Final = (
+    "name its code: `git+https://…`, `./folder`, or a package of the index with its version, as `name==1.0`"
+)
+
 FOLDER_PREFIX: Final = "amplifier-module-"
 
 # The purposes of shipped modules, as questions and the comments of a plan state them; other modules have none.
@@ -60,20 +62,21 @@ PURPOSES: Final[Mapping[str, str]] = {
 }
 
 
-class _AnyName:
-    """Contains every name, so that a key is proposed for the plan before its variable is set."""
+class Fetch(Protocol):
+    """Fetches the module of a source as a person wrote it, for a plan in a folder."""
 
-    def __contains__(self, name: object) -> bool:
-        return True
+    def __call__(self, written: str, folder: Path, /) -> FoundModule: ...
 
 
 class ModuleCatalogue:
-    """The modules that a plan in `folder` can name: the shipped ones, and those in folders."""
+    """The modules that a plan in `folder` can name: the shipped ones, those in folders, and those that are fetched."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str], fetch: Fetch) -> None:
+        self.fetched: list[FoundModule] = []  # those to be locked beside the plan
         self._folder = folder
+        self._fetch = fetch
         self._resolver = Resolver(environ, base=folder)
-        self._known = ProposalContext(Path.cwd().resolve(), Owner.current(environ), environ, _AnyName())
+        self._known = context_of_new_entries(environ, Path.cwd())
 
     def known(self, kind: Kind) -> tuple[str, ...]:
         """Return the names for modules of a kind: ids of shipped ones, and folders here with a module's name."""
@@ -92,10 +95,10 @@ class ModuleCatalogue:
         return tuple(builtin.resolve(module_id) for module_id in builtin.list() if kind_of_id(module_id) == kind)
 
     def module(self, kind: Kind, written: str) -> PlannedModule:
-        """Return the module for the id of a shipped one, or for a folder.
+        """Return the module for the id of a shipped one, for a folder, a repository or a package.
 
         Raises:
-            KindError: it names none, or one of another kind, or one that would have to be fetched.
+            PaddockError: it names none, or one of another kind, or it could not be fetched.
         """
         try:
             uri = SourceUri.parse(Owner.current(os.environ).with_home(written))
@@ -104,17 +107,30 @@ class ModuleCatalogue:
                     resolution = self._in_folder(kind, uri.folder.absolute())
                     source: str | None = self._relative(resolution.root)
                 case GitUri():
-                    raise _not_fetched(kind, uri)
-                case PackageUri() if uri.name not in self._resolver.list():
-                    raise _not_shipped(kind, uri.name, self.known(kind))
+                    return self._fetched(kind, written)
+                case PackageUri() if uri.version or uri.name not in self._resolver.list():
+                    return self._fetched(kind, written, None if uri.version else uri.name)
                 case _:
                     resolution, source = self._resolver.resolve(uri.text.removeprefix("builtin:")), None
         except SourceError as error:
             raise ModuleMissingError.of(written, error) from error
-        if resolution.kind != kind:
-            raise KindError("ModuleNotUsableError", f"`{written}` is of kind {resolution.kind}, not {kind}")
-        planned = PlannedModule(kind, resolution.module_id, source, purpose=PURPOSES.get(resolution.module_id, ""))
-        return fitted(planned, resolution, self._known)
+        _check_kind(written, resolution.kind, kind)
+        config = {"fallback": "You said: {prompt}"} if resolution.module_id == SCRIPTED else {}
+        purpose = PURPOSES.get(resolution.module_id, "")
+        planned = PlannedModule(kind, resolution.module_id, source, config, purpose=purpose)
+        return fitted(planned, advice_of(resolution), self._known)
+
+    def _fetched(self, kind: Kind, written: str, installed: str | None = None) -> PlannedModule:
+        """Return a module that is fetched or, by the name `installed`, a package that is installed here."""
+        try:
+            found = self._fetch(written, self._folder)
+        except KindError as error:
+            if installed is not None:
+                raise _not_shipped(kind, installed, self.known(kind)) from error
+            raise
+        _check_kind(written, found.kind, kind)
+        self.fetched = [*(one for one in self.fetched if one.key != found.key), found]
+        return fitted(PlannedModule(kind, found.module_id, found.written), found.advice, self._known)
 
     def _in_folder(self, kind: Kind, folder: Path) -> Resolution:
         """Return the module in a folder, under the id that its entry points, or else its package, give it."""
@@ -135,15 +151,14 @@ class ModuleCatalogue:
         return f"./{folder.relative_to(base)}" if folder.is_relative_to(base) else str(folder)
 
 
-def _not_fetched(kind: Kind, uri: GitUri) -> KindError:
-    return KindError(
-        "ModuleNotUsableError",
-        f"`{without_credentials(uri.text)}` is a git repository, which is fetched by a command of its own",
-        hints=[
-            f"write the plan without that {kind} first",
-            f"then `paddock add {shlex.quote(without_credentials(uri.text))} --to PLAN` fetches, pins and adds it",
-        ],
-    )
+def other_code(kind: Kind) -> str:
+    """Say how else a module can be named at a prompt."""
+    return f"or other code: ./{FOLDER_PREFIX}{kind}-…, git+https://…, or a package of the index as name==1.0"
+
+
+def _check_kind(written: str, found: str, kind: Kind) -> None:
+    if found != kind:
+        raise KindError("ModuleNotUsableError", f"`{without_credentials(written)}` is of kind {found}, not {kind}")
 
 
 def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> KindError:
@@ -154,18 +169,6 @@ def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> KindError:
         detail=[f"of kind {kind} there are: {', '.join(known) or 'none'}"],
         hints=[
             *(f"did you mean `{one}`?" for one in close),
-            *([] if name.isdecimal() else [f"fetch its code and name the folder: `--{kind} ./{FOLDER_PREFIX}{name}`"]),
+            *([] if name.isdecimal() else [_SOURCES]),
         ],
     )
-
-
-def fitted(module: PlannedModule, resolution: Resolution, known: ProposalContext) -> PlannedModule:
-    """Return a module with fitting configuration and permissions, and with what it still lacks."""
-    if module.module == SCRIPTED:
-        module = replace(module, config={"fallback": "You said: {prompt}"})
-    place = EntryPlace(module.kind, "", resolution.root)
-    entry = ModuleEntry.read({"module": module.module, "config": dict(module.config)}, place)
-    needs = propose(entry, advice_of(resolution), known)
-    # `propose` lists what it proposes as lacking too, since it grants nothing; the plan grants it.
-    left = () if needs.lines else needs.lacks
-    return replace(module, permissions=needs.permissions, lacks=left)

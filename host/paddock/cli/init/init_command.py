@@ -1,17 +1,19 @@
 """Write a plan that runs: ask which model and which tools it has, or take that from options.
 
-Modules are those that are shipped, and those whose code is in a folder; nothing is fetched and nothing of them run. A
-question that no option answers is asked on a terminal, and elsewhere has its default. A plan that is there already
-stays as it is.
+Modules are those that are shipped, those whose code is in a folder, and those of repositories and packages, which are
+fetched and pinned in the lock file beside the plan; nothing of them runs. A question that no option answers is asked on
+a terminal, and elsewhere has its default. A plan that is there already stays as it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,21 +21,27 @@ import click
 
 from paddock.cli import failure, options
 from paddock.cli.command_group import example
-from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, ModuleCatalogue
+from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue, other_code
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.init.questions import ask, confirm, numbered
+from paddock.cli.sources.found_module import FoundModule, find_module
+from paddock.cli.sources.source_command import CommandContext, masked, with_provider
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
+from paddock.module_sources.lock import update_lock
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule, plan_exists, plan_text, write_plan
 from paddock.policy.secrets.store import SecretSources
 from paddock.text import escape
+from paddock_sources.lock.lock_file import LockFile
 
 _EXTENSIONS: Final = (".yaml", ".yml")
 _TOOLS: Final = ("tool-filesystem",)
 _NO_TOOL: Final = "none"
 _LOG: Final = "logs/session.jsonl"
+_LISTED: Final = "tool-filesystem"
+_LISTING: Final = "This is a script and no model. It called the tool `list_directory`, which found:\n{last_tool_result}"
 _PROMPT: Final = "What is in this folder?"
 
 
@@ -64,7 +72,8 @@ class _Wishes:
     "--provider",
     metavar="NAME",
     help="Who answers: openai, anthropic; ollama, vllm, lmstudio, llama.cpp or `local`, asked for its models on this "
-    "machine; `server`, named by --base-url; the id of a shipped provider, or a folder with its code.",
+    "machine; `server`, named by --base-url; the id of a shipped provider, a folder with its code, an address "
+    "git+https://…, or a package as name==1.0.",
 )
 @click.option("--model", metavar="NAME", help="The model that answers.")
 @click.option("--key-variable", metavar="VARIABLE", help="The variable that holds the key. `none`: no key is needed.")
@@ -104,8 +113,8 @@ def init(
         raise click.UsageError(
             f"`{escape(str(plan))}`: the plan is written as YAML; name it {plan.stem or 'plan'}.yaml"
         )
-    screen = Screen(sys.stderr)
-    catalogue = ModuleCatalogue(plan.absolute().parent, os.environ)
+    screen = Screen(sys.stderr, masked)
+    catalogue = ModuleCatalogue(plan.absolute().parent, os.environ, partial(_fetch, screen))
     has_terminal = not as_json and sys.stdin.isatty() and screen.is_terminal
     person = screen if has_terminal and not asks_nothing else None
     if approvals is None and not has_terminal:  # they refuse where no person can be asked
@@ -121,6 +130,7 @@ def init(
             person.note("nothing was written")
             return 1
         written = write_plan(plan, plan_text(modules), replace=replaces)
+        _lock(catalogue.fetched)
         if wishes.logs:
             (Path.cwd() / _LOG).parent.mkdir(exist_ok=True)
     except (click.ClickException, click.Abort):
@@ -128,10 +138,30 @@ def init(
     except Exception as error:  # the top of a command: an unforeseen error is reported here
         screen.text(failure.text(error))
         if as_json:
-            print_json({"plan": None, "error": failure.as_dict(error)})
+            print_json({"plan": None, "error": failure.as_dict(error)}, masked)
         return failure.exit_code(error)
     _tell(plan, modules, written, as_json=as_json)
     return 0
+
+
+# -- code that is fetched ------------------------------------------------------------------
+
+
+def _fetch(screen: Screen, written: str, folder: Path) -> FoundModule:
+    """Return the module of a source, fetched and not locked yet."""
+    start = Path.cwd()
+
+    async def find(context: CommandContext) -> FoundModule:
+        return await find_module(context, written, start, folder, for_plan=True)
+
+    return asyncio.run(with_provider(find, screen))
+
+
+def _lock(found: Sequence[FoundModule]) -> None:
+    """Pin what was fetched in the lock file beside the plan."""
+    news = [one.locked for one in found if one.locked is not None]
+    if news:
+        update_lock(found[0].lock_path, partial(LockFile.with_news, news=news, since=found[0].lock), os.environ)
 
 
 # -- what the modules need -----------------------------------------------------------------
@@ -180,7 +210,15 @@ def _wishes(
     if logs is None:
         question = f"Keep a log of the session's events in ./{_LOG}?"
         logs = person is not None and confirm(person, question, default=False)
-    return _Wishes(provider, wanted, approvals, logs)
+    return _Wishes(_with_script(provider, wanted), wanted, approvals, logs)
+
+
+def _with_script(provider: PlannedModule, tools: Sequence[PlannedModule]) -> PlannedModule:
+    """Return the provider with a script that has a tool work, if it plays one and the tool is there."""
+    if provider.module != SCRIPTED or _LISTED not in (tool.module for tool in tools):
+        return provider
+    calls = [{"name": "list_directory", "arguments": {"path": "."}}]
+    return replace(provider, config={"responses": [{"tool_calls": calls}, _LISTING], **provider.config})
 
 
 def _changes_things(tool: PlannedModule) -> bool:
@@ -192,12 +230,12 @@ def _asked_tools(catalogue: ModuleCatalogue, person: Screen) -> tuple[PlannedMod
     known = catalogue.known("tool")
     person.title("Which tools may it use? Several have commas between them; `none`: no tool.")
     person.labelled([(f"  {number}) ", _described(one)) for number, one in enumerate(known, start=1)])
-    person.note(f"or the folder of another module's code, as in ./{FOLDER_PREFIX}tool-…")
+    person.note(other_code("tool"))
 
     def chosen(typed: str) -> tuple[PlannedModule, ...]:
         return _tools(catalogue, [numbered(part.strip(), known) for part in typed.split(",") if part.strip()])
 
-    return ask(person, "number, id or folder", ", ".join(_TOOLS), chosen)
+    return ask(person, "number, id or source", ", ".join(_TOOLS), chosen)
 
 
 def _tools(catalogue: ModuleCatalogue, written: Sequence[str]) -> tuple[PlannedModule, ...]:
@@ -220,15 +258,7 @@ def _is_wanted(plan: Path, modules: Sequence[PlannedModule], person: Screen) -> 
 
 
 def _granted(module: PlannedModule) -> tuple[str, str]:
-    written = module.permissions.as_written()
-    grants = (
-        written if isinstance(written, str) else ", ".join(f"{family} {_text(one)}" for family, one in written.items())
-    )
-    return f"  {module.module}  ", f"granted: {grants or 'nothing'}"
-
-
-def _text(grants: Sequence[object]) -> str:
-    return " and ".join(str(one["name"]) if isinstance(one, Mapping) else str(one) for one in grants)
+    return f"  {module.module}  ", f"granted: {module.granted}"
 
 
 def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, *, as_json: bool) -> None:

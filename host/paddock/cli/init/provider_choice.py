@@ -18,7 +18,7 @@ import anyio
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.service_address import parse_address
 from paddock.authorization.suggestions.vendors import LOCAL_VENDORS, vendor_of
-from paddock.cli.init.catalogue import FOLDER_PREFIX, PURPOSES, SCRIPTED, ModuleCatalogue
+from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue, other_code
 from paddock.cli.init.local_servers import LocalServer, find_servers, is_model_name
 from paddock.cli.init.questions import ask, numbered
 from paddock.cli.terminal.render import Screen
@@ -189,7 +189,7 @@ class ProviderChoice:
             for number, (name, purpose) in enumerate(zip(names, purposes, strict=True), start=1)
         ]
         person.labelled(rows)
-        person.note(f"or the folder of another module's code, as in ./{FOLDER_PREFIX}provider-…")
+        person.note(other_code("provider"))
         usable = [one for one in self._services if one.key in self._secrets] + servers
 
         def chosen(typed: str) -> ModelService | PlannedModule:
@@ -198,7 +198,7 @@ class ProviderChoice:
             return self._named(name) if found is None else found
 
         default = usable[0].name.lower() if usable else SCRIPTED
-        return ask(person, "number, name or folder", default, chosen)
+        return ask(person, "number, name or source", default, chosen)
 
     def _described(self, service: ModelService) -> str:
         if service.models:

@@ -167,6 +167,29 @@ def run_source_command(
     return outcome.code
 
 
+async def with_provider(
+    work: Callable[[CommandContext], Awaitable[_Found]],
+    screen: Screen,
+    dialogue: Dialogue | None = None,
+    *,
+    offline: bool = False,
+) -> _Found:
+    """Do work that needs a fetcher, and return its result; its own errors are raised as they are."""
+    from paddock.cli.terminal.fetch_progress import FetchProgress
+
+    policy = Policy.load(os.environ)
+    problem: Exception | None = None
+    with FetchProgress(screen) as progress:
+        opened: AbstractAsyncContextManager[Provisioner] = open_provider(os.environ, progress, offline=offline)
+        async with opened as provider:
+            try:
+                return await work(CommandContext(screen, policy, provider, dialogue))
+            except Exception as error:  # reported as it is, and not as one of a group
+                problem = error
+    assert problem is not None
+    raise problem
+
+
 async def _at_desk(
     work: Callable[[CommandContext], Awaitable[CommandOutcome]],
     screen: Screen,
@@ -174,8 +197,6 @@ async def _at_desk(
     *,
     offline: bool,
 ) -> CommandOutcome | None:
-    from paddock.cli.terminal.fetch_progress import FetchProgress
-
     def stop() -> None:
         if dialogue is not None:
             dialogue.end()
@@ -184,18 +205,8 @@ async def _at_desk(
     with (
         anyio.CancelScope() as scope,
         Interruption(screen.note, lambda: False, stop),
-        FetchProgress(screen) as progress,
     ):
-        policy = Policy.load(os.environ)
-        opened: AbstractAsyncContextManager[Provisioner] = open_provider(os.environ, progress, offline=offline)
-        problem: Exception | None = None
-        async with opened as provider:
-            try:
-                return await work(CommandContext(screen, policy, provider, dialogue))
-            except Exception as error:  # reported as it is, and not as one of a group
-                problem = error
-        if problem is not None:
-            raise problem
+        return await with_provider(work, screen, dialogue, offline=offline)
     return None
 
 

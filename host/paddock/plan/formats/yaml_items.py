@@ -7,7 +7,7 @@ reads each again, and takes the first with the intended content.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
@@ -19,22 +19,26 @@ _COMMENT_OR_BLANK: Final = re.compile(r"[ \t]*(?:#.*)?\r?\n?")
 _REST_OF_LINE: Final = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\r?\n|$)")
 
 
-def with_item(text: str, section: str, item: Mapping[str, Any]) -> Iterator[str]:
-    """Propose texts in which the top-level list `section` has one more item, at its end."""
+def with_item(text: str, section: str, item: Mapping[str, Any], lines: Sequence[str] = ()) -> Iterator[str]:
+    """Propose texts in which the top-level list `section` has one more item, at its end.
+
+    `lines` are those of the item where it stands on lines of its own, as far as a plain list of its keys is not meant.
+    """
+    lines = [f"- {lines[0]}", *(f"  {line}" for line in lines[1:])] if lines else item_lines(item)
     edit = _Edit.of(text)
     if edit is None:
         return
     found = edit.section(section)
     if found is None:
-        yield from edit.with_section(section, item)
+        yield from edit.with_section(section, item, lines)
     elif not isinstance(found[1], yaml.SequenceNode):
         return
     elif not found[1].value:
-        yield from edit.with_first(*found, item)
+        yield from edit.with_first(*found, item, lines)
     elif found[1].flow_style:
         yield edit.spliced(found[1].value[-1].end_mark.index, 0, f", {flow_text(item)}")
     else:
-        yield from edit.with_last(found[1], item)
+        yield from edit.with_last(found[1], lines)
 
 
 def without_item(text: str, section: str, index: int) -> Iterator[str]:
@@ -120,36 +124,38 @@ class _Edit:
 
     # -- adding ----------------------------------------------------------------------------
 
-    def with_section(self, section: str, item: Mapping[str, Any]) -> Iterator[str]:
+    def with_section(self, section: str, item: Mapping[str, Any], lines: Sequence[str]) -> Iterator[str]:
         if self._root.flow_style:
             last = self._root.value[-1][1].end_mark.index if self._root.value else self._root.start_mark.index + 1
             comma = ", " if self._root.value else ""
             yield self.spliced(last, 0, f"{comma}{section}: [{flow_text(item)}]")
             return
         indent = " " * self._root.start_mark.column
-        added = self._lines(["", f"{section}:"], indent) + self._lines(item_lines(item), indent + _INDENT)
+        added = self._lines(["", f"{section}:"], indent) + self._lines(lines, indent + _INDENT)
         yield self._text + added
         yield self.spliced(_line_start(self._root.end_mark), 0, added)
 
-    def with_first(self, key: yaml.Node, value: yaml.Node, item: Mapping[str, Any]) -> Iterator[str]:
+    def with_first(
+        self, key: yaml.Node, value: yaml.Node, item: Mapping[str, Any], lines: Sequence[str]
+    ) -> Iterator[str]:
         start, end = value.start_mark.index, value.end_mark.index
         rest = _REST_OF_LINE.match(self._text, end)
         if rest is not None and not self._root.flow_style:
-            lines = self._lines(item_lines(item), " " * key.start_mark.column + _INDENT).removesuffix(self._newline)
+            added = self._lines(lines, " " * key.start_mark.column + _INDENT).removesuffix(self._newline)
             before = self._text[:start].rstrip(" ")
-            yield before + rest[0] + self._newline + lines + self._text[rest.end() :]
+            yield before + rest[0] + self._newline + added + self._text[rest.end() :]
         yield self.spliced(start, end - start, f"[{flow_text(item)}]")
 
-    def with_last(self, value: yaml.Node, item: Mapping[str, Any]) -> Iterator[str]:
+    def with_last(self, value: yaml.Node, lines: Sequence[str]) -> Iterator[str]:
         dash = self._dash(value.value[-1])
         if dash is None:
             return
-        lines = self._lines(item_lines(item), dash[1])
+        added = self._lines(lines, dash[1])
         end = _line_start(value.end_mark)
-        yield self.spliced(self._before_comments(end, len(dash[1])), 0, lines)
-        yield self.spliced(end, 0, lines)
+        yield self.spliced(self._before_comments(end, len(dash[1])), 0, added)
+        yield self.spliced(end, 0, added)
 
-    def _lines(self, lines: list[str], indent: str) -> str:
+    def _lines(self, lines: Sequence[str], indent: str) -> str:
         return "".join(f"{indent}{line}".rstrip(" ") + self._newline for line in lines)
 
     def with_value(self, item: yaml.MappingNode, key: str, value: str) -> Iterator[str]:

@@ -1,0 +1,218 @@
+"""Find the module that a person names as a source: look it up, and pin it, without running any of its code.
+
+For commands that write a module into a plan. Nothing is written here; errors say which other source may be meant.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
+
+from paddock.authorization.suggestions.advice import ManifestAdvice, advice_of, permissions_asked
+from paddock.cli.sources.source_command import CommandContext
+from paddock.errors import KindError
+from paddock.module_sources.sourced_modules import pinned_text
+from paddock.policy.evaluate import refuse_sources
+from paddock.policy.owner import Owner
+from paddock_sources import (
+    BuiltinUri,
+    FolderUri,
+    GitUri,
+    PackageUri,
+    Resolution,
+    SourceUri,
+    kind_of_id,
+)
+from paddock_sources.builtin import BuiltinSource
+from paddock_sources.environment.errors import InstalledDistributionError
+from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
+from paddock_sources.manifest.permission_request import PermissionRequest
+from paddock_sources.provisioner import PinKind, PinnedSource
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModule:
+    """A module as it was found: `locked` is None where nothing needs a lock, `request` is what it asks for.
+
+    `written` is its source in a plan's spelling, None where its id says it. `lock` is the content of the lock file at
+    that time. `resolution` is there if its code was wanted.
+    """
+
+    module_id: str
+    kind: str
+    key: str
+    written: str | None
+    pinned: PinnedSource
+    locked: LockedModule | None
+    request: PermissionRequest | None
+    resolution: Resolution | None
+    lock_path: Path
+    lock: LockFile
+    is_known: bool
+
+    @property
+    def advice(self) -> ManifestAdvice | None:
+        """The request of its manifest, as far as it is understood."""
+        if self.request is not None:
+            permissions = permissions_asked(self.request)
+            return ManifestAdvice(permissions) if permissions is not None else None
+        return advice_of(self.resolution) if self.resolution is not None else None
+
+
+async def find_module(
+    context: CommandContext,
+    source: str,
+    start: Path,
+    folder: Path,
+    *,
+    module_id: str | None = None,
+    allow_impostor: bool = False,
+    for_plan: bool,
+) -> FoundModule:
+    """Return the module at a source, as written in `start`, for the lock file in `folder`.
+
+    `module_id` is which of several it is, or what the plan calls it. With `for_plan` its code decides its kind.
+
+    Raises:
+        KindError: there is no such module, or there are several.
+        PolicyRefusedError: the policy refuses the source.
+        SourceFailedError: it could not be fetched.
+    """
+    uri = await context.call(partial(_uri, source, start))
+    refuse_sources({"SOURCE": pinned_text(uri)}, context.policy)
+    await context.call(partial(_check_is_here, context, uri, start))
+    key = await context.call(partial(normalised_source, uri, folder))
+    lock = await context.call(partial(LockFile.read, folder / LOCK_FILE))
+    known = lock.get(key)
+    pinned, locked = await context.call(partial(_pinned, context, uri, key, known, allow_impostor))
+    if locked is None and not for_plan:
+        raise KindError(
+            "NothingToAddError",
+            f"there is nothing to lock of `{uri.text}`: {_why_not(uri)}",
+            hints=["`--to PLAN` names it in a plan"],
+        )
+    found_id = await context.call(partial(_module_id, context, uri, locked, module_id))
+    resolution = await context.call(partial(context.provider.provide, uri, found_id, locked)) if for_plan else None
+    return FoundModule(
+        module_id=found_id,
+        kind=resolution.kind if resolution is not None else kind_of_id(found_id),
+        key=key,
+        written=_written(uri, key, found_id),
+        pinned=pinned,
+        locked=locked,
+        request=await context.call(partial(context.provider.request, locked)) if locked is not None else None,
+        resolution=resolution,
+        lock_path=folder / LOCK_FILE,
+        lock=lock,
+        is_known=locked is not None and locked == known,
+    )
+
+
+def _uri(written: str, start: Path) -> SourceUri:
+    """Return the source in a person's text; the name of a shipped module stands for its source."""
+    uri = SourceUri.parse(Owner.current(os.environ).with_home(written))
+    if isinstance(uri, PackageUri) and not uri.version and uri.name in BuiltinSource().list():
+        return SourceUri.parse(f"builtin:{uri.name}")
+    return uri.anchored(start)
+
+
+def _check_is_here(context: CommandContext, uri: SourceUri, start: Path) -> None:
+    """Refuse a folder or a package that should exist here, and does not.
+
+    Raises:
+        KindError: it names sources that may be meant.
+    """
+    match uri:
+        case FolderUri() if not uri.folder.is_dir():
+            close = get_close_matches(uri.folder.name, _folders(uri.folder.parent), n=1)
+            meant = [f"did you mean `{uri.folder.parent / one}`?" for one in close]
+            raise KindError("NothingToAddError", f"there is no folder `{uri.folder}`", hints=meant)
+        case PackageUri(version="") if context.provider.find_installed(uri.name) is None:
+            ids = get_close_matches(uri.name, BuiltinSource().list(), n=1)
+            folders = get_close_matches(uri.name, _folders(start), n=1)
+            raise KindError(
+                "NothingToAddError",
+                f"no module `{uri.name}` is shipped with Paddock, and no package that is installed here has one",
+                hints=[
+                    *(f"did you mean `{one}`?" for one in [*ids, *(f"./{folder}" for folder in folders)]),
+                    f"a folder is written `./{uri.name}`, a package of the index with its version, `{uri.name}==1.0`",
+                ],
+            )
+
+
+def _folders(parent: Path) -> list[str]:
+    try:
+        return [one.name for one in parent.iterdir() if one.is_dir()]
+    except OSError:  # it is only asked for suggestions
+        return []
+
+
+def _pinned(
+    context: CommandContext, uri: SourceUri, key: str, known: LockedModule | None, allow_impostor: bool
+) -> tuple[PinnedSource, LockedModule | None]:
+    """Return the pinned source, and the part to lock: the existing pin, except for a folder."""
+    if known is not None and not isinstance(uri, FolderUri):
+        return _as_locked(uri, known), known
+    pinned = context.provider.pin(uri, allow_impostor=allow_impostor)
+    # A folder is locked on request even without dependencies, so that `list` and `verify` know it.
+    if not (context.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
+        return pinned, None
+    locked = context.provider.lock(uri, pinned=pinned, allow_impostor=allow_impostor)
+    return pinned, replace(locked, source=key)
+
+
+def _as_locked(uri: SourceUri, known: LockedModule) -> PinnedSource:
+    """Return a source as it was when it was locked."""
+    kind = "version" if isinstance(uri, PackageUri) else cast("PinKind", known.requested_kind)
+    return PinnedSource(known.requested_ref, kind, known.commit, known.committed_at)
+
+
+def _module_id(context: CommandContext, uri: SourceUri, locked: LockedModule | None, wanted: str | None) -> str:
+    """Return the id of the intended module.
+
+    Raises:
+        KindError: several modules fit, or none.
+    """
+    try:
+        found = context.provider.module_ids(uri, locked)
+    except InstalledDistributionError as error:
+        if locked is None:
+            raise
+        raise KindError(
+            "NothingToAddError", f"the package `{uri.text}` of the index cannot be added: {error.problem}"
+        ) from error
+    if wanted is not None and (wanted in found or len(found) == 1):
+        return wanted
+    if wanted is None and len(found) == 1:
+        return found[0]
+    inside = " or, if it is in a folder of its own, `#subdirectory=FOLDER`" if isinstance(uri, GitUri) else ""
+    problem = "has several modules" if wanted is None else f"has no module `{wanted}`"
+    raise KindError(
+        "NothingToAddError",
+        f"`{uri.text}` {problem}",
+        detail=[f"it has: {', '.join(found)}"],
+        hints=[f"say which one: `--as ID`{inside}"],
+    )
+
+
+def _why_not(uri: SourceUri) -> str:
+    return "it is shipped with Paddock" if isinstance(uri, BuiltinUri) else "it is what is installed here"
+
+
+def _written(uri: SourceUri, key: str, module_id: str) -> str | None:
+    """Return the source in the plan's spelling: the person's, without credentials; a folder as in the lock file."""
+    match uri:
+        case BuiltinUri():
+            return None if uri.module_id == module_id else uri.text
+        case GitUri():
+            has_credentials = "@" in urlsplit(uri.url).netloc and not uri.url.startswith("ssh:")
+            has_password = ":" in urlsplit(uri.url).netloc.rpartition("@")[0]
+            return key if has_credentials or has_password else uri.text
+        case FolderUri():
+            return key
+    return uri.text
