@@ -10,11 +10,10 @@ import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.new_entry import context_of_new_entries, fitted
-from paddock.cli.sources.found_module import FoundModule
 from paddock.errors import KindError, ModuleMissingError
 from paddock.plan.model import Kind
 from paddock.plan.writing import PlannedModule
@@ -36,6 +35,9 @@ from paddock_sources import (
 )
 from paddock_sources.errors import without_credentials
 from paddock_sources.module_id import PACKAGE_PREFIX
+
+if TYPE_CHECKING:
+    from paddock.cli.sources.found_module import FoundModule
 
 SCRIPTED: Final = "provider-mock"
 """The provider that needs neither a model nor a key."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -24,17 +24,19 @@ from paddock.cli.command_group import example
 from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue, other_code
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.init.questions import ask, confirm, numbered
-from paddock.cli.sources.found_module import FoundModule, find_module
-from paddock.cli.sources.source_command import CommandContext, masked, with_provider
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.module_sources.lock import update_lock
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule, plan_exists, plan_text, write_plan
 from paddock.policy.secrets.store import SecretSources
 from paddock.text import escape
+from paddock_sources.errors import without_credentials
 from paddock_sources.lock.lock_file import LockFile
+
+if TYPE_CHECKING:
+    from paddock.cli.sources.found_module import FoundModule
+    from paddock.cli.sources.source_command import CommandContext
 
 _EXTENSIONS: Final = (".yaml", ".yml")
 _TOOLS: Final = ("tool-filesystem",)
@@ -113,7 +115,7 @@ def init(
         raise click.UsageError(
             f"`{escape(str(plan))}`: the plan is written as YAML; name it {plan.stem or 'plan'}.yaml"
         )
-    screen = Screen(sys.stderr, masked)
+    screen = Screen(sys.stderr, without_credentials)
     catalogue = ModuleCatalogue(plan.absolute().parent, os.environ, partial(_fetch, screen))
     has_terminal = not as_json and sys.stdin.isatty() and screen.is_terminal
     person = screen if has_terminal and not asks_nothing else None
@@ -138,7 +140,7 @@ def init(
     except Exception as error:  # the top of a command: an unforeseen error is reported here
         screen.text(failure.text(error))
         if as_json:
-            print_json({"plan": None, "error": failure.as_dict(error)}, masked)
+            print_json({"plan": None, "error": failure.as_dict(error)}, without_credentials)
         return failure.exit_code(error)
     _tell(plan, modules, written, as_json=as_json)
     return 0
@@ -149,6 +151,10 @@ def init(
 
 def _fetch(screen: Screen, written: str, folder: Path) -> FoundModule:
     """Return the module of a source, fetched and not locked yet."""
+    # Most plans fetch nothing.
+    from paddock.cli.sources.found_module import find_module
+    from paddock.cli.sources.source_command import with_provider
+
     start = Path.cwd()
 
     async def find(context: CommandContext) -> FoundModule:
@@ -161,6 +167,8 @@ def _lock(found: Sequence[FoundModule]) -> None:
     """Pin what was fetched in the lock file beside the plan."""
     news = [one.locked for one in found if one.locked is not None]
     if news:
+        from paddock.module_sources.lock import update_lock
+
         update_lock(found[0].lock_path, partial(LockFile.with_news, news=news, since=found[0].lock), os.environ)
 
 
