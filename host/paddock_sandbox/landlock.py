@@ -28,7 +28,6 @@ from paddock_sandbox.syscalls import call
 
 # From <linux/landlock.h>; the same numbers on every architecture.
 _CREATE_RULESET_VERSION: Final = 1 << 0
-_CREATE_RULESET_ERRATA: Final = 1 << 1
 _RULE_PATH_BENEATH: Final = 1
 _RULE_NET_PORT: Final = 2
 _RULESET: Final = struct.Struct("=QQQ")  # handled_access_fs, handled_access_net, scoped
@@ -204,16 +203,6 @@ def abi() -> int:
         return call("landlock_create_ruleset", None, 0, _CREATE_RULESET_VERSION)
     except OSError as error:
         if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP):
-            return 0
-        raise
-
-
-def errata() -> int:
-    """Return the known faults of Landlock that this kernel has fixed, as bits; 0 when it does not report them."""
-    try:
-        return call("landlock_create_ruleset", None, 0, _CREATE_RULESET_ERRATA)
-    except OSError as error:
-        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL):
             return 0
         raise
 

@@ -11,7 +11,6 @@ import os
 
 # From <linux/prctl.h>; the same numbers on every architecture.
 _SET_PDEATHSIG = 1
-_GET_DUMPABLE = 3
 _SET_DUMPABLE = 4
 _CAPBSET_READ = 23
 _CAPBSET_DROP = 24
@@ -63,11 +62,6 @@ def set_dumpable(dumpable: bool) -> None:
     The kernel takes it away when credentials change, and gives it back at an exec of a readable program.
     """
     _prctl("PR_SET_DUMPABLE", _SET_DUMPABLE, dumpable)
-
-
-def is_dumpable() -> bool:
-    """Return whether processes of the same user may trace the caller and read its memory."""
-    return _prctl("PR_GET_DUMPABLE", _GET_DUMPABLE) == 1
 
 
 def securebits() -> int:

@@ -256,9 +256,6 @@ def _is_of_ours(pid: int) -> bool:
     return pid == os.getpid()
 
 
-"""Returns if groups can be made at a place, and raises OSError if not."""
-
-
 @dataclass(slots=True)
 class SearchOutcome:
     """The best place found, if any, and a problem for each missing controller."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from paddock_sources.errors import SourceError, without_credentials
 
@@ -64,12 +64,6 @@ class Index:
     def shown(self) -> str:
         """The address as people may see it."""
         return without_credentials(self.url)
-
-    @property
-    def bare_url(self) -> str:
-        """The address without the credentials."""
-        parts = urlsplit(self.url)
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
     def without_secrets(self, text: str) -> str:
         """Return a program's output without anything that may be one of our passwords."""

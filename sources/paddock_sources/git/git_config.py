@@ -102,7 +102,6 @@ class GitLimits:
     slow_seconds: int = 30  # of fewer than that many bytes, until a transfer is aborted
     pack_bytes: int = 1 << 30
     blob_bytes: int = 64 << 20
-    tree_bytes: int = 512 << 20
     files: int = 20_000
     refs: int = 200_000
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PolicyFileError, render
-from paddock.policy.files.sources import load_source_settings, read_source_settings, sources_path
+from paddock.policy.files.sources import load_source_settings, sources_path
 
 TEXT = """\
 workspace = "/home/me/modules"
@@ -88,18 +88,22 @@ def test_a_file_that_is_too_large_decides_nothing(environ: dict[str, str], file:
         ("a = 1\na = 2\n", "", 2, "not TOML"),
     ],
 )
-def test_what_is_not_understood_is_told_with_its_line(text: str, path: str, line: int | None, said: str) -> None:
+def test_what_is_not_understood_is_told_with_its_line(
+    environ: dict[str, str], file: Path, text: str, path: str, line: int | None, said: str
+) -> None:
+    file.write_text(text)
     with pytest.raises(PolicyFileError) as caught:
-        read_source_settings(text, "sources.toml")
+        load_source_settings(environ)
     (problem,) = caught.value.problems
     assert (problem.path, problem.line) == (path, line)
     assert said in f"{problem.message} | {problem.hint}"
-    assert problem.describe("sources.toml") in render(caught.value) and caught.value.exit_code == 4
+    assert problem.describe(str(file)) in render(caught.value) and caught.value.exit_code == 4
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_everything_wrong_is_told_at_once(environ: dict[str, str], file: Path) -> None:
+    file.write_text("workspace = 'x'\n[index]\nurl = 'y'\nmore = 1\n")
     with pytest.raises(PolicyFileError) as caught:
-        read_source_settings("workspace = 'x'\n[index]\nurl = 'y'\nmore = 1\n", "sources.toml")
+        load_source_settings(environ)
     assert [(one.path, one.line) for one in caught.value.problems] == [
         ("workspace", 1),
         ("index.url", 3),

@@ -136,6 +136,11 @@ class Hosted:
         self._stack = stack
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: self.problems.append(context))
 
+    @property
+    def has_workers(self) -> bool:
+        """Whether any worker is still told of the session's state."""
+        return bool(self.mirrors._peers)
+
     async def start(
         self, kind: str, module: str, mount: Mount | None = None, **entry: Any
     ) -> tuple[HostedModule, ScriptedWorker]:
@@ -203,7 +208,7 @@ async def hosted() -> AsyncIterator[Hosted]:
                 yield made
             for module in made.modules.all:
                 await module.stop()
-            await until(lambda: not made.mirrors.peers)
+            await until(lambda: not made.has_workers)
         await asyncio.sleep(0)
     assert not made.problems, made.problems
 

@@ -323,7 +323,7 @@ async def test_default_fields_go_with_the_worker_that_set_them(hosted: Hosted) -
     module, loop = await hosted.start("orchestrator", "loop-x")
     await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn_id": "7"}])
     module.supervisor.die()
-    await until(lambda: not hosted.mirrors.peers)
+    await until(lambda: not hosted.has_workers)
     assert await _carried(hosted) == {"session_id": "s", "tenant": "t"}
 
 

@@ -82,7 +82,7 @@ def test_what_is_no_address_of_an_index_is_refused_by_where_it_was_written(url: 
 
 def test_a_password_is_never_shown() -> None:
     index = Index.of({"PIP_INDEX_URL": "https://me:p%40ss-word@mirror.example/simple"})
-    assert index.shown == index.bare_url == "https://mirror.example/simple"
+    assert index.shown == "https://mirror.example/simple"
     assert "ss-word" not in repr(index)
     told = index.without_secrets("GET https://me:p%40ss-word@mirror.example/ with p@ss-word")
     assert "ss-word" not in told

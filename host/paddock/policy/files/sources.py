@@ -32,15 +32,6 @@ def load_source_settings(environ: Mapping[str, str]) -> SourceSettings:
     return SourceSettings(origin=str(path)) if file is None else _settings(file)
 
 
-def read_source_settings(text: str, path: str) -> SourceSettings:
-    """Return the settings in a file with this text.
-
-    Raises:
-        PolicyFileError: it names everything in the file that is not understood.
-    """
-    return _settings(OperatorFile.parse(text, path))
-
-
 def _settings(file: OperatorFile) -> SourceSettings:
     try:
         return SourceSettings.of(file.table, origin=file.positions.file)

@@ -72,10 +72,6 @@ class Mirrors:
         self._stale: dict[Peer, None] = {}  # those whose objects may have another description by now
         self._codec = Codec(ContractVocabulary())
 
-    @property
-    def peers(self) -> list[Peer]:
-        return list(self._peers)
-
     def attach(self, peer: Peer) -> None:
         """Bring a new worker up to date, and keep it so."""
         self._peers[peer] = None

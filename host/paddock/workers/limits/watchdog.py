@@ -64,9 +64,6 @@ class SystemClock:
         await anyio.sleep(seconds)
 
 
-"""Whether a tree has used processor time within the last second."""
-
-
 @dataclass(frozen=True, slots=True)
 class WatchedLimits:
     """What a tree may use: bytes of memory, processes and threads together, record locks; None is no limit."""
