@@ -79,7 +79,7 @@ def choose(ranges: Sequence[tuple[int, Program]]) -> Program:
     """Return the program that picks, by binary search, the last range beginning at or below the loaded word.
 
     Raises:
-        ValueError: The ranges are not in order, or do not begin at 0.
+        ValueError: the ranges are not in order, or do not begin at 0.
     """
     firsts = [first for first, _ in ranges]
     if not firsts or firsts[0] != 0 or any(low >= high for low, high in pairwise(firsts)):
@@ -98,7 +98,7 @@ def assemble(program: Program) -> bytes:
     """Return the program as the array of instructions that the kernel takes.
 
     Raises:
-        ValueError: It is longer than the kernel accepts, or a number in it is no 32-bit word.
+        ValueError: it is longer than the kernel accepts, or a number in it is no 32-bit word.
     """
     layout = _Layout()
     layout.place(program)  # no part of a program equals the whole, so its first instruction is the last one placed

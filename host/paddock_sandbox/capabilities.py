@@ -49,7 +49,7 @@ def drop_all() -> None:
     """Take every capability from the caller, permanently.
 
     Raises:
-        OSError: The kernel refused a step, or a capability was left.
+        OSError: the kernel refused a step, or a capability was left.
     """
     effective, _, _ = _get()
     prctl.clear_ambient_set()

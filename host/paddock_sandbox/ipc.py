@@ -58,7 +58,7 @@ def set_bounds() -> None:
     """Set the limits of the namespace that the calling process is in.
 
     Raises:
-        OSError: It may not; or `/proc/sys` cannot be written to.
+        OSError: it may not; or `/proc/sys` cannot be written to.
     """
     for name, value in _SETTINGS.items():
         setting = os.open(f"/proc/sys/kernel/{name}", os.O_WRONLY | os.O_CLOEXEC)
@@ -93,7 +93,7 @@ def enter_bounded_namespace() -> None:
     A child makes it, in a user namespace where it is root. The calling process has one thread, and capabilities.
 
     Raises:
-        OSError: It cannot be made or entered.
+        OSError: it cannot be made or entered.
     """
     uid, gid = os.getuid(), os.getgid()
     made, say = os.pipe2(os.O_CLOEXEC)

@@ -197,7 +197,7 @@ def abi() -> int:
     """Return the version of Landlock in the running kernel; 0 when it has none or has it switched off.
 
     Raises:
-        OSError: The question itself was refused, as a container's filter may do.
+        OSError: the question itself was refused, as a container's filter may do.
     """
     try:
         return call("landlock_create_ruleset", None, 0, _CREATE_RULESET_VERSION)
@@ -242,7 +242,7 @@ def restrict(rules: Iterable[PathRule | PortRule]) -> frozenset[str]:
     """Confine the calling thread and return the protections in force.
 
     Raises:
-        OSError: A step failed; nothing is in force. It names the step, and the path or port where there is one.
+        OSError: a step failed; nothing is in force. It names the step, and the path or port where there is one.
     """
     version = abi()
     ruleset = call("landlock_create_ruleset", _bytes(_RULESET.pack(*handled(version))), _RULESET.size, 0)

@@ -63,7 +63,7 @@ def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) 
     filter refuses calls whose memory could not be counted.
 
     Raises:
-        LockdownError: A step was refused; earlier steps stay in force.
+        LockdownError: a step was refused; earlier steps stay in force.
     """
     protections: frozenset[str] = frozenset()
 
@@ -113,7 +113,7 @@ def filter_of(profile: SandboxProfile, *, counts_memory: bool = False, bounds_ip
     """Return the program that decides which system calls the process may make.
 
     Raises:
-        NotImplementedError: No filter exists for this architecture.
+        NotImplementedError: no filter exists for this architecture.
     """
     policy = seccomp.FilterPolicy(
         may_execute=profile.may_execute,

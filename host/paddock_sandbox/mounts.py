@@ -80,7 +80,7 @@ def open_trees(sources: Iterable[str]) -> list[int]:
     The caller needs the right to mount in its namespace.
 
     Raises:
-        MountError: A source is missing, or a link by now; nothing stays open.
+        MountError: a source is missing, or a link by now; nothing stays open.
     """
     trees: list[int] = []
     try:
@@ -98,7 +98,7 @@ def give_to_worker(trees: Iterable[int], mounts: Iterable[Mount], owners: OwnerM
     """Make the owner of each tree's root appear as the worker's own id below it; requires root.
 
     Raises:
-        MountError: A granted path lies on a file system that cannot do this, or not for us. A path that code is loaded
+        MountError: a granted path lies on a file system that cannot do this, or not for us. A path that code is loaded
             from does not need it: world-readable files stay readable.
     """
     for tree, mount in zip(trees, mounts, strict=True):
@@ -168,7 +168,7 @@ class NewRoot:
     `NO_LINKS`.
 
     Raises:
-        MountError: Every method raises it when a part cannot be made; the process is then useless.
+        MountError: every method raises it when a part cannot be made; the process is then useless.
     """
 
     def __init__(self) -> None:

@@ -98,7 +98,7 @@ def unused_id() -> int:
     """Return an id that no user and no other process has, as far as can be known.
 
     Raises:
-        OSError: The caller is itself in a namespace with too few ids.
+        OSError: the caller is itself in a namespace with too few ids.
     """
     for first, last in _candidates(_ranges("uid")):
         return first + secrets.randbelow(last - first + 1)

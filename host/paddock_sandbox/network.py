@@ -66,7 +66,7 @@ def open_network(access: NetworkAccess) -> list[socket.socket]:
     """Make the network and return its sockets: the one for looking up names, then a listener for each port, in order.
 
     Raises:
-        NetworkError: A step was refused.
+        NetworkError: a step was refused.
     """
     if len(access.ports) > _MOST_PORTS:
         raise NetworkError("listeners", errno.E2BIG, f"{len(access.ports)} ports; there can be {_MOST_PORTS}")

@@ -46,7 +46,7 @@ class NetworkAccess:
     ports of the machine's own network, and of every host that it reaches.
 
     Raises:
-        ValueError: One is no port, or named twice.
+        ValueError: one is no port, or named twice.
     """
 
     ports: tuple[int, ...]
@@ -106,9 +106,9 @@ class SandboxProfile:
         """Rebuild a profile from plain data.
 
         Raises:
-            ValueError: This code cannot apply the level, and chooses nothing weaker instead; or a limit or a port is
+            ValueError: this code cannot apply the level, and chooses nothing weaker instead; or a limit or a port is
                 invalid.
-            KeyError: A part is missing.
+            KeyError: a part is missing.
         """
         if data["level"] not in ISOLATION_LEVELS:
             known = ", ".join(ISOLATION_LEVELS)

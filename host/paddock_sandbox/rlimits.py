@@ -32,7 +32,7 @@ class ResourceLimit:
     """At most `value` of one resource, called as in setrlimit(2) without the prefix: `NOFILE`, `FSIZE`, `CORE`.
 
     Raises:
-        ValueError: There is no such resource, or the value cannot be a limit.
+        ValueError: there is no such resource, or the value cannot be a limit.
     """
 
     name: str
@@ -49,7 +49,7 @@ def apply(limits: Iterable[ResourceLimit]) -> tuple[ResourceLimit, ...]:
     """Put the limits in force and return them as they now are, lowered where the process might not have as much.
 
     Raises:
-        OSError: The kernel refused one; those before it stay in force.
+        OSError: the kernel refused one; those before it stay in force.
     """
     return tuple(_apply(limit) for limit in limits)
 

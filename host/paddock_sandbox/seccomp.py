@@ -126,7 +126,7 @@ def compile_filter(policy: FilterPolicy, machine: str) -> bytes:
     """Return the filter for this policy and architecture, as the kernel takes it.
 
     Raises:
-        NotImplementedError: There is no table of system calls for the architecture.
+        NotImplementedError: there is no table of system calls for the architecture.
     """
     if machine not in _ARCHITECTURES:
         raise NotImplementedError(f"no filter of system calls for the architecture {machine}")
@@ -140,7 +140,7 @@ def install(program: bytes) -> None:
     """Bind every thread of the calling process to a filter; it must have given up new privileges before.
 
     Raises:
-        OSError: The kernel refused, or one thread has a filter that the others lack. Then no thread is bound.
+        OSError: the kernel refused, or one thread has a filter that the others lack. Then no thread is bound.
     """
     instructions = ctypes.create_string_buffer(program, len(program))
     described = _FilterProgram(len(program) // INSTRUCTION_BYTES, ctypes.addressof(instructions))

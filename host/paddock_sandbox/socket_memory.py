@@ -39,7 +39,7 @@ def open_inquiry() -> socket.socket:
     """Return a descriptor that asks for the calling process's network namespace.
 
     Raises:
-        OSError: The kernel provides none.
+        OSError: the kernel provides none.
     """
     # Not waited for: the kernel answers during the request, and continues whenever a part is read.
     kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
@@ -50,7 +50,7 @@ def unix_sockets(inquiry: socket.socket) -> Iterator[tuple[int, int]]:
     """Yield the inode and the bytes of each Unix socket.
 
     Raises:
-        OSError: The kernel does not answer.
+        OSError: the kernel does not answer.
     """
     request = _UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, _ALL_STATES, 0, _UNIX_SHOW_MEMORY, 0, 0)
     for answer in _answers(inquiry, request):
@@ -61,7 +61,7 @@ def internet_sockets(inquiry: socket.socket) -> Iterator[tuple[int, int]]:
     """Yield the inode and the bytes of each TCP and UDP socket; 0 is the inode of one that was closed and goes on.
 
     Raises:
-        OSError: The kernel does not answer.
+        OSError: the kernel does not answer.
     """
     for protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP):
         request = _INET_REQUEST.pack(socket.AF_INET, protocol, _INET_SHOW_MEMORY, 0, _ALL_STATES)

@@ -19,7 +19,11 @@ class SourceTree:
     """The folder at `root`; every name given to its methods is relative to it."""
 
     def __init__(self, root: Path) -> None:
-        """Raises: ManifestError: `root` is not a folder that can be entered."""
+        """Take the folder at `root`.
+
+        Raises:
+            ManifestError: `root` is not a folder that can be entered.
+        """
         try:
             self.root = root.resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links, before Python 3.13

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-import paddock as package
+from paddock import __version__
 from paddock.cli.command_group import CommandGroup, LazyCommand
 
 _COMMANDS = (
@@ -111,7 +111,7 @@ _COMMANDS = (
     commands=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package.__version__, "-V", "--version", prog_name="paddock", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name="paddock", message="%(prog)s %(version)s")
 def paddock() -> None:
     """Run Amplifier plug-in modules, each in a process of its own.
 

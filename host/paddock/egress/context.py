@@ -71,7 +71,7 @@ class EgressContext:
         """Return the rule that allows a destination.
 
         Raises:
-            RefusedError: None does.
+            RefusedError: none does.
         """
         rule = self.rules.rule_for(destination)
         if rule is not None:
@@ -104,8 +104,8 @@ class EgressContext:
         """Return a connection to an allowed destination, in TLS if the host itself is to encrypt it.
 
         Raises:
-            RefusedError: The name leads to a forbidden address.
-            DialError: It cannot be reached, or fails to prove its identity.
+            RefusedError: the name leads to a forbidden address.
+            DialError: it cannot be reached, or fails to prove its identity.
         """
         rates = self._public if self.rule_for(destination).is_public else None
         if rates is not None:

@@ -45,7 +45,7 @@ class NameResolver(Protocol):
         """Return the addresses of a name, the best first.
 
         Raises:
-            OSError: It has none, or no server could be asked.
+            OSError: it has none, or no server could be asked.
         """
         ...
 
@@ -146,8 +146,8 @@ class Dialer:
         """Return a non-blocking socket that is connected to a granted destination, and its address.
 
         Raises:
-            RefusedError: A name leads to a forbidden address.
-            DialError: It cannot be reached.
+            RefusedError: a name leads to a forbidden address.
+            DialError: it cannot be reached.
         """
         deadline = asyncio.get_running_loop().time() + self._seconds
         try:

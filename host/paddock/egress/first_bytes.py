@@ -106,7 +106,7 @@ def read_client_hello(data: bytes | bytearray | memoryview) -> ClientHello | Non
     """Return the hello that a connection's bytes, from the first on, begin with; None: more of them are needed.
 
     Raises:
-        ClientHelloError: They begin no TLS connection, or with a hello that is malformed, ambiguous or too long.
+        ClientHelloError: they begin no TLS connection, or with a hello that is malformed, ambiguous or too long.
     """
     message = _handshake_message(memoryview(data)[:MAX_HELLO_BYTES])
     if message is not None:

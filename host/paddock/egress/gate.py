@@ -136,7 +136,7 @@ class EgressGate:
         """Open a proxy on 127.0.0.1, for clients with the module's token; return its port, the same each time.
 
         Raises:
-            OSError: There can be no listener.
+            OSError: there can be no listener.
         """
         if self._own_port is None:
             listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
@@ -199,7 +199,7 @@ class EgressGate:
         """Return the destination for an address that a worker connected to.
 
         Raises:
-            RefusedError: It stands for no name.
+            RefusedError: it stands for no name.
         """
         address = ip_address(host)
         if not isinstance(address, IPv4Address) or address not in NAMES:

@@ -38,7 +38,7 @@ class KeyInjection:
     """The secret `name`: `value` takes the place of `placeholder` where `rule` leads, and nowhere else.
 
     Raises:
-        InjectionError: The value cannot be in a header, or could not be searched for.
+        InjectionError: the value cannot be in a header, or could not be searched for.
     """
 
     name: str

@@ -59,7 +59,7 @@ class LocalNetworks(Protocol):
         """Return the kind of an address of this machine or a neighbour, in words that follow `is`; else None.
 
         Raises:
-            OSError: It cannot be found out.
+            OSError: it cannot be found out.
         """
         ...
 

@@ -48,10 +48,10 @@ class ProxyClient:
                 await self._beginning()
             )
             if tunnel is not None:
-                passage = ProxiedConnection(
+                connection = ProxiedConnection(
                     self._egress_context, self._client, tunnel.destination, "proxy", is_tunnel=True
                 )
-                await passage.run(tunnel.received)
+                await connection.run(tunnel.received)
             else:
                 self._client.close()
         except (EgressRefusedError, AnswerError):

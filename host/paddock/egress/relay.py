@@ -53,7 +53,7 @@ class Relay:
         """Carry both ways, first of all the client's bytes that were read elsewhere (`first`), until both have ended.
 
         Raises:
-            OSError: The connection with either of them broke.
+            OSError: the connection with either of them broke.
         """
         self._is_awaited = True
         try:

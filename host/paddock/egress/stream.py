@@ -2,7 +2,7 @@
 
 A socket stream uses the loop's own socket calls, no transport, so that a socket can be handed from one part to another
 in the middle of a connection, with nothing left in a buffer. A TLS stream reports whether it holds data, and flushes
-the alert of a failure; anyio's does neither (adr/0003).
+the alert of a failure; anyio's does neither (egress/adr/0003).
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ async def idle_timeout(traffic: TrafficCounts, seconds: float) -> AsyncIterator[
     """Cancel the block once nothing was carried for this many seconds, by looking at the counts at intervals.
 
     Raises:
-        IdleError: No byte was carried.
+        IdleError: no byte was carried.
     """
     loop = asyncio.get_running_loop()
     seen = traffic.up + traffic.down

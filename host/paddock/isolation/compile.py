@@ -156,7 +156,7 @@ def confine(
     sees. `found` are the entry's grants where they were followed before; they must not lead elsewhere by now.
 
     Raises:
-        PlanError: Something cannot be granted as it is written.
+        PlanError: something cannot be granted as it is written.
     """
     by_mounts = level in LEVELS_WITH_NAMESPACES
     fixed = FixedPaths.of(resolution, modules, runtime.installation, kept)

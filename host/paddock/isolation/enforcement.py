@@ -74,7 +74,7 @@ def require_enforced(
     """Refuse limits from the plan or a policy that would not hold.
 
     Raises:
-        PolicyRefusedError: A policy sets a limit that no mechanism enforces here.
+        PolicyRefusedError: a policy sets a limit that no mechanism enforces here.
         PlanError: with the place of each, why, and what to do.
     """
     problems = unenforced(entry, limits, level, cgroups)

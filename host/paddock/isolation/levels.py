@@ -41,9 +41,9 @@ def choose_level(
     for all entries that name none. Only then may the level be below the floor, and never below one that is fixed.
 
     Raises:
-        IsolationUnavailableError: No acceptable level works, with the steps that failed.
-        KindError: The plan asks for less than the floor and no one accepted that.
-        PolicyRefusedError: A policy sets a minimum above the requested level.
+        IsolationUnavailableError: no acceptable level works, with the steps that failed.
+        KindError: the plan asks for less than the floor and no one accepted that.
+        PolicyRefusedError: a policy sets a minimum above the requested level.
     """
     wanted = entry.isolation or named
     accepted = floor.levels if floor.is_fixed else (*floor.levels, *((named,) if named else ()))

@@ -117,7 +117,7 @@ class SandboxPlanner:
         self._on_confined = on_confined
         self._owner = Owner.current(place.environ)
         self._decided: dict[str, _Decided] = {}
-        self._shelters: dict[str, SandboxedModule] = {}
+        self._sandboxes: dict[str, SandboxedModule] = {}
         self._subjects: dict[str, ExplainedModule] = {}
         self._explainers: dict[str, Explainer] = {}
         self._watchlists: list[Watchlist] = []
@@ -128,7 +128,7 @@ class SandboxPlanner:
         """Decide on a sandbox for each authorised module.
 
         Raises:
-            PaddockError: A level does not work, or is too low.
+            PaddockError: a level does not work, or is too low.
             PolicyRefusedError: a policy's rule forbids the result.
             PlanError: grants or limits cannot be given; all are named.
         """
@@ -170,7 +170,7 @@ class SandboxPlanner:
 
     def of(self, entry: ModuleEntry) -> SandboxedModule:
         """Return the decision about an entry."""
-        return self._shelters[entry.path]
+        return self._sandboxes[entry.path]
 
     def another(self, entry: ModuleEntry, networks: Networks, folder: Path) -> SandboxedModule:
         """Return a sandbox for one more worker of an entry; its own parts are in `networks` and `folder`.
@@ -180,9 +180,9 @@ class SandboxPlanner:
         """
         decided = self._decided[entry.path]
         if decided.level in LEVELS_WITH_NAMESPACES and not grants_of(decided.module.entry.permissions).net:
-            return self._shelters[entry.path]  # each worker's own things are in its namespaces
+            return self._sandboxes[entry.path]  # each worker's own things are in its namespaces
         # By the paths that were judged: a module may have put a link in the place of one.
-        return self._shelter(decided, networks, folder, self._shelters[entry.path].confinement.grants)
+        return self._sandbox_for(decided, networks, folder, self._sandboxes[entry.path].confinement.grants)
 
     def explainer_of(self, entry: ModuleEntry) -> Explainer:
         """Return the explainer of an entry's module, which all of its workers share."""
@@ -214,9 +214,9 @@ class SandboxPlanner:
             PolicyRefusedError: a path leads elsewhere by now, to a place that no rule allows.
         """
         module, entry = decided.module, decided.module.entry
-        sandboxed = self._shelter(decided, self._networks, self.host.workers.folder)
+        sandboxed = self._sandbox_for(decided, self._networks, self.host.workers.folder)
         self._decided[entry.path] = decided
-        self._shelters[entry.path] = sandboxed
+        self._sandboxes[entry.path] = sandboxed
         self._subjects[entry.path] = ExplainedModule(
             entry=entry,
             profile=sandboxed.confinement.profile,
@@ -228,7 +228,7 @@ class SandboxPlanner:
             references=names_referred_to(entry.config, grants_of(entry.permissions)),
         )
 
-    def _shelter(
+    def _sandbox_for(
         self, decided: _Decided, networks: Networks, folder: Path, found: Grants | None = None
     ) -> SandboxedModule:
         """Return a sandbox for a module, with the grants that were `found` before or by following them now.

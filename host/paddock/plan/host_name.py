@@ -67,7 +67,7 @@ def parse_host(text: str) -> Host:
     """Return the one spelling of a host: an address, also out of brackets if it is IPv6, or else a name.
 
     Raises:
-        HostNameError: It is neither, or another program could read it as another host; the error says why.
+        HostNameError: it is neither, or another program could read it as another host; the error says why.
     """
     _refuse_strange_characters(text)
     if text.startswith("["):
@@ -87,7 +87,7 @@ def parse_authority(text: str, default_port: int | None = None) -> Destination:
     """Return the destination in `host[:port]`, as after CONNECT, in a URL or in a Host header.
 
     Raises:
-        HostNameError: The host is not accepted, the port is invalid, or there is neither a port nor a `default_port`.
+        HostNameError: the host is not accepted, the port is invalid, or there is neither a port nor a `default_port`.
     """
     host, port = split_port(text)
     if ":" in host and not host.startswith("["):
@@ -105,7 +105,7 @@ def split_port(text: str) -> tuple[str, int | None]:
     """Return the text before the port, and the port if one is written; an IPv6 address has none without brackets.
 
     Raises:
-        HostNameError: The port is not a number between 1 and 65535.
+        HostNameError: the port is not a number between 1 and 65535.
     """
     bracketed = _BRACKETED.fullmatch(text)
     if bracketed is not None:

@@ -75,7 +75,7 @@ class NetRule:
         """Return the rule in a line of `net`.
 
         Raises:
-            NotAcceptedError: It is no rule, or it permits more than anyone can intend.
+            NotAcceptedError: it is no rule, or it permits more than anyone can intend.
         """
         try:
             return cls._parsed(written)

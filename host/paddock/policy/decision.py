@@ -40,7 +40,7 @@ class Decision:
         """Refuse paths that the module would see if they differ from those that were decided on.
 
         Raises:
-            PolicyRefusedError: A path now leads elsewhere, to a place that no rule permits.
+            PolicyRefusedError: a path now leads elsewhere, to a place that no rule permits.
         """
         self.paths.check(grants)
 

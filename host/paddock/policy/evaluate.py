@@ -54,8 +54,8 @@ def evaluate(asked: Sequence[GrantRequest], context: EvaluationContext) -> tuple
     """Decide for all modules of a plan, or for the one of a call, in their order.
 
     Raises:
-        PolicyRefusedError: A rule refuses something; the error names every problem, mistakes of the plan included.
-        PlanError: The plan has mistakes; the error names all of them.
+        PolicyRefusedError: a rule refuses something; the error names every problem, mistakes of the plan included.
+        PlanError: the plan has mistakes; the error names all of them.
     """
     judged = [_judged(one, context) for one in asked]
     raise_findings([findings for findings, _ in judged], context.positions)
@@ -66,7 +66,7 @@ def refuse_sources(sources: Mapping[str, str], policy: Policy, positions: Positi
     """Refuse forbidden sources before anything is fetched; `sources` are by place in the plan.
 
     Raises:
-        PolicyRefusedError: A rule refuses one of them.
+        PolicyRefusedError: a rule refuses one of them.
     """
     findings = PolicyFindings()
     for path, source in sources.items():
@@ -78,8 +78,8 @@ def raise_findings(found: Iterable[PolicyFindings], positions: Positions | None)
     """Raise one error for all findings, if there are any.
 
     Raises:
-        PolicyRefusedError: A rule refuses something.
-        PlanError: The plan has mistakes.
+        PolicyRefusedError: a rule refuses something.
+        PlanError: the plan has mistakes.
     """
     found = tuple(found)
     file = positions.file if positions is not None and positions.has_lines else None

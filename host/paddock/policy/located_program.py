@@ -41,7 +41,7 @@ def locate(written: str, working_dir: Path, owner: Owner) -> Program:
     """Find the program, or the folder of programs, at a path.
 
     Raises:
-        NotAcceptedError: It cannot be executed, a file that it needs is missing, or another user could replace either.
+        NotAcceptedError: it cannot be executed, a file that it needs is missing, or another user could replace either.
     """
     return _Search(written, working_dir, owner).find()
 
@@ -50,7 +50,7 @@ def paths_of(family: str, written: str, working_dir: Path, owner: Owner) -> tupl
     """Return the paths of a grant; for a program, with all that it needs from outside the system's folders.
 
     Raises:
-        NotAcceptedError: It cannot be granted.
+        NotAcceptedError: it cannot be granted.
     """
     if family == "run":
         return locate(written, working_dir, owner).judged

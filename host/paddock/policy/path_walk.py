@@ -7,6 +7,7 @@ elsewhere.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -23,7 +24,9 @@ from paddock.text import reason_of
 _MAX_LINKS: Final = 40  # as many as the kernel follows
 _MAX_NAMES_COMPARED: Final = 1000
 
-_OF_THE_KERNEL: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
+KERNEL_FOLDERS: Final = ("/proc", "/sys", "/dev")
+"""What is in them is the kernel's: nothing there is granted, and each process sees other contents."""
+
 _OF_THE_SYSTEM: Final = tuple(
     map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/etc"))
 )
@@ -87,6 +90,24 @@ class PathWalk(Generic[_Level]):
         del self.names[kept:], self.levels[kept + 1 :], self._texts[kept + 1 :]
 
 
+def real_path(path: Path) -> Path:
+    """Return the target of an absolute path, which exists.
+
+    Raises:
+        OSError: nothing is there, or it cannot be reached.
+    """
+    walk = PathWalk(path, None)
+    for name in walk:
+        place = walk.text_of(name)
+        if not stat.S_ISLNK(os.lstat(place).st_mode):
+            walk.enter(name, None)
+        elif walk.may_follow:
+            walk.go_to(os.readlink(place))
+        else:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return walk.path
+
+
 @dataclass(frozen=True, slots=True)
 class GrantedPath:
     """The target of `written` in a plan: `path`, without any link, through `links` (each with its target).
@@ -108,7 +129,7 @@ class GrantedPath:
         """Follow a path as a plan has it: absolute, relative to `working_dir`, or below the owner's home as `~/…`.
 
         Raises:
-            NotAcceptedError: Nothing is there, no module may have it, or another user could replace it.
+            NotAcceptedError: nothing is there, no module may have it, or another user could replace it.
         """
         named = owner.expanded(written, working_dir)
         walk = _GrantWalk(written, named, owner)
@@ -118,14 +139,17 @@ class GrantedPath:
             raise NotAcceptedError(f"`{written}` is the whole file system", "grant the folders that are needed")
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise NotAcceptedError(f"`{written}` is neither a file nor a folder", "grant the folder that it is in")
-        others = tuple(map(_climbed, walk.others))
-        return cls(written, _climbed(named), walk.path, tuple(walk.followed), stat.S_ISDIR(mode), others)
+        try:
+            spelled, *others = map(_climbed, (named, *walk.others))
+        except OSError as error:
+            raise NotAcceptedError(f"`{written}` changed while it was followed: {reason_of(error)}", "") from error
+        return cls(written, spelled, walk.path, tuple(walk.followed), stat.S_ISDIR(mode), tuple(others))
 
     def refuse_writing_to_the_system(self) -> None:
         """Refuse a grant to write to the system's own folders: code in them runs by itself, and for everybody.
 
         Raises:
-            NotAcceptedError: It is one of them, or in one.
+            NotAcceptedError: it is one of them, or in one.
         """
         for folder in _OF_THE_SYSTEM:
             if self.path.is_relative_to(folder):
@@ -164,7 +188,7 @@ class _GrantWalk(PathWalk[os.stat_result]):
                     f"`{self._written}` does not exist: `{self.path / name}` is no folder", "name what is there"
                 )
             self.enter(name, info)
-            if self.path in _OF_THE_KERNEL:
+            if str(self.path) in KERNEL_FOLDERS:
                 raise NotAcceptedError(
                     f"`{self._written}` leads into `{self.path}`, which is the kernel's and never granted",
                     "modules have devices and a /proc of their own",
@@ -209,11 +233,15 @@ class _GrantWalk(PathWalk[os.stat_result]):
 
 
 def _climbed(path: Path) -> Path:
-    """Return an absolute path with each `..` followed as the kernel does: up from a link's target."""
+    """Return an absolute path with each `..` followed as the kernel does: up from a link's target.
+
+    Raises:
+        OSError: such a link leads nowhere any more.
+    """
     climbed = Path("/")
     for part in path.parts[1:]:
         if part == "..":
-            climbed = Path(os.path.realpath(climbed)).parent if climbed.is_symlink() else climbed.parent
+            climbed = real_path(climbed).parent if climbed.is_symlink() else climbed.parent
         else:
             climbed /= part
     return climbed

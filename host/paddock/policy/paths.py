@@ -83,7 +83,7 @@ class PathRules:
         """Refuse paths that a module would see and that differ from those judged when its plan was evaluated.
 
         Raises:
-            PolicyRefusedError: One lies outside the places that may be granted.
+            PolicyRefusedError: one lies outside the places that may be granted.
         """
         paths = [("read", path.written, path) for path in grants.reads]
         paths += [("write", path.written, path) for path in grants.writes]

@@ -54,7 +54,7 @@ class Program:
         """Find a program by its name.
 
         Raises:
-            NotAcceptedError: There is none, or what it needs to be started is missing.
+            NotAcceptedError: there is none, or what it needs to be started is missing.
         """
         folders = tuple(search)
         path = _look_up(name, folders)
@@ -144,7 +144,7 @@ def started_with(name: str, path: Path, folders: tuple[str, ...], follow: Callab
     `follow` returns the real path of each; a program for `env` is looked up in `folders`.
 
     Raises:
-        NotAcceptedError: One is missing, or `follow` raised it.
+        NotAcceptedError: one is missing, or `follow` raised it.
     """
 
     def found(needed: str) -> Path:

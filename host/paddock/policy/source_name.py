@@ -44,7 +44,7 @@ class SourceName:
         """Return the name of a source, as a plan may contain it, with a folder made absolute.
 
         Raises:
-            NotAcceptedError: It is no source, or it could be read in two ways.
+            NotAcceptedError: it is no source, or it could be read in two ways.
         """
         if source.startswith("/"):  # also unprintable text: a folder may have any name
             return cls("folder", os.path.realpath(source))
@@ -103,7 +103,7 @@ def split_repository(url: str) -> tuple[str, str, int | None, str]:
     """Return scheme, host, port if it is not the scheme's own, and path of a repository's address.
 
     Raises:
-        NotAcceptedError: It could be read in two ways.
+        NotAcceptedError: it could be read in two ways.
     """
     shown = without_credentials(url)
     if "\\" in url or not url.isprintable() or any(char.isspace() for char in url):
@@ -130,7 +130,7 @@ def plain_component(component: str) -> str:
     """Return a part of a path with nothing encoded.
 
     Raises:
-        NotAcceptedError: Servers and clients read it differently.
+        NotAcceptedError: servers and clients read it differently.
     """
     plain = unquote(component)
     if plain in (".", "..") or any(char in "/\\%?#\0" or not char.isprintable() for char in plain):

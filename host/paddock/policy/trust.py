@@ -74,7 +74,7 @@ class PlanAcceptance:
         """Return the acceptance of a plan; `trust_plan` accepts its own text, this once.
 
         Raises:
-            PolicyFileError: The record of accepted plans cannot be trusted or understood.
+            PolicyFileError: the record of accepted plans cannot be trusted or understood.
         """
         known = file.all()
         accepted = next((one for one in known if one.digest == plan.digest), None)
@@ -101,7 +101,7 @@ class PlanAcceptance:
         """Accept a plan as it is, with these grants and pins, and record it; if that fails, accept it for this run.
 
         Raises:
-            PolicyFileError: The record of accepted plans cannot be trusted or understood.
+            PolicyFileError: the record of accepted plans cannot be trusted or understood.
         """
         grants = tuple(grants)
         try:

@@ -349,13 +349,13 @@ class RoutedCall(OpenCall):
 class Forward(RoutedCall):
     """One worker's call of another worker's object."""
 
-    __slots__ = ("switch", "tries")
+    __slots__ = ("events", "tries")
 
     def __init__(
-        self, switch: CallEvents, origin: IncomingCall, handle: Handle, method: int, message: Encoded, tries: int = 1
+        self, events: CallEvents, origin: IncomingCall, handle: Handle, method: int, message: Encoded, tries: int = 1
     ) -> None:
         super().__init__(origin, handle, method, message)
-        self.switch = switch
+        self.events = events
         self.tries = tries  # lives of the owner that were asked, this one included
 
     @property
@@ -371,23 +371,23 @@ class Forward(RoutedCall):
     def on_end(self, frame: Frame | None) -> None:
         self.time_stands()
         try:
-            self.switch.on_forward_end(self, frame)
+            self.events.on_forward_end(self, frame)
         finally:
             self.let_go()
 
     def on_item(self, frame: Frame) -> None:
         self.item_came()
-        self.switch.on_forward_item(self, frame)
+        self.events.on_forward_item(self, frame)
 
     def on_overdue(self) -> None:
-        self.switch.on_overdue(self)
+        self.events.on_overdue(self)
 
     @property
     def early_credit(self) -> int:
         return self.caller.early_credit
 
     def on_unmade(self, error: Exception) -> None:
-        self.switch.fail(self.caller, error)
+        self.events.fail(self.caller, error)
 
 
 def has_to_wait(call: RoutedCall) -> bool:

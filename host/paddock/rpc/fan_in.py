@@ -36,7 +36,7 @@ class ResponseBudget:
 
     def __init__(self, *, keeps_all: bool) -> None:
         self.keeps_all = keeps_all  # every answer, not only those that report it
-        self.weight_inside = 0  # of modules' answers in gatherings inside of this one
+        self.weight_inside = 0  # of modules' answers in fan-ins inside of this one
         self._total = 0
         self._by_name: dict[str, int] = {}
         self._refused: set[str] = set()
@@ -58,7 +58,7 @@ class ResponseBudget:
         return self._total
 
     def count_inside(self, weight: int) -> None:
-        """Add what a gathering inside of this one took."""
+        """Add what a fan-in inside of this one took."""
         self.weight_inside += weight
 
     def has_room_for(self, name: str) -> bool:
@@ -87,5 +87,5 @@ class ResponseBudget:
         return False
 
 
-current: contextvars.ContextVar[ResponseBudget | None] = contextvars.ContextVar("paddock_gathering", default=None)
+current: contextvars.ContextVar[ResponseBudget | None] = contextvars.ContextVar("paddock_fan_in", default=None)
 """What the host's current code gathers for."""

@@ -36,14 +36,14 @@ _RESPONSE: Final = int(Kind.RESPONSE)
 class HostCall(RoutedCall):
     """A call that the host itself makes; it reads the answer for the request that the call serves."""
 
-    __slots__ = ("future", "switch")
+    __slots__ = ("events", "future")
 
     def __init__(
-        self, switch: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
+        self, events: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
     ) -> None:
         super().__init__(origin, handle, method, message)
-        self.switch = switch
-        self.future: asyncio.Future[Encoded | Frame | None] = switch.loop.create_future()
+        self.events = events
+        self.future: asyncio.Future[Encoded | Frame | None] = events.loop.create_future()
 
     def on_end(self, frame: Frame | None) -> None:
         self.time_stands()
@@ -54,7 +54,7 @@ class HostCall(RoutedCall):
                 self.count(frame.body)
         finally:  # an answer that names an unknown object of its owner is invalid
             if isinstance(outcome, Encoded) and self.is_admitted:
-                self.switch.on_success(self)
+                self.events.on_success(self)
             self.let_go()
             self.conclude(outcome)
 
@@ -87,13 +87,13 @@ class HostCall(RoutedCall):
         try:
             return Encoded(frame.body, self._received(frame))
         except OverLimitError as exc:
-            return self.switch.failure_instead(frame, exc)
+            return self.events.failure_instead(frame, exc)
 
     def _received(self, frame: Frame) -> tuple[AnyHandle, ...]:
         return self.owner.receive(frame.handles, self.caller_peer) if frame.handles else ()
 
     def on_overdue(self) -> None:
-        self.switch.on_overdue(self)
+        self.events.on_overdue(self)
 
 
 class ScopedCall(HostCall):
@@ -106,14 +106,14 @@ class ScopedCall(HostCall):
 
     def __init__(
         self,
-        switch: CallEvents,
+        events: CallEvents,
         origin: IncomingCall | None,
         handle: Handle,
         method: int,
         message: Encoded,
         scope: CancelScope,
     ) -> None:
-        super().__init__(switch, origin, handle, method, message)
+        super().__init__(events, origin, handle, method, message)
         self._scope = scope
         self._left = 0.0
 
@@ -140,7 +140,7 @@ class DirectCall(HostCall):
 
     def __init__(
         self,
-        switch: CallEvents,
+        events: CallEvents,
         origin: IncomingCall | None,
         handle: Handle,
         method: int,
@@ -148,7 +148,7 @@ class DirectCall(HostCall):
         on_ended: Callable[[DirectCall], None],
     ) -> None:
         RoutedCall.__init__(self, origin, handle, method, message)  # without a future, which few of them need
-        self.switch = switch
+        self.events = events
         self._on_ended = on_ended
         self.outcome: Encoded | Frame | None = None
         self.error: Exception | None = None
@@ -163,7 +163,7 @@ class DirectCall(HostCall):
 
     def awaited(self) -> HostCall:
         """Return the call, which has ended, as one that a task may wait for."""
-        self.future = self.switch.loop.create_future()
+        self.future = self.events.loop.create_future()
         if self.error is not None:
             self.future.set_exception(self.error)
         else:
@@ -180,9 +180,9 @@ class HostStream(HostCall):
     __slots__ = ("items",)
 
     def __init__(
-        self, switch: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
+        self, events: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
     ) -> None:
-        super().__init__(switch, origin, handle, method, message)
+        super().__init__(events, origin, handle, method, message)
         self.items: asyncio.Queue[Encoded | Frame | Exception | None] = asyncio.Queue()
 
     @property

@@ -90,13 +90,13 @@ class Attack:
     outside: Outside = Outside.ANSWERS
     refusals: frozenset[str] = REFUSALS
     ends: frozenset[ExitReason] = frozenset()
-    excuses: tuple[ExpectedFailure, ...] = ()
+    expected_failures: tuple[ExpectedFailure, ...] = ()
     known: Mapping[IsolationLevel, str] = field(default_factory=dict)
     only_at: tuple[IsolationLevel, ...] = ("ns", "bwrap", "landlock")
     marks: bool = False
     before: str = ""
     saves: Callable[[AttackTestbed], Path] | None = None
 
-    def excuse_for(self, word: str) -> str:
+    def reason_for(self, word: str) -> str:
         """Return why this machine may refuse the act by `word` to everybody; empty if it may not."""
-        return next((one.reason for one in (*self.excuses, CONFINED) if one.covers(word)), "")
+        return next((one.reason for one in (*self.expected_failures, CONFINED) if one.covers(word)), "")

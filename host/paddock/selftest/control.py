@@ -59,12 +59,12 @@ class OutsideAttempt:
 class OutsideResult:
     """The result of an attack outside.
 
-    `shown` describes in words what worked, empty if nothing did. `excuses` are the reasons for which some of it, or
-    all, could not be shown on this machine; `problem` is why it should have worked and did not.
+    `shown` describes in words what worked, empty if nothing did. `expected_failures` are the reasons for which some of
+    it, or all, could not be shown on this machine; `problem` is why it should have worked and did not.
     """
 
     shown: str
-    excuses: tuple[str, ...] = ()
+    expected_failures: tuple[str, ...] = ()
     problem: str = ""
 
     @property
@@ -109,12 +109,12 @@ def _judged(attack: Attack, said: str) -> OutsideResult:
         return OutsideResult("", problem=f"its answer is none: {error}")
     worked = [attempt for attempt in attempts if attempt.outcome == "worked"]
     failed = [attempt for attempt in attempts if attempt.outcome != "worked"]
-    unexcused = [attempt for attempt in failed if not attack.excuse_for(attempt.word)]
-    excuses = tuple(dict.fromkeys(filter(None, (attack.excuse_for(attempt.word) for attempt in failed))))
+    unexcused = [attempt for attempt in failed if not attack.reason_for(attempt.word)]
+    expected_failures = tuple(dict.fromkeys(filter(None, (attack.reason_for(attempt.word) for attempt in failed))))
     failures = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in unexcused)
     is_enough = not unexcused or (worked and attack.outside is Outside.ANSWERS_ONCE)
     return OutsideResult(
-        ", ".join(attempt.way for attempt in worked), excuses, "" if is_enough else f"outside too, {failures}"
+        ", ".join(attempt.way for attempt in worked), expected_failures, "" if is_enough else f"outside too, {failures}"
     )
 
 

@@ -41,7 +41,7 @@ class AttackTrial:
             "tries": self.attack.tries,
             "outside": {
                 "shown": self.control.shown,
-                "excuses": list(self.control.excuses),
+                "excuses": list(self.control.expected_failures),
                 "problem": self.control.problem,
             },
             "levels": {level: outcome.as_dict() for level, outcome in self.outcomes.items()},
@@ -50,7 +50,7 @@ class AttackTrial:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a campaign; `unreachable` are the unavailable levels, each with the reason."""
+    """The result of a run; `unreachable` are the unavailable levels, each with the reason."""
 
     trials: tuple[AttackTrial, ...]
     levels: tuple[IsolationLevel, ...]
@@ -150,5 +150,5 @@ def _given(control: OutsideResult, outcome: AttackOutcome) -> AttackOutcome:
     """Return the outcome, or that it proves nothing where the act is not possible outside either."""
     if outcome.verdict is Verdict.SUCCEEDED or control.proves_something:
         return outcome
-    why = control.problem or "; ".join(control.excuses)
+    why = control.problem or "; ".join(control.expected_failures)
     return AttackOutcome(Verdict.UNTRIED, f"it cannot be shown outside: {why}", outcome.evidence)

@@ -28,7 +28,7 @@ def bubblewrap_command(spec: LaunchSpec) -> tuple[str, ...]:
     """Return the command that starts an interpreter inside the namespaces and mounts of `spec`.
 
     Raises:
-        LaunchError: There is no bubblewrap, or the caller is root.
+        LaunchError: there is no bubblewrap, or the caller is root.
     """
     program = shutil.which(_PROGRAM, path=_PATH)
     if program is None:

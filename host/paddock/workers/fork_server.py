@@ -63,8 +63,8 @@ class Template:
         """Return a process forked from this one; see `launch_through`.
 
         Raises:
-            LaunchError: A step failed, or the template ended on the way.
-            OSError: The template is gone.
+            LaunchError: a step failed, or the template ended on the way.
+            OSError: the template is gone.
         """
         return await self._worker_groups.launch(spec, partial(self._fork, request))
 

@@ -76,7 +76,7 @@ class LaunchSpec:
         """Return the request for the process that forks the worker, without what only the worker may know.
 
         Raises:
-            LaunchError: The profile is too large to hand over.
+            LaunchError: the profile is too large to hand over.
         """
         return self._packed("profile", {"entry": self.entry, "profile": self.profile.as_dict()})
 
@@ -84,7 +84,7 @@ class LaunchSpec:
         """Return the data for the worker itself, with its length in front.
 
         Raises:
-            LaunchError: The environment is too large to hand over.
+            LaunchError: the environment is too large to hand over.
         """
         private = {
             "name": self.name,
@@ -117,7 +117,7 @@ class Launcher(Protocol):
         A failed or cancelled launch leaves neither a process nor a descriptor behind.
 
         Raises:
-            LaunchError: No such process could be made; the step that failed is named.
+            LaunchError: no such process could be made; the step that failed is named.
         """
         ...
 
@@ -133,8 +133,8 @@ async def launch_through(spec: LaunchSpec, hand_over: Callable[[ChildPipes], Awa
     released.
 
     Raises:
-        LaunchError: A step failed or took too long.
-        OSError: The hand-over failed.
+        LaunchError: a step failed or took too long.
+        OSError: the hand-over failed.
     """
     particulars = spec.particulars()
     try:

@@ -40,14 +40,14 @@ class ChildPipes:
             "rpc": self._worker_rpc.fileno(),
             "stdout": self._worker_stdout,
             "stderr": self._worker_stderr,
-            "lifeline": self._worker_init_socket.fileno(),
+            "init_socket": self._worker_init_socket.fileno(),
         }
 
     def tell_worker(self, message: bytes) -> None:
         """Write the first bytes for the worker into the rpc stream, with the log of attempts; they wait there.
 
         Raises:
-            OSError: They do not fit into an empty socket's buffer.
+            OSError: they do not fit into an empty socket's buffer.
         """
         if socket.send_fds(self.rpc, [message], [self.attempts], socket.MSG_NOSIGNAL) != len(message):
             raise OSError(errno.ENOBUFS, "the socket of a new worker has no room for its first data")

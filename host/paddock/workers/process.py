@@ -93,7 +93,7 @@ class ModuleProcess:
         """Return once the worker is locked down and enters its entry.
 
         Raises:
-            LaunchError: A step failed, or the process ended before it reported anything.
+            LaunchError: a step failed, or the process ended before it reported anything.
         """
         while True:
             # If there are both, the failure counts: perhaps the host did not get what the worker sent.

@@ -71,7 +71,7 @@ class WorkerRuntime:
         """Find the runtime this host was installed with; `for_commands`, the contract is not imported ahead.
 
         Raises:
-            ModuleNotFoundError: A package of the runtime is not installed beside the host.
+            ModuleNotFoundError: a package of the runtime is not installed beside the host.
         """
         found = [(name, _directory_of(name)) for name in _PACKAGES]
         # Only workers may see the stand-ins; the host's own environment can hold the real packages of those names.
@@ -95,7 +95,7 @@ class WorkerRuntime:
         process: the kernel may end the process with that thread.
 
         Raises:
-            OSError: The interpreter could not be started.
+            OSError: the interpreter could not be started.
         """
         packages = {name: os.fspath(directory) for name, directory in self.packages}
         environ = {"LANG": "C.UTF-8", "PATH": os.defpath, **_ALLOCATOR}

@@ -111,8 +111,8 @@ class Supervisor:
         """Return the living process, or start one, after the pause that earlier deaths cause.
 
         Raises:
-            LaunchError: It could not be started, which counts as a death; or the supervisor was stopped.
-            QuarantinedError: It died too often to be tried again.
+            LaunchError: it could not be started, which counts as a death; or the supervisor was stopped.
+            QuarantinedError: it died too often to be tried again.
         """
         async with self._starting:
             if self._process is not None:

@@ -166,7 +166,7 @@ class Cgroup:
         Call it once. When it fails, some of the limits may be in force.
 
         Raises:
-            OSError: The kernel refused one, or no hierarchy of the group has the controller for it (ENODEV).
+            OSError: the kernel refused one, or no hierarchy of the group has the controller for it (ENODEV).
         """
         if memory_max is not None:
             part = self._part("memory")
@@ -184,7 +184,7 @@ class Cgroup:
         after takes less than 0.1 ms. Meanwhile no process on the machine can fork.
 
         Raises:
-            ProcessLookupError: The process has ended.
+            ProcessLookupError: the process has ended.
         """
         for part in self.parts:
             files.write(part.directory, "cgroup.procs", pid)
@@ -249,7 +249,7 @@ class Cgroup:
         """Remove the group and return whether it is gone; waits so many seconds for the last process in it to end.
 
         Raises:
-            OSError: It may not be removed at all.
+            OSError: it may not be removed at all.
         """
         pauses = _Pauses(within)
         left = [part.directory for part in self.parts]

@@ -52,7 +52,7 @@ class GroupTrial:
         """Return if groups with the place's controllers can be made there.
 
         Raises:
-            OSError: They cannot.
+            OSError: they cannot.
         """
         group = Cgroup.make([place], self._name)
         try:
@@ -141,8 +141,8 @@ class CgroupHome:
         """Make a group, without limits; its folder's unique name begins `paddock-<pid>-` with the finder's pid.
 
         Raises:
-            OSError: It could not be made; then none of its folders is left.
-            ValueError: The name could not be part of a folder's.
+            OSError: it could not be made; then none of its folders is left.
+            ValueError: the name could not be part of a folder's.
         """
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot be part of a control group's name")
@@ -162,7 +162,7 @@ class CgroupHome:
         For when the maker is dead. Waits so many seconds for the last process in each to end.
 
         Raises:
-            OSError: One may not be removed at all.
+            OSError: one may not be removed at all.
         """
         left = {
             name

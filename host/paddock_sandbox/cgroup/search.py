@@ -154,7 +154,7 @@ class Subtree:
         """Switch on the wanted controllers as far as possible; return those that are passed on.
 
         Raises:
-            OSError: The group cannot be read.
+            OSError: the group cannot be read.
         """
         available = wanted.intersection(files.read(self.directory, "cgroup.controllers").split())
         passed = available.intersection(files.read(self.directory, "cgroup.subtree_control").split())

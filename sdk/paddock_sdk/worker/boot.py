@@ -53,7 +53,7 @@ def main() -> NoReturn:
         from paddock_sdk.worker.prefork import start_single_worker
 
         start_single_worker(
-            settings["lifeline"], settings["rpc"], settings["stdout"], settings["stderr"], settings["cgroups"]
+            settings["init_socket"], settings["rpc"], settings["stdout"], settings["stderr"], settings["cgroups"]
         )
 
 

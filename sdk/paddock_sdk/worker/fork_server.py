@@ -89,7 +89,7 @@ class SparePool:
         """Return a preforked worker whose root has some of these mounts, and none that another mount must lie over.
 
         Raises:
-            OSError: None could be made.
+            OSError: none could be made.
         """
         if not _can_be_first(self._shared, profile):
             return prefork.PreforkedWorker((), self.groups)

@@ -23,7 +23,7 @@ from paddock_sandbox import capabilities, prctl
 from paddock_sandbox.cgroup import Cgroup
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import SandboxProfile
-from paddock_sdk.worker import sandbox_entry as entrance
+from paddock_sdk.worker import sandbox_entry
 from paddock_sdk.worker.init_socket import FAILED_BEFORE_ENTRY, report, report_failure
 
 _COMMAND_BYTES = 64
@@ -43,7 +43,7 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_soc
         worker = os.fork()
         if worker == 0:
             profile = SandboxProfile.from_dict(request["profile"])
-            entrance.enter_sandbox_and_run(
+            sandbox_entry.enter_sandbox_and_run(
                 request["entry"],
                 profile,
                 init=init,

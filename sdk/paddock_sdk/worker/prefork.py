@@ -20,8 +20,7 @@ from paddock_sandbox import ipc, mounts, namespaces
 from paddock_sandbox.cgroup import Cgroup, CgroupHome, enter
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import Mount, SandboxProfile
-from paddock_sdk.worker import init
-from paddock_sdk.worker import sandbox_entry as entrance
+from paddock_sdk.worker import init, sandbox_entry
 from paddock_sdk.worker.init_socket import FAILED_BEFORE_ENTRY, REQUEST_BYTES, pack, report, report_failure, unpack
 
 _WORKER_FDS: Final = 4  # rpc, stdout, stderr, init socket
@@ -36,7 +35,7 @@ class PreforkedWorker:
     The request's profile must have those mounts too, under none of its others.
 
     Raises:
-        OSError: It cannot be made; nothing is left of it.
+        OSError: it cannot be made; nothing is left of it.
     """
 
     def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
@@ -78,7 +77,7 @@ class PreforkedWorker:
         on.
 
         Raises:
-            OSError: It cannot be; it has been ended.
+            OSError: it cannot be; it has been ended.
         """
         init_socket = fds[-1]
         if self._group is not None:
@@ -207,7 +206,7 @@ def _run_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: 
             root = _root_with(shared, trees if ids is None else None)
         except OSError as error:
             root = error  # no request exists yet to report it to
-        entrance.warm_up()
+        sandbox_entry.warm_up()
         request, (rpc, stdout, stderr, init_socket, *trees) = _told(line)
         line.close()
     except BaseException:
@@ -220,7 +219,7 @@ def _run_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: 
     except BaseException as error:
         report_failure(init_socket, "file system", error)
         os._exit(FAILED_BEFORE_ENTRY)
-    entrance.enter_sandbox_and_run(
+    sandbox_entry.enter_sandbox_and_run(
         request["entry"],
         profile,
         init=os.getppid(),

@@ -1,6 +1,6 @@
 """The entries of one bucket: folders under their digests, complete as long as they are visible.
 
-An entry is built in the workshop, sealed, written to disk, marked and only then renamed into place. If two are built
+An entry is built in the staging area, finalised, marked and only then renamed into place. If two are built
 for one digest at once, the second finds the first and is dropped. An entry that was got or added is in use until the
 cache is closed. While it is in use, no process removes it.
 """

@@ -197,8 +197,7 @@ class GitWork:
     # -- progress
 
     def _repository(self, session: CommandSession, folder: Path, was_given: bool) -> Repository:
-        git = SandboxedGit(session, folder, seconds=self._limits.read_seconds)
-        git.listener = self._listen
+        git = SandboxedGit(session, folder, seconds=self._limits.read_seconds, listener=self._listen)
         return Repository(self._remote, git, self._limits, was_given=was_given)
 
     def _listen(self, line: str) -> None:

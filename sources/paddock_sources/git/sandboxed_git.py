@@ -58,10 +58,17 @@ class SandboxedGit(Git):
     Each command has `seconds` unless `kill_after_timeout` is given; `listener` gets git's progress lines.
     """
 
-    def __init__(self, session: CommandSession, folder: Path, *, seconds: float) -> None:
+    def __init__(
+        self,
+        session: CommandSession,
+        folder: Path,
+        *,
+        seconds: float,
+        listener: Callable[[str], None] | None = None,
+    ) -> None:
         super().__init__(None)
         self.folder = folder
-        self.listener: Callable[[str], None] | None = None
+        self._listener = listener
         self._session = session
         self._seconds = seconds
 
@@ -87,7 +94,7 @@ class SandboxedGit(Git):
             argv,
             stdin=b"" if istream is None else istream,
             on_stdout=output_stream.write if output_stream is not None else None,
-            on_stderr=self.listener,
+            on_stderr=self._listener,
             timeout=self._seconds if kill_after_timeout is None else kill_after_timeout,
             max_stdout_bytes=_MAX_STDOUT_BYTES if output_stream is None else _UNBOUNDED,
         )

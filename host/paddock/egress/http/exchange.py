@@ -104,9 +104,9 @@ class HttpExchange:
         Return the bytes after the request, None if the client's connection is for no other request.
 
         Raises:
-            BadRequestError: The body of the request is malformed, and was not passed on to its end.
-            AnswerError: There is no answer, or no end of it.
-            OSError: The client's connection broke.
+            BadRequestError: the body of the request is malformed, and was not passed on to its end.
+            AnswerError: there is no answer, or no end of it.
+            OSError: the client's connection broke.
         """
         try:
             return await self._run(received)

@@ -54,8 +54,8 @@ class RequestJudge(Protocol):
         """Return where a request may go; a destination alone is that of a tunnel.
 
         Raises:
-            RefusedError: It may not.
-            BadRequestError: It is none that is passed on.
+            RefusedError: it may not.
+            BadRequestError: it is none that is passed on.
         """
         ...
 
@@ -63,8 +63,8 @@ class RequestJudge(Protocol):
         """Return a connection that the caller is to end.
 
         Raises:
-            RefusedError: There is none to be made.
-            DialError: It cannot be reached.
+            RefusedError: there is none to be made.
+            DialError: it cannot be reached.
         """
         ...
 
@@ -96,10 +96,10 @@ class HttpRelay:
         """Serve the client until it ends or wants a tunnel; `received` are the bytes that it sent already.
 
         Raises:
-            RefusedError: A request was refused; the client knows.
-            AnswerError: There was no answer; the client knows, if nothing of one was sent.
-            IdleError: Nothing has happened for too long.
-            OSError: The connection with the client broke.
+            RefusedError: a request was refused; the client knows.
+            AnswerError: there was no answer; the client knows, if nothing of one was sent.
+            IdleError: nothing has happened for too long.
+            OSError: the connection with the client broke.
         """
         try:
             async with idle_timeout(self._below.traffic, self._bounds.idle_seconds):

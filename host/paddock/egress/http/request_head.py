@@ -56,7 +56,7 @@ class RequestHead:
         """Return the host in the Host header; None if there is none, as in HTTP/1.0.
 
         Raises:
-            BadRequestError: It names no host.
+            BadRequestError: it names no host.
         """
         values = self.values(b"host")
         return parsed_authority(values[0], default_port) if values else None
@@ -66,7 +66,7 @@ def take_head(buffer: bytearray, max_bytes: int) -> RequestHead | None:
     """Take the head of a request off the front of `buffer`; None: not all of it is there.
 
     Raises:
-        BadRequestError: It is too long, or there is no one way to understand it.
+        BadRequestError: it is too long, or there is no one way to understand it.
     """
     end = buffer.find(_END, 0, max_bytes)
     head = bytes(buffer[: end + len(_END)] if end >= 0 else buffer[:max_bytes])
@@ -100,7 +100,7 @@ def split_target(target: bytes) -> tuple[Destination, bytes] | None:
     """Return the destination of `http://host/path`, and the path there; None: the target is no such address.
 
     Raises:
-        BadRequestError: It has another scheme, or names no host.
+        BadRequestError: it has another scheme, or names no host.
     """
     if target.startswith(b"/") or target == b"*":
         return None
@@ -119,7 +119,7 @@ def parsed_authority(text: bytes, default_port: int | None = None) -> Destinatio
     """Return the destination in `host[:port]`.
 
     Raises:
-        BadRequestError: It is none.
+        BadRequestError: it is none.
     """
     try:
         return parse_authority(text.decode("ascii"), default_port)

@@ -33,7 +33,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.plan.units import size_text
 from paddock.policy.grants import Grants
 from paddock.policy.limits import ResourceLimits
-from paddock.policy.path_walk import GrantedPath
+from paddock.policy.path_walk import KERNEL_FOLDERS, GrantedPath, real_path
 from paddock.policy.programs import SEARCH_PATH
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.process import ModuleProcess
@@ -53,7 +53,6 @@ _SCRATCH_BYTES: Final = 512 << 20
 _END_SECONDS: Final = 10.0  # for one worker to end
 _MAX_REFUSED: Final = 100
 _MAX_TARGET_CHARACTERS: Final = 300
-_NEVER_SHOWN: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 
 
 def check_cancelled() -> None:
@@ -289,9 +288,9 @@ def _granted(path: Path) -> GrantedPath:
     if not path.is_absolute():
         raise NotAcceptedError(f"`{path}` is no absolute path", "")
     try:
-        real = path.resolve(strict=True)
-    except (OSError, RuntimeError) as error:
+        real = real_path(path)
+    except (OSError, ValueError) as error:
         raise NotAcceptedError(f"`{path}` cannot be reached: {getattr(error, 'strerror', None) or error}", "") from None
-    if real == Path("/") or any(real.is_relative_to(folder) for folder in _NEVER_SHOWN):
+    if real == Path("/") or any(real.is_relative_to(folder) for folder in KERNEL_FOLDERS):
         raise NotAcceptedError(f"`{path}` is never shown to a sandboxed command", "name the folder that is needed")
     return GrantedPath(str(path), path, real, (), real.is_dir())

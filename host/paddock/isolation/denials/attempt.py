@@ -34,6 +34,7 @@ from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import is_program_path, redacted_permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.limits import ResourceLimits
+from paddock.policy.path_walk import KERNEL_FOLDERS
 from paddock.policy.programs import SEARCH_PATH, Program
 from paddock.token_bucket import TokenBucket
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
@@ -65,7 +66,6 @@ _LIMITS: Final[Mapping[str, tuple[DenialLayer, str]]] = {
     "open_files_max": ("files", "it could open no more files and sockets at a time"),
     "tasks_max": ("programs", "it could start no more processes and threads"),
 }
-_KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and each process sees other contents
 _OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # the addresses of granted names inside a worker
 _MAX_PROGRAMS: Final = 5
 _MAX_WAITING: Final = 500  # attempts that were not looked at yet
@@ -197,7 +197,7 @@ class AttemptJudge:
         """Whether the module has something of its own there, or no process has."""
         if path.is_relative_to(self._subject.working_dir):
             return False  # which may be below a folder that is the module's own otherwise
-        folders: tuple[str, ...] = (*_KERNELS, self._profile.scratch)
+        folders: tuple[str, ...] = (*KERNEL_FOLDERS, self._profile.scratch)
         if self._profile.level == "ns":
             folders += SHARED_FOLDERS
         return str(path) in DEVICES or any(path.is_relative_to(folder) for folder in folders)

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from paddock.policy.path_walk import PathWalk
+from paddock.policy.path_walk import KERNEL_FOLDERS, PathWalk
 from paddock_sandbox.profile import Mount
 
-_KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and each process sees other contents
 _MAX_NAMED: Final = 4096  # characters of a path, as the kernel has it; a walk takes the square of their number
 
 
@@ -79,7 +78,7 @@ class _Walk(PathWalk[_Level]):
     def follow(self) -> AttemptedPath | None:
         for name in self:
             place = "/" + "/".join([*self.names, name])
-            if place in _KERNELS:
+            if place in KERNEL_FOLDERS:
                 return None
             self.enter(name, self._look_at(name, place))
             leads = self._link()

@@ -201,7 +201,7 @@ def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[
     Everything else stays as it is written; without a text, one is begun.
 
     Raises:
-        ValueError: The text is written in a way that cannot be changed like this.
+        ValueError: the text is written in a way that cannot be changed like this.
     """
     import tomlkit  # readers, such as every session, do not load this
 

@@ -63,7 +63,7 @@ class GrantsFile:
         """Return every plan in it, in the order of the file.
 
         Raises:
-            PolicyFileError: It cannot be trusted or understood.
+            PolicyFileError: it cannot be trusted or understood.
         """
         text = self._read()
         return () if text is None else read_accepted(text, str(self.path))
@@ -82,8 +82,8 @@ class GrantsFile:
         """Record that a plan is accepted as it is now, with these grants and pins, and return the record.
 
         Raises:
-            PolicyFileError: The file cannot be trusted or understood.
-            GrantsNotKeptError: It cannot be written.
+            PolicyFileError: the file cannot be trusted or understood.
+            GrantsNotKeptError: it cannot be written.
         """
         accepted = AcceptedPlan.now(digest, plan, tuple(grants), None if pins is None else tuple(pins))
 

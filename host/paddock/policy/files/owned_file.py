@@ -48,7 +48,7 @@ class OperatorFile:
         """Return the file at `path`, which only `owner` and root may write; None if it is missing.
 
         Raises:
-            PolicyFileError: It exists and cannot be trusted, or is not TOML.
+            PolicyFileError: it exists and cannot be trusted, or is not TOML.
         """
         text = read_owned(path, owner, max_bytes=max_bytes)
         return None if text is None else cls.parse(text, str(path))
@@ -82,7 +82,7 @@ def read_owned(path: Path, owner: Owner, *, max_bytes: int = _MAX_BYTES) -> str 
     """Return the text of the file at the absolute `path`, which only `owner` and root may write; None if it is missing.
 
     Raises:
-        PolicyFileError: It exists and cannot be read, another user may write it, or it is no text of that size.
+        PolicyFileError: it exists and cannot be read, another user may write it, or it is no text of that size.
     """
     return _OwnedFile(path, owner).read(max_bytes)
 

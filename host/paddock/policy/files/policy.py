@@ -38,7 +38,7 @@ class Policy:
         """Read the policy of this machine, and that of the user whose environment is `environ`.
 
         Raises:
-            PolicyFileError: A file exists and cannot be trusted or understood.
+            PolicyFileError: a file exists and cannot be trusted or understood.
         """
         system = PolicyFile.read(system_file, system_owner)
         user = PolicyFile.read(user_config_folder(environ) / "policy.toml", Owner.current(environ))
@@ -49,7 +49,7 @@ class Policy:
         """Return the policy written as TOML in `text`, which refusals name as `file`.
 
         Raises:
-            PolicyFileError: It is no policy; the error names every problem.
+            PolicyFileError: it is no policy; the error names every problem.
         """
         return cls((PolicyFile.parse(text, file),))
 
@@ -58,7 +58,7 @@ class Policy:
         """Return the policy that an application passed, if any.
 
         Raises:
-            TypeError: It is no policy, so it could not bound anything.
+            TypeError: it is no policy, so it could not bound anything.
         """
         if policy is None or isinstance(policy, Policy):
             return policy

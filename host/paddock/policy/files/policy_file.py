@@ -148,7 +148,7 @@ class PolicyFile:
         """Return the policy in the file at `path`, which only `owner` and root may write; None if it is missing.
 
         Raises:
-            PolicyFileError: It exists and cannot be trusted or understood; the error names all its problems.
+            PolicyFileError: it exists and cannot be trusted or understood; the error names all its problems.
         """
         file = OperatorFile.read(path, owner)
         return None if file is None else cls._of(file)
@@ -158,7 +158,7 @@ class PolicyFile:
         """Return the policy in `text`, which errors name as `file`.
 
         Raises:
-            PolicyFileError: It is no policy; the error names all its problems.
+            PolicyFileError: it is no policy; the error names all its problems.
         """
         return cls._of(OperatorFile.parse(text, file))
 

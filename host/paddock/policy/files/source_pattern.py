@@ -54,7 +54,7 @@ class SourcePattern:
         """Return the pattern in a text that a person wrote.
 
         Raises:
-            NotAcceptedError: It is no pattern, or names something that no rule can be about.
+            NotAcceptedError: it is no pattern, or names something that no rule can be about.
         """
         if written == _STAR:
             return cls(written)

@@ -25,7 +25,7 @@ def load_source_settings(environ: Mapping[str, str]) -> SourceSettings:
     """Return the settings of the user of this process; empty settings where the file is missing.
 
     Raises:
-        PolicyFileError: The file cannot be trusted or understood.
+        PolicyFileError: the file cannot be trusted or understood.
     """
     path = sources_path(environ)
     file = OperatorFile.read(path, Owner.current(environ))

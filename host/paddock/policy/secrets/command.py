@@ -45,7 +45,7 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
     """Return the file of a command's first word: an absolute path, or a name to be looked up in PATH.
 
     Raises:
-        SecretCommandError: There is none.
+        SecretCommandError: there is none.
     """
     if os.path.isabs(name):
         if os.path.isfile(name) and os.access(name, os.X_OK):
@@ -77,7 +77,7 @@ def run_secret_command(
     """Return a command's output; it is ended when the descriptor `stop` becomes readable. Blocks: run it in a thread.
 
     Raises:
-        SecretCommandError: It could not be run, failed, or took too long, or printed too much.
+        SecretCommandError: it could not be run, failed, or took too long, or printed too much.
     """
     program = find_program(argv[0], environ)
     try:

@@ -76,7 +76,7 @@ class SecretSources(Mapping[str, str]):
         """Return the secrets of the user of this process; the file may be missing.
 
         Raises:
-            PolicyFileError: The file cannot be trusted or understood.
+            PolicyFileError: the file cannot be trusted or understood.
         """
         owner, path = Owner.current(environ), user_config_folder(environ) / "secrets.toml"
         file = OperatorFile.read(path, owner)
@@ -96,8 +96,8 @@ class SecretSources(Mapping[str, str]):
         """Return a value; unless it was fetched before, this waits for its file or command.
 
         Raises:
-            KeyError: There is no such secret.
-            SecretError: It exists, and cannot be read.
+            KeyError: there is no such secret.
+            SecretError: it exists, and cannot be read.
         """
         if name not in self:
             raise KeyError(name)
@@ -129,7 +129,7 @@ class SecretSources(Mapping[str, str]):
         `positions`. A command is ended if the wait is cancelled.
 
         Raises:
-            SecretError: Some are unavailable; the error names all of them.
+            SecretError: some are unavailable; the error names all of them.
         """
         places = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, "")
         missed: dict[str, PlanProblem] = {}

@@ -115,7 +115,10 @@ FILES: Final = (
             "name_to_handle_at": numbers_here()["name_to_handle_at"],
             "open_by_handle_at": numbers_here()["open_by_handle_at"],
         },
-        excuses=(needs("CAP_DAC_READ_SEARCH"), may_lack("file system with such numbers", "EOPNOTSUPP", "EOVERFLOW")),
+        expected_failures=(
+            needs("CAP_DAC_READ_SEARCH"),
+            may_lack("file system with such numbers", "EOPNOTSUPP", "EOVERFLOW"),
+        ),
     ),
     Attack(
         "pull_in_by_a_link",
@@ -142,7 +145,7 @@ FILES: Final = (
         "changes mode, owner, times and attributes of a file it was not granted",
         arguments=lambda testbed: {"path": str(testbed.files.notes)},
         refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts their memory
-        excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
+        expected_failures=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
         marks=True,
     ),
     Attack(
@@ -153,7 +156,7 @@ FILES: Final = (
         arguments=lambda testbed: {"path": str(testbed.files.document)},
         grants=workspace,
         refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts their memory
-        excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
+        expected_failures=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
         marks=True,
     ),
     Attack(
@@ -204,7 +207,7 @@ FILES: Final = (
         "takes a lease on a granted file, so that others wait to open it",
         arguments=lambda testbed: {"path": str(testbed.files.workspace / "notes.txt")},
         grants=workspace,
-        excuses=(may_lack("file system with leases", "EINVAL", "EAGAIN"),),
+        expected_failures=(may_lack("file system with leases", "EINVAL", "EAGAIN"),),
     ),
     Attack(
         "change_devices",
@@ -212,7 +215,7 @@ FILES: Final = (
         "files.change_devices",
         "changes the modes of devices that it may use",
         arguments=lambda stage: {"paths": ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]},
-        excuses=(needs("CAP_FOWNER"),),
+        expected_failures=(needs("CAP_FOWNER"),),
     ),
     Attack(
         "reach_devices",

@@ -53,7 +53,7 @@ KERNEL: Final = (
             ("io_uring_setup", 1, 0), ("io_uring_enter", -1, 0, 0, 0, 0), ("io_uring_register", -1, 0, 0, 0)
         ),
         refusals=_UNHEARD,
-        excuses=(forbidden_by("kernel.io_uring_disabled", "0"), may_lack("io_uring", "ENOSYS")),
+        expected_failures=(forbidden_by("kernel.io_uring_disabled", "0"), may_lack("io_uring", "ENOSYS")),
     ),
     Attack(
         "steal_keys",
@@ -62,7 +62,7 @@ KERNEL: Final = (
         "looks into the session's keyring",
         arguments=_calls(("keyctl", 0, -3, 0), ("add_key", _BAD, 0, 0, 0, 0), ("request_key", _BAD, 0, 0, 0)),
         refusals=_UNHEARD,
-        excuses=(may_lack("keyrings", "ENOSYS"),),
+        expected_failures=(may_lack("keyrings", "ENOSYS"),),
     ),
     Attack(
         "watch_the_machine",
@@ -72,7 +72,7 @@ KERNEL: Final = (
         # The kernel refuses each for its arguments before it checks the caller.
         arguments=_calls(("bpf", 0, _BAD, 1 << 20), ("perf_event_open", 0, 0, 0, 0, -1), ("userfaultfd", 0x7FFF0001)),
         refusals=_UNHEARD,
-        excuses=(
+        expected_failures=(
             forbidden_by("kernel.unprivileged_bpf_disabled", "0"),
             forbidden_by("kernel.perf_event_paranoid", "-1", "0", "1", "2"),
             may_lack("eBPF, counters or page faults for users", "ENOSYS"),
@@ -91,7 +91,11 @@ KERNEL: Final = (
             ("kexec_file_load", -1, -1, 0, 0, 0x7FFF),
         ),
         refusals=_UNHEARD,
-        excuses=(needs("CAP_SYS_ADMIN"), needs("CAP_SYS_BOOT"), may_lack("loadable modules or kernels", "ENOSYS")),
+        expected_failures=(
+            needs("CAP_SYS_ADMIN"),
+            needs("CAP_SYS_BOOT"),
+            may_lack("loadable modules or kernels", "ENOSYS"),
+        ),
     ),
     Attack(
         "change_what_is_mounted",
@@ -106,7 +110,7 @@ KERNEL: Final = (
             ("mount_setattr", -1, _MISSING, 0x7FFFFFFF, 0, 0),
         ),
         refusals=_UNHEARD,
-        excuses=(may_lack("new calls for mounts", "ENOSYS"),),
+        expected_failures=(may_lack("new calls for mounts", "ENOSYS"),),
     ),
     Attack(
         "make_file_systems",
@@ -122,7 +126,7 @@ KERNEL: Final = (
             ("fanotify_init", 0x7FFFFFFF, 0),
         ),
         refusals=_UNHEARD,
-        excuses=(needs("CAP_SYS_ADMIN"), may_lack("new calls for mounts", "ENOSYS")),
+        expected_failures=(needs("CAP_SYS_ADMIN"), may_lack("new calls for mounts", "ENOSYS")),
     ),
     Attack(
         "make_namespaces",
@@ -131,7 +135,7 @@ KERNEL: Final = (
         "makes namespaces of its own, to be root there",
         arguments=lambda stage: {name: numbers_here()[name] for name in ("clone", "unshare", "setns")},
         refusals=_UNHEARD,
-        excuses=(
+        expected_failures=(
             may_lack("user namespaces to spare", "ENOSPC", "EUSERS"),
             forbidden_by("kernel.apparmor_restrict_unprivileged_userns", "0"),
             forbidden_by("kernel.unprivileged_userns_clone", "1"),
@@ -145,7 +149,7 @@ KERNEL: Final = (
         arguments=_calls(("clone3", 0, 0)),
         # With any other answer the C library would not fall back to the older call.
         refusals=frozenset(("ENOSYS",)),
-        excuses=(may_lack("clone3", "ENOSYS"),),
+        expected_failures=(may_lack("clone3", "ENOSYS"),),
     ),
     Attack(
         "set_the_clock",
@@ -162,7 +166,7 @@ KERNEL: Final = (
         "restarts the machine and changes where it swaps to",
         arguments=_calls(("reboot", 0, 0, 0, 0), ("swapon", _MISSING, 0x7FFFFFFF), ("swapoff", _MISSING)),
         refusals=_UNHEARD,
-        excuses=(needs("CAP_SYS_ADMIN"), needs("CAP_SYS_BOOT"), may_lack("swap", "ENOSYS")),
+        expected_failures=(needs("CAP_SYS_ADMIN"), needs("CAP_SYS_BOOT"), may_lack("swap", "ENOSYS")),
     ),
     Attack(
         "type_into_the_terminal",
@@ -179,7 +183,7 @@ KERNEL: Final = (
             "kernel_calls.call_as_another_architecture",
             "makes calls by the numbers of 32-bit programs",
             refusals=_UNHEARD | {"SIGSYS"},
-            excuses=(may_lack("32-bit calls", "SIGSEGV", "ENOSYS"),),
+            expected_failures=(may_lack("32-bit calls", "SIGSEGV", "ENOSYS"),),
         )
         for _ in ("x86_64",)
         if platform.machine() == "x86_64"
@@ -190,7 +194,7 @@ KERNEL: Final = (
         "kernel_calls.hold_privileges",
         "uses capabilities, set-user-ID programs and threads that escaped the filter",
         refusals=frozenset(("EPERM",)),
-        excuses=(needs("CAP_SYS_ADMIN"),),
+        expected_failures=(needs("CAP_SYS_ADMIN"),),
     ),
     Attack(
         "read_memory_shared_by_others",
@@ -203,6 +207,6 @@ KERNEL: Final = (
             "file": str(testbed.commons.file),
             "mq_open": numbers_here()["mq_open"],
         },
-        excuses=(may_lack("such a means", "ENOSYS", "ENOENT"),),
+        expected_failures=(may_lack("such a means", "ENOSYS", "ENOENT"),),
     ),
 )

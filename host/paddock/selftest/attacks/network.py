@@ -30,7 +30,7 @@ NETWORK: Final = (
         arguments=lambda stage: {"addresses": ["169.254.169.254", "198.51.100.1", "fd00:ec2::254", "2001:db8::1"]},
         outside=Outside.ANSWERS_ONCE,
         refusals=_CLOSED,
-        excuses=(may_lack("way to the network", "ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT"),),
+        expected_failures=(may_lack("way to the network", "ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT"),),
     ),
     Attack(
         "open_sockets",
@@ -51,7 +51,7 @@ NETWORK: Final = (
             ]
         },
         refusals=_CLOSED,
-        excuses=(_NO_SUCH_SOCKETS, may_lack("MPTCP", "ENOPROTOOPT")),
+        expected_failures=(_NO_SUCH_SOCKETS, may_lack("MPTCP", "ENOPROTOOPT")),
     ),
     Attack(
         "open_raw_sockets",
@@ -67,7 +67,7 @@ NETWORK: Final = (
         },
         outside=Outside.ANSWERS_ONCE,
         refusals=_CLOSED,
-        excuses=(needs("CAP_NET_RAW"), _NO_SUCH_SOCKETS),
+        expected_failures=(needs("CAP_NET_RAW"), _NO_SUCH_SOCKETS),
     ),
     Attack(
         "connect_to_an_abstract_socket",
@@ -106,6 +106,6 @@ NETWORK: Final = (
         "network.serve_the_network",
         "waits for connections from elsewhere",
         refusals=_CLOSED,
-        excuses=(may_lack("IPv6", "EAFNOSUPPORT", "EADDRNOTAVAIL"),),
+        expected_failures=(may_lack("IPv6", "EAFNOSUPPORT", "EADDRNOTAVAIL"),),
     ),
 )

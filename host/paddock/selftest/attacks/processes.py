@@ -60,7 +60,7 @@ PROCESSES: Final = (
         "attaches to another process as a debugger does",
         arguments=lambda testbed: {"pids": _others(testbed)},
         outside_arguments=lambda testbed: {"pids": {"a process of the user": testbed.target_process.pid}},
-        excuses=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
+        expected_failures=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
     ),
     Attack(
         "read_memory_of_a_process",
@@ -72,7 +72,7 @@ PROCESSES: Final = (
             "address": testbed.target_process.address,
             "content": testbed.secret,
         },
-        excuses=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
+        expected_failures=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
     ),
     Attack(
         "remember_what_others_were_told",
@@ -92,7 +92,7 @@ PROCESSES: Final = (
             "pidfd_getfd": numbers_here()["pidfd_getfd"],
             "kcmp": numbers_here()["kcmp"],
         },
-        excuses=(
+        expected_failures=(
             forbidden_by("kernel.yama.ptrace_scope", "0", "1"),
             may_lack("kernel with kcmp or pidfd_getfd", "ENOSYS"),
         ),

@@ -32,7 +32,7 @@ def _attack(
         limits={"memory_max": memory_max, "runtime_max": "60s"},
         refusals=_REFUSALS,
         ends=frozenset((ExitReason.MEMORY,)),
-        excuses=tuple(may_lack(what, "ENOTSUP", "ENOSYS", "EINVAL", "ENOSPC", "EMFILE") for what in lacking),
+        expected_failures=tuple(may_lack(what, "ENOTSUP", "ENOSYS", "EINVAL", "ENOSPC", "EMFILE") for what in lacking),
     )
 
 

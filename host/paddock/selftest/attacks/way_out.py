@@ -153,7 +153,7 @@ WAY_OUT: Final = (
         },
         grants=one_service,
         refusals=_NOT_CARRIED,
-        excuses=(needs("CAP_NET_RAW"), may_lack("TCP Fast Open", "ENOTSUP")),
+        expected_failures=(needs("CAP_NET_RAW"), may_lack("TCP Fast Open", "ENOTSUP")),
         marks=True,
     ),
     Attack(
@@ -238,7 +238,7 @@ WAY_OUT: Final = (
         arguments=lambda testbed: {"name": testbed.network.name, "port": testbed.network.hidden.address[1]},
         grants=a_name_alone,
         refusals=_NOT_CARRIED,
-        excuses=(_NO_NAME,),
+        expected_failures=(_NO_NAME,),
         marks=True,
     ),
     Attack(
@@ -254,7 +254,7 @@ WAY_OUT: Final = (
         grants=a_named_service,
         sign=Sign.MARKS,
         refusals=_NOT_CARRIED,
-        excuses=(_NO_NAME,),
+        expected_failures=(_NO_NAME,),
         marks=True,
     ),
     Attack(

@@ -50,8 +50,8 @@ class ProxyServer(ABC):
         """Carry one connection.
 
         Raises:
-            OSError: An end broke it off; or an IncompleteReadError.
-            ValueError: Its request cannot be understood.
+            OSError: an end broke it off; or an IncompleteReadError.
+            ValueError: its request cannot be understood.
         """
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

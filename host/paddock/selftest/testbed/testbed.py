@@ -1,4 +1,4 @@
-"""The targets of attacks, planted on the machine for the time of one campaign, and watched.
+"""The targets of attacks, planted on the machine for the time of one run, and watched.
 
 `marks` are the host's own observations of an attack, independent of the attacker's report: the differences from the
 planted state. `renew` restores everything. Leaving the context removes all of it.

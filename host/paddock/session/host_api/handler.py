@@ -3,7 +3,8 @@
 `@handles` states all of it as data. `HostService` has the one table, and the one place where a request is decoded,
 checked and answered. A coroutine function answers as a task; arguments of a wrong form fail the request. The result of
 any other function is the answer before the next frame is read; arguments of a wrong form then end the worker that sent
-them. The same holds for a notification, which has no answer.
+them. The same holds for a notification, which has no answer. A function that `answers_itself` also decodes by itself:
+its result is no answer.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class Decode(Enum):
 class HandlerSpec:
     """The declaration of one method.
 
-    `what` names the request where it is none. With `answers_itself`, the handler gets the call and ends it. With
-    `collects`, its answer consists of modules' answers, which were counted as they came.
+    `what` names the request where it is none. With `answers_itself`, the handler gets the call, the module and the
+    message as it came, and ends the call, at once or later. With `collects`, its answer consists of modules' answers,
+    which were counted as they came.
     """
 
     method: HostMethod

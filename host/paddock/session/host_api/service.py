@@ -19,6 +19,7 @@ from paddock.rpc.peer import AnyHandle, Encoded, Peer
 from paddock.rpc.router import Router
 from paddock.session.host_api.approvals import ApprovalService
 from paddock.session.host_api.cancellation import CancellationService
+from paddock.session.host_api.denials import DenialService
 from paddock.session.host_api.emissions import MAX_NAME, EmissionService
 from paddock.session.host_api.functions import ModuleFunctions
 from paddock.session.host_api.handler import Decode, MethodHandler, handlers_of, malformed
@@ -26,7 +27,6 @@ from paddock.session.host_api.hooks import HookService
 from paddock.session.host_api.messages import MessageService
 from paddock.session.host_api.mounts import MountService
 from paddock.session.host_api.offers import OfferService
-from paddock.session.host_api.refusals import DenialService
 from paddock.session.host_api.state_changes import StateService
 from paddock.session.module import HostedModule
 from paddock.session.mount_rules import NameTakenError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from paddock.rpc import fan_in as gathering
+from paddock.rpc import fan_in
 from paddock.rpc.peer import Handle
 from paddock.rpc.router import Router
 from paddock.session.proxies.function import RegisteredFunction
@@ -28,7 +28,7 @@ class Contributor:
 
     async def _contribution(self) -> Any:
         marshaller = self._router.marshaller
-        gathered, name = gathering.current.get(), self._function.registered_by
+        gathered, name = fan_in.current.get(), self._function.registered_by
         if gathered is not None and not gathered.has_room_for(name):
             return None
         answer = await self._function.call(marshaller.encode([[], {}]))

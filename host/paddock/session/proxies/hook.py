@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from paddock.errors import CallRefusedError, ModuleError
-from paddock.rpc import fan_in as gathering
+from paddock.rpc import fan_in
 from paddock.rpc.calls import IncomingCall
 from paddock.rpc.host_calls import DirectCall, HostCall
 from paddock.rpc.marshal import Marshaller
@@ -69,7 +69,7 @@ class HookProxy:
             raise TypeError(f"a handler of module `{self._name}` cannot be called")
         try:
             message = event_message(self._marshaller, event, payload)
-            gathered = gathering.current.get()
+            gathered = fan_in.current.get()
             answer = await self._function.call(message, begun)
         except (
             CallRefusedError,

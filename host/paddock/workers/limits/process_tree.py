@@ -115,7 +115,7 @@ class ProcessTree:
         """Remember the root, and the memory that the processes below it inherited so far.
 
         Raises:
-            ProcessLookupError: There is no such process.
+            ProcessLookupError: there is no such process.
         """
         self.root = root
         self._children = children
@@ -223,7 +223,7 @@ def speaker_of(pid: int) -> int:
     """Return the thread that can be asked for a process's memory and descriptors.
 
     Raises:
-        FileNotFoundError: It is gone; or a ProcessLookupError.
+        FileNotFoundError: it is gone; or a ProcessLookupError.
     """
     return _speaker_of(pid, _stat_fields(pid))
 

@@ -58,7 +58,7 @@ class LimitEnforcer:
         """Put limits on a tree that runs nothing untrusted yet.
 
         Raises:
-            OSError: A limit could not be set.
+            OSError: a limit could not be set.
         """
         group = process.cgroup
         controllers = frozenset[str]() if group is None else group.controllers

@@ -74,7 +74,7 @@ class UnmappedMemory:
         The result is also more than `most` if something that has to be counted has been invisible for four seconds.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: it cannot be read.
         """
         count = _Count(most)
         pids = tuple(pids)
@@ -137,7 +137,7 @@ def record_locks(pids: Iterable[int], most: int) -> int:
     No control group counts what these take.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: it cannot be read.
     """
     wanted = {b"%d" % pid for pid in pids}
     held = read = 0

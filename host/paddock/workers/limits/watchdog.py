@@ -312,7 +312,7 @@ class Watchdog:
         memory too; the counter is closed when the watch ends. `kernel_kill` is asked at each look.
 
         Raises:
-            OSError: There is no such process, or it cannot be read.
+            OSError: there is no such process, or it cannot be read.
         """
         watch = Watch(self._tree_of(init_pid), limits, on_exceeded, unmapped, kernel_kill)
         self._watches.append(watch)
