@@ -6,11 +6,14 @@ are found before the first process of a module exists, and reported together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
+
+import anyio.to_thread
 
 from paddock.authorization.authorizer import Authorization, AuthorizedModule
 from paddock.errors import LevelFailure, PlanError, PlanProblem, PolicyRefusedError, Refusal
@@ -22,7 +25,7 @@ from paddock.isolation.environment import environment_of
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.isolation.levels import choose_level
 from paddock.isolation.machine import Machine
-from paddock.isolation.network import Networks
+from paddock.isolation.network import Networks, WorkerNetwork
 from paddock.isolation.persistent_home import PersistentHome
 from paddock.isolation.sandbox_host import SandboxHost, failure_of
 from paddock.isolation.watchlist import Watchlist
@@ -145,22 +148,13 @@ class SandboxPlanner:
                 named=self._isolation,
                 floor=module.decision.floor,
             )
-            for act in (
-                partial(require_enforced, module.entry, module.decision.limits, level, controllers),
-                partial(self._note, _Decided(module, level, authorization.secrets, codes)),
-            ):
-                try:
-                    act()
-                except (PlanError, PolicyRefusedError) as error:
-                    refused.append(error)
+            with _added_to(refused):
+                require_enforced(module.entry, module.decision.limits, level, controllers)
+            with _added_to(refused):
+                await self._note(_Decided(module, level, authorization.secrets, codes))
         _raise_all(refused)
         confined = [(module.entry, self.of(module.entry).confinement) for module in authorization.modules]
-        for entry, confinement in confined:
-            if confinement.shortage:
-                self._shortages.append(f"{entry.module}: {confinement.shortage}")
-            self._watchlists.append(confinement.watchlist())
-            for guarded in confinement.guarded:
-                self._guarded.setdefault(guarded.folder, guarded)
+        await anyio.to_thread.run_sync(self._watch, confined)
         if self._on_confined is not None:
             self._on_confined(confined)
 
@@ -182,7 +176,8 @@ class SandboxPlanner:
         if decided.level in LEVELS_WITH_NAMESPACES and not grants_of(decided.module.entry.permissions).net:
             return self._sandboxes[entry.path]  # each worker's own things are in its namespaces
         # By the paths that were judged: a module may have put a link in the place of one.
-        return self._sandbox_for(decided, networks, folder, self._sandboxes[entry.path].confinement.grants)
+        found = self._sandboxes[entry.path].confinement.grants
+        return self._sandbox_for(decided, self._network_of(decided, networks), folder, found)
 
     def explainer_of(self, entry: ModuleEntry) -> Explainer:
         """Return the explainer of an entry's module, which all of its workers share."""
@@ -206,15 +201,26 @@ class SandboxPlanner:
             lines.append("a granted folder may hold more such files than were found in it")
         return tuple(dict.fromkeys(lines))
 
-    def _note(self, decided: _Decided) -> None:
-        """Make the sandbox of a module, and note it.
+    def _watch(self, confined: Sequence[tuple[ModuleEntry, Confinement]]) -> None:
+        """Note the guarded paths in the grants as they are before any module runs."""
+        for entry, confinement in confined:
+            if confinement.shortage:
+                self._shortages.append(f"{entry.module}: {confinement.shortage}")
+            self._watchlists.append(confinement.watchlist())
+            for guarded in confinement.guarded:
+                self._guarded.setdefault(guarded.folder, guarded)
+
+    async def _note(self, decided: _Decided) -> None:
+        """Make the sandbox of a module, and note it; the paths are followed in a thread, as others may have made them.
 
         Raises:
             PlanError: something cannot be granted as it is written.
             PolicyRefusedError: a path leads elsewhere by now, to a place that no rule allows.
         """
         module, entry = decided.module, decided.module.entry
-        sandboxed = self._sandbox_for(decided, self._networks, self.host.workers.folder)
+        network = self._network_of(decided, self._networks)
+        make = partial(self._sandbox_for, decided, network, self.host.workers.folder)
+        sandboxed = await anyio.to_thread.run_sync(make)
         self._decided[entry.path] = decided
         self._sandboxes[entry.path] = sandboxed
         self._subjects[entry.path] = ExplainedModule(
@@ -228,10 +234,19 @@ class SandboxPlanner:
             references=names_referred_to(entry.config, grants_of(entry.permissions)),
         )
 
+    def _network_of(self, decided: _Decided, networks: Networks) -> WorkerNetwork | None:
+        """Open the network of a module, if it was granted hosts.
+
+        Raises:
+            PlanError: a grant of it is not possible.
+        """
+        module = decided.module
+        return networks.open(module.entry, decided.level, decided.secrets, module.decision.closed_networks)
+
     def _sandbox_for(
-        self, decided: _Decided, networks: Networks, folder: Path, found: Grants | None = None
+        self, decided: _Decided, network: WorkerNetwork | None, folder: Path, found: Grants | None = None
     ) -> SandboxedModule:
-        """Return a sandbox for a module, with the grants that were `found` before or by following them now.
+        """Return a sandbox for a module, with the grants that were `found` before or by following them now; blocks.
 
         Raises:
             PlanError: something cannot be granted as it is written.
@@ -240,7 +255,6 @@ class SandboxPlanner:
         module, level = decided.module, decided.level
         entry, limits = module.entry, module.decision.limits
         scratch, home = self.host.scratch(level, folder), self._home(module)
-        network = networks.open(entry, level, decided.secrets, module.decision.closed_networks)
         confinement = confine(
             entry,
             level=level,
@@ -320,6 +334,15 @@ class SandboxPlanner:
     @cached_property
     def _machine(self) -> Machine:
         return Machine.look(self._place.environ)
+
+
+@contextmanager
+def _added_to(refused: list[PlanError | PolicyRefusedError]) -> Iterator[None]:
+    """Keep a refusal, so that those of all modules are reported together."""
+    try:
+        yield
+    except (PlanError, PolicyRefusedError) as error:
+        refused.append(error)
 
 
 def _raise_all(refused: Sequence[PlanError | PolicyRefusedError]) -> None:

@@ -22,6 +22,7 @@ from paddock.policy.owner import Owner
 from paddock.text import reason_of
 
 _MAX_LINKS: Final = 40  # as many as the kernel follows
+_MAX_NAMES: Final = 4096  # on a path through links; the kernel has it be 4096 bytes, but each link's target anew
 _MAX_NAMES_COMPARED: Final = 1000
 
 KERNEL_FOLDERS: Final = ("/proc", "/sys", "/dev")
@@ -48,10 +49,12 @@ class PathWalk(Generic[_Level]):
         self._texts = ["/"]  # the path to each level: made anew for each name, a deep one would take its length squared
         self.pending = _components(str(path))  # the first one last
         self.links = 0
+        self._passed = 0  # names, those that went back included
 
     def __iter__(self) -> Iterator[str]:
         while self.pending:
             name = self.pending.pop()
+            self._passed += 1
             if name == "..":
                 self.leave(len(self.names) - 1)
             else:
@@ -68,8 +71,8 @@ class PathWalk(Generic[_Level]):
 
     @property
     def may_follow(self) -> bool:
-        """Whether the kernel would follow one more link."""
-        return self.links < _MAX_LINKS
+        """Whether one more link is followed: the kernel would, and the way does not get absurdly long."""
+        return self.links < _MAX_LINKS and self._passed + len(self.pending) <= _MAX_NAMES
 
     def enter(self, name: str, found: _Level) -> None:
         """Enter a name that is no link."""

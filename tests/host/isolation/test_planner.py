@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
 from failures import failing
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, AuthorizedModule
 from paddock.errors import IsolationUnavailableError, LaunchError, PlanError, PolicyRefusedError
-from paddock.isolation.compile import Confinement
+from paddock.isolation.compile import Confinement, confine
 from paddock.isolation.machine import Machine
 from paddock.isolation.network import Networks
 from paddock.isolation.planner import SandboxPlanner, SessionPaths
@@ -470,3 +473,20 @@ def test_why_a_level_cannot_be_had_is_told_without_pythons_words() -> None:
     found = Unavailable("ns", "namespaces", 1, "PermissionError: [Errno 1] clone: Operation not permitted (EPERM)")
     failure = failure_of(found, Machine.look({}))
     assert (failure.step, failure.reason) == ("namespaces", "clone: Operation not permitted (EPERM)")
+
+
+async def test_the_loop_goes_on_while_paths_are_followed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop_went_on = threading.Event()
+
+    def confined(*args: Any, **options: Any) -> Confinement:
+        assert loop_went_on.wait(60), "nothing else ran meanwhile"
+        return confine(*args, **options)
+
+    monkeypatch.setattr("paddock.isolation.planner.confine", confined)
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
+    entry, code = scene.module("tool-x")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(sandbox_planner.decide, scene.authorized((entry, code)))
+        await anyio.wait_all_tasks_blocked()
+        loop_went_on.set()
+    assert sandbox_planner.of(entry).level == "ns"

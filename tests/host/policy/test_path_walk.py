@@ -96,6 +96,24 @@ def test_links_that_go_in_a_circle_end_somewhere(tmp_path: Path) -> None:
     assert "in a circle" in refusal("a", tmp_path)
 
 
+def test_links_that_lead_to_and_fro_are_given_up_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "end").touch()
+    for number in range(30):
+        (tmp_path / f"l{number}").symlink_to(f"l{number + 1}/" + "d/../" * 790 if number < 29 else "d")
+    looked_at = 0
+    lstat = os.lstat
+
+    def counted(path: str | Path) -> os.stat_result:
+        nonlocal looked_at
+        looked_at += 1
+        return lstat(path)
+
+    monkeypatch.setattr(os, "lstat", counted)
+    assert "too many links" in refusal("l0", tmp_path)
+    assert looked_at < 10_000
+
+
 # -- what cannot be granted ----------------------------------------------------------------
 
 
