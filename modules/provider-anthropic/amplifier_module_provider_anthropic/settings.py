@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -72,7 +72,7 @@ class Settings:
             raise _refused("priority", "a whole number", given["priority"])
         for name, smallest in _AMOUNTS:
             value = given.get(name, smallest)
-            if not (_is_number(value, int, float) and math.isfinite(value) and value >= smallest):
+            if not (_is_number(value, int, float) and smallest <= value <= sys.float_info.max):  # nan is neither
                 raise _refused(name, f"a number of at least {smallest:g}", value)
         if not isinstance(given.get("prompt_caching", True), bool):
             raise _refused("prompt_caching", "true or false", given["prompt_caching"])

@@ -422,6 +422,7 @@ async def test_without_a_message_nothing_is_asked() -> None:
         ({"max_output_tokens": 0}, "`max_output_tokens` must be a whole number of at least 1"),
         ({"max_retries": True}, "`max_retries` must be"),
         ({"max_retry_delay": float("inf")}, "`max_retry_delay` must be"),
+        ({"max_retry_delay": 10**400}, "`max_retry_delay` must be"),
         ({"prompt_caching": "yes"}, "`prompt_caching` must be true or false"),
         ({"reasoning_effort": "huge"}, "`reasoning_effort` must be one of low"),
         ({"thinking": 100}, "`thinking` must be auto, adaptive, off"),

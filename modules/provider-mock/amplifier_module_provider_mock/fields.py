@@ -5,7 +5,7 @@ Every refusal is a `ValueError` that names the place (`responses[2].tool_calls[0
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -58,7 +58,7 @@ def flag(source: Mapping[str, Any], key: str, place: str) -> bool:
 def amount(source: Mapping[str, Any], key: str, place: str) -> Decimal:
     """Return an amount of money, which must be there."""
     value = source.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
         raise refuse(place, f"`{key}` must be a number of US dollars, 0 or more")
     return Decimal(str(value))
 
@@ -66,7 +66,7 @@ def amount(source: Mapping[str, Any], key: str, place: str) -> Decimal:
 def seconds(source: Mapping[str, Any], key: str, place: str) -> float:
     """Return a duration in seconds, 0.0 when absent."""
     value = source.get(key, 0.0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
         raise refuse(place, f"`{key}` must be a number of seconds, 0 or more")
     return float(value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -14,6 +15,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 _OWN_HOSTS = ("openai.com", "openai.azure.com")
 _DEFAULT_MODEL = "gpt-5-mini"
 _COUNTS = (("max_retries", 0), ("max_continuations", 0), ("max_output_tokens", 1), ("context_window", 1))
+_AMOUNTS = (("timeout_seconds", 0.001), ("max_retry_delay", 0.0), ("temperature", 0.0))
 _TEXTS = ("api_key", "base_url", "default_model", "name", "reasoning_effort")
 
 
@@ -71,9 +73,10 @@ class Settings:
                 raise _refused(name, f"a whole number of at least {least}", given[name])
         if "priority" in given and not _is_number(given["priority"], int):
             raise _refused("priority", "a whole number", given["priority"])
-        for name, least_seconds in (("timeout_seconds", 0.001), ("max_retry_delay", 0.0), ("temperature", 0.0)):
-            if name in given and not (_is_number(given[name], int, float) and given[name] >= least_seconds):
-                raise _refused(name, f"a number of at least {least_seconds:g}", given[name])
+        for name, smallest in _AMOUNTS:
+            value = given.get(name, smallest)
+            if not (_is_number(value, int, float) and smallest <= value <= sys.float_info.max):  # nan is neither
+                raise _refused(name, f"a number of at least {smallest:g}", value)
         if "stream" in given and not isinstance(given["stream"], bool):
             raise _refused("stream", "true or false", given["stream"])
         given["prices"] = Catalogue.prices_of(given.get("prices", {}))
