@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator
 
-from paddock.plan.problems import StrictModel
-from paddock.plan.units import UnitError, parse_count, parse_duration, parse_percentage, parse_size, size_text
+from paddock.plan.problems import NotAcceptedError, StrictModel
+from paddock.plan.units import parse_count, parse_duration, parse_percentage, parse_size, size_text
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
 _MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe its objects
@@ -22,7 +22,7 @@ def _unless_absent(parse: Callable[[object], object]) -> BeforeValidator:
 def _parse_frame(value: object) -> int:
     size = parse_size(value)
     if not _MIN_FRAME_BYTES <= size <= MAX_FRAME_BYTES:
-        raise UnitError(f"`{value}` cannot be the size of a frame", "a frame has at least 64K and at most 16M")
+        raise NotAcceptedError(f"`{value}` cannot be the size of a frame", "a frame has at least 64K and at most 16M")
     return size
 
 

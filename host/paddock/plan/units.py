@@ -1,6 +1,6 @@
 """Quantities as people write them in plans and on command lines.
 
-Strict: one number, one known unit, nothing around them; any other text raises `UnitError`, whose message shows what is
+Strict: one number, one known unit, nothing around them; any other text raises a `NotAcceptedError` that shows what is
 accepted. Sizes become bytes (units are powers of 1024), durations seconds, percentages fractions, counts integers.
 """
 
@@ -29,10 +29,6 @@ _PERCENTAGE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)%")
 _COUNT = re.compile(r"[0-9]{1,18}")
 
 
-class UnitError(NotAcceptedError):
-    """Raised for text that is not the requested quantity; `accepted` shows how one is written."""
-
-
 _SIZE_ACCEPTED = "a size is bytes, or a whole number with K, M, G or T (powers of 1024), as in 256M"
 _DURATION_ACCEPTED = "a duration is a number with ms, s, min or h, as in 30s"
 _PERCENTAGE_ACCEPTED = "a share of CPU time is a percentage of one CPU, as in 50% or 200%"
@@ -43,7 +39,7 @@ def parse_size(value: object) -> int:
     """Return bytes: `256M`, `1GiB`, `4096`, or the number 4096.
 
     Raises:
-        UnitError: anything else, zero, or beyond 2**63 - 1.
+        NotAcceptedError: anything else, zero, or beyond 2**63 - 1.
     """
     if _is_integer(value):
         size = value
@@ -57,7 +53,7 @@ def parse_duration(value: object) -> float:
     """Return seconds: `30s`, `1.5h`, `250ms`. A bare number is refused, since it has no unit.
 
     Raises:
-        UnitError: anything else, zero, or more than a year.
+        NotAcceptedError: anything else, zero, or more than a year.
     """
     match = _matched(_DURATION, value, _DURATION_ACCEPTED)
     return _bounded(value, float(match[1]) * _DURATION_FACTORS[match[2]], _MAX_DURATION_SECONDS, _DURATION_ACCEPTED)
@@ -67,7 +63,7 @@ def parse_percentage(value: object) -> float:
     """Return the fraction of a percentage: `50%` gives 0.5, `200%` gives 2.0.
 
     Raises:
-        UnitError: anything else, zero, or more than any machine has CPUs.
+        NotAcceptedError: anything else, zero, or more than any machine has CPUs.
     """
     match = _matched(_PERCENTAGE, value, _PERCENTAGE_ACCEPTED)
     return _bounded(value, float(match[1]) / 100, _MAX_FRACTION, _PERCENTAGE_ACCEPTED)
@@ -77,7 +73,7 @@ def parse_count(value: object) -> int:
     """Return a count: 32, or the text `32` as a command line gives it.
 
     Raises:
-        UnitError: anything else, zero, or beyond 2**31 - 1.
+        NotAcceptedError: anything else, zero, or beyond 2**31 - 1.
     """
     count = value if _is_integer(value) else int(_matched(_COUNT, value, _COUNT_ACCEPTED)[0])
     return _bounded(value, count, _MAX_COUNT, _COUNT_ACCEPTED)
@@ -97,18 +93,18 @@ def _is_integer(value: object) -> TypeGuard[int]:
 
 def _matched(pattern: re.Pattern[str], value: object, accepted: str) -> re.Match[str]:
     if not isinstance(value, str):
-        raise UnitError(f"`{_clipped(value)}` is not understood", accepted)
+        raise NotAcceptedError(f"`{_clipped(value)}` is not understood", accepted)
     match = pattern.fullmatch(value)
     if match is None:
-        raise UnitError(f"`{_clipped(value)}` is not understood", accepted)
+        raise NotAcceptedError(f"`{_clipped(value)}` is not understood", accepted)
     return match
 
 
 def _bounded(value: object, quantity: _Number, maximum: _Number, accepted: str) -> _Number:
     if quantity <= 0:
-        raise UnitError(f"`{_clipped(value)}` is not above zero", accepted)
+        raise NotAcceptedError(f"`{_clipped(value)}` is not above zero", accepted)
     if quantity > maximum:
-        raise UnitError(f"`{_clipped(value)}` is too large", accepted)
+        raise NotAcceptedError(f"`{_clipped(value)}` is too large", accepted)
     return quantity
 
 
