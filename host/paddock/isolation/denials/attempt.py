@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast, get_args
 
 import anyio
 import anyio.to_thread
@@ -41,6 +41,7 @@ from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
 
 AttemptKind = Literal["read", "write", "run", "net", "left", "limit"]
+ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = get_args(AttemptKind)
 
 _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
     "read": "read",

@@ -25,11 +25,20 @@ def load_source_settings(environ: Mapping[str, str]) -> SourceSettings:
     """Return the settings of the user of this process; empty settings where the file is missing.
 
     Raises:
-        PolicyFileError: the file cannot be trusted or understood.
+        PolicyFileError: The file cannot be trusted or understood.
     """
     path = sources_path(environ)
     file = OperatorFile.read(path, Owner.current(environ))
     return SourceSettings(origin=str(path)) if file is None else _settings(file)
+
+
+def read_source_settings(text: str, path: str) -> SourceSettings:
+    """Return the settings in a file with this text.
+
+    Raises:
+        PolicyFileError: it names everything in the file that is not understood.
+    """
+    return _settings(OperatorFile.parse(text, path))
 
 
 def _settings(file: OperatorFile) -> SourceSettings:
