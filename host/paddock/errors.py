@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Literal, Protocol, Self
 
 from paddock.lookalikes import marked
@@ -19,6 +18,7 @@ from paddock.text import escape
 from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources.environment.errors import ContractVersionError
 from paddock_sources.errors import LayerAnswer, SourceError, SourceRefusedError, UnresolvedError, without_credentials
+from paddock_sources.near import near
 
 # A traceback names the failure at its end; a module may raise from any depth and with any text.
 _MAX_TRACEBACK_LINES = 60
@@ -257,7 +257,7 @@ class ModuleError(PaddockError):
     @classmethod
     def tool_missing(cls, module_id: str, tool: str, *, mounted: Collection[str]) -> Self:
         """Return the error for a tool that the module did not mount; `mounted` are the names of those it did."""
-        close = get_close_matches(tool, mounted, n=1)
+        close = near(tool, mounted)
         return cls(
             module_id,
             f"module `{module_id}` has no tool `{tool}`",

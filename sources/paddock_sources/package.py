@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from paddock_sources.environment.site import clean_site
 from paddock_sources.errors import SourceError
 from paddock_sources.file import FileSource
 from paddock_sources.module_id import checked_module_id
+from paddock_sources.near import near
 from paddock_sources.progress import Progress
 from paddock_sources.resolution import Resolution
 
@@ -158,7 +158,7 @@ class PackageSource:
                 f"no installed package is `{self.name}`, or announces it as a module",
                 code="PackageNotFoundError",
                 hints=[
-                    *(f"did you mean `{one}`?" for one in get_close_matches(self.name, known, n=1)),
+                    *(f"did you mean `{one}`?" for one in near(self.name, known)),
                     f"install it beside paddock: `pip install {self.name}`",
                     f"or take it from the index, at a version: `{self.name}==1.0`",
                 ],

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -22,6 +21,7 @@ from paddock_sources.builtin import BuiltinSource
 from paddock_sources.errors import LayerAnswer, SourceError, UnresolvedError, unavailable
 from paddock_sources.file import FileSource
 from paddock_sources.module_id import checked_module_id, environment_variable_of_id
+from paddock_sources.near import near
 from paddock_sources.resolution import NoAnswer, Resolution
 from paddock_sources.settings import SourceSettings
 from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, SourceUri
@@ -199,7 +199,7 @@ class Resolver:
 
     def _hints(self, module_id: str) -> tuple[str, ...]:
         known = [*self._builtin.list(), *(self._settings.modules if self._settings is not None else ())]
-        close = get_close_matches(module_id, known, n=1)
+        close = near(module_id, known)
         return (
             *(f"did you mean `{one}`?" for one in close),
             f"name its source: `- module: {module_id}` with `source: ./folder`",

@@ -23,7 +23,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self, TypeVar
@@ -31,6 +30,7 @@ from urllib.parse import urlsplit
 
 from paddock_sources.errors import ModuleIdError, SourceError, SourceUriError
 from paddock_sources.module_id import checked_module_id
+from paddock_sources.near import near
 from paddock_sources.uri import FolderUri, SourceUri
 
 _Value = TypeVar("_Value")
@@ -124,7 +124,7 @@ class _Reading:
     def check_keys(self, table: Mapping[str, object], known: tuple[str, ...], path: tuple[str, ...]) -> None:
         for key in table:
             if key not in known:
-                close = get_close_matches(key.lower(), known, n=1)
+                close = near(key, known, is_vocabulary=True)
                 hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
                 self.problems.append(SettingProblem((*path, key), f"unknown key `{key}`", hint))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -40,6 +39,7 @@ from paddock.policy.secrets.values import SecretValues
 from paddock.policy.trust import PlanAcceptance, Trust, with_places
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
+from paddock_sources.near import near
 
 WeakerLevel = Callable[[], Awaitable[IsolationLevel | None]]
 """Finds the level, weaker than the usual ones, that modules would run at if no better one is available."""
@@ -363,7 +363,7 @@ def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tup
         entries = [entry for entry in plan.entries() if name in (entry.instance_id, entry.module)]
         if not entries:
             names = list(dict.fromkeys(entry.instance_id or entry.module for entry in plan.entries()))
-            close = get_close_matches(name, names, n=1)
+            close = near(name, names)
             hint = f"did you mean `{close[0]}`?" if close else f"its modules: {', '.join(names)}"
             problems.append(PlanProblem("--grant", f"the plan has no module `{name}`", hint))
         try:

@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 import click
@@ -24,6 +23,7 @@ from paddock.errors import PaddockError
 from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackRunner, AttackTrial, Result, Verdict
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
+from paddock_sources.near import near
 
 _FAILED: Final = 3  # isolation is Paddock's own, so a successful attack is an internal error
 _UNREACHABLE: Final = 1
@@ -81,7 +81,7 @@ def _chosen(names: Sequence[str]) -> tuple[Attack, ...]:
     known = {attack.name: attack for attack in CATALOGUE}
     for name in names:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
+            close = near(name, known)
             instead = f"did you mean `{close[0]}`?" if close else f"there are: {', '.join(known)}"
             raise click.UsageError(f"there is no attack `{name}`; {instead}")
     return tuple(known[name] for name in dict.fromkeys(names)) or CATALOGUE

@@ -11,7 +11,6 @@ import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, get_args
 
@@ -29,6 +28,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.session.preview import Preview, located_paths, refusals_of
 from paddock.text import escape
 from paddock_sources.cache import SourceCache
+from paddock_sources.near import near
 
 _REFUSED: Final = 4
 _MAX_UNREAD: Final = 3  # records that are named
@@ -207,7 +207,7 @@ def _recorded_in(name: str, session: str) -> tuple[SessionRecord, ModuleRecord]:
     if record is None:
         known = [one.id for one in SessionRecords().all()]
         begun = [one for one in known if session and one.startswith(session)]
-        close = (begun or get_close_matches(session, known, n=3))[:3]
+        close = (begun or near(session, known, limit=3))[:3]
         hint = f"did you mean {' or '.join(f'`{one}`' for one in close)}?" if close else _known("sessions", known)
         raise KindError("NothingToExplainError", f"no session `{session}` is known", hints=[hint])
     module = record.module(name)
@@ -222,7 +222,7 @@ def _modules(records: Iterable[SessionRecord]) -> Iterable[ModuleRecord]:
 
 def _no_such_module(name: str, where: str, known: Iterable[str], hints: Iterable[str] = ()) -> KindError:
     names = list(dict.fromkeys(known))
-    close = get_close_matches(name, names, n=1)
+    close = near(name, names)
     first = f"did you mean `{close[0]}`?" if close else _known("modules", names)
     return KindError("NothingToExplainError", f"there is no module `{name}` in {where}", hints=[first, *hints])
 

@@ -7,7 +7,6 @@ plan and each agent in it list their modules in the same way, so the same rules 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -15,6 +14,7 @@ from paddock.errors import PlanError, PlanProblem
 from paddock.plan.model import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry
 from paddock.plan.problems import must_be, path_text, unknown_key
 from paddock.plan.secret_references import malformed_references
+from paddock_sources.near import near
 
 SECTIONS: Final[Mapping[str, Kind]] = {"providers": "provider", "tools": "tool", "hooks": "hook"}
 
@@ -31,7 +31,6 @@ _SESSION_KEYS: Final = (
 _RESOLVER_KEYS: Final = ("module-source-resolver", "module_source_resolver", "resolver", "resolvers")
 
 # High enough that keys applications really add (`session_id`) pass, low enough for `tool`, `provider` and `sesion`.
-_NEARLY_THE_SAME: Final = 0.85
 
 
 class EntryReading:
@@ -55,7 +54,7 @@ class EntryReading:
             if key in _RESOLVER_KEYS:
                 hint = "a resolver decides which code is trusted: it belongs to the application, not to a plan"
                 self.problems.append(PlanProblem(path_text(path, key), "a plan cannot bring a resolver", hint))
-            elif get_close_matches(key.lower(), known, n=1, cutoff=_NEARLY_THE_SAME):
+            elif near(key.lower(), known):
                 self.problems.append(unknown_key(key, known, path))
             else:
                 yield key

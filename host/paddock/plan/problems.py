@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from paddock.errors import PlanProblem
+from paddock_sources.near import near
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
@@ -91,7 +91,7 @@ def must_be(wanted: str, value: object, path: str, hint: str = "") -> PlanProble
 
 def unknown_key(key: str, known: Iterable[str], path: str) -> PlanProblem:
     """Return the problem of an unknown key at `path`; its hint is the known key it resembles."""
-    close = get_close_matches(key.lower(), known, n=1)
+    close = near(key, known, is_vocabulary=True)
     hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
     return PlanProblem(path, f"unknown key `{key}`", hint, at=path_text(path, key))
 

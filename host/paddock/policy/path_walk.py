@@ -12,7 +12,6 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Final, Generic, Self, TypeVar
@@ -20,6 +19,7 @@ from typing import Final, Generic, Self, TypeVar
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
 from paddock.text import reason_of
+from paddock_sources.near import near
 
 _MAX_LINKS: Final = 40  # as many as the kernel follows
 _MAX_NAMES: Final = 4096  # on a path through links; the kernel has it be 4096 bytes, but each link's target anew
@@ -263,5 +263,5 @@ def _what_to_do_about_missing(folder: Path, name: str) -> str:
             names = [entry.name for entry in islice(entries, _MAX_NAMES_COMPARED)]
     except OSError:
         names = []
-    close = get_close_matches(name, names, n=1)
+    close = near(name, names)
     return f"create it{f', or did you mean `{folder / close[0]}`?' if close else ''}"

@@ -12,10 +12,10 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal, Self
 
 from paddock_sources.git.remote import RefKind
+from paddock_sources.near import near
 
 _LINE = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(refs/(?:heads|tags)/[^\x00-\x20\x7f]+)")
 _HEAD = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\tHEAD")
@@ -113,7 +113,7 @@ class RemoteRefs:
     def close_to(self, ref: str) -> tuple[str, ...]:
         """Return similar names that the user may have meant."""
         plain = ref.removeprefix("refs/heads/").removeprefix("refs/tags/")
-        return tuple(get_close_matches(plain, list({**self.tags, **self.branches})[:5000], n=2))
+        return tuple(near(plain, list({**self.tags, **self.branches})[:5000], limit=2))
 
 
 def ref_patterns(ref: str) -> tuple[str, ...]:

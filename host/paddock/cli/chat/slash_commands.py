@@ -10,7 +10,6 @@ import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -28,6 +27,7 @@ from paddock.errors import PaddockError, render
 from paddock.isolation.denials.explain import Family
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import FAMILIES, PRESETS, Permissions, united
+from paddock_sources.near import near
 
 _COMMAND: Final = re.compile(r"/([A-Za-z]*)(?:\s+(.*))?", re.DOTALL)
 _FAMILY_NAMES: Final = get_args(Family)
@@ -90,7 +90,7 @@ class SlashCommands:
         name, rest = match[1].lower(), match[2] or ""
         command = self._commands.get(name)
         if command is None:
-            close = get_close_matches(name, self._commands, n=1, cutoff=0.5)
+            close = near(name, self._commands)
             others = f"did you mean /{close[0]}?" if close else "/help lists them"
             self._screen.warning(f"there is no command /{name}; {others}")
             return Next.GO_ON
@@ -180,7 +180,7 @@ class SlashCommands:
     def _entry(self, name: str) -> ModuleEntry:
         entries = {entry.module: entry for entry in self._session.plan.entries()}
         if name not in entries:
-            close = get_close_matches(name, entries, n=1)
+            close = near(name, entries)
             raise click.UsageError(
                 f"there is no module `{name}` in the plan; "
                 + (f"did you mean `{close[0]}`?" if close else f"its modules are {', '.join(entries)}")
@@ -222,7 +222,7 @@ def more_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:
     for word in words:
         family, equals, value = word.partition("=")
         if not (equals and value) or family not in FAMILIES:
-            close = get_close_matches(word, [*PRESETS, *FAMILIES], n=1)
+            close = near(word.partition("=")[0], [*PRESETS, *FAMILIES], is_vocabulary=True)
             raise click.UsageError(
                 f"`{word}` is not a preset ({', '.join(PRESETS)}) and not FAMILY=VALUE"
                 + (f"; did you mean `{close[0]}`?" if close else "")

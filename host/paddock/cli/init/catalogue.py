@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -35,6 +34,7 @@ from paddock_sources import (
 )
 from paddock_sources.errors import without_credentials
 from paddock_sources.module_id import PACKAGE_PREFIX
+from paddock_sources.near import near
 
 if TYPE_CHECKING:
     from paddock.cli.sources.found_module import FoundModule
@@ -164,7 +164,7 @@ def _check_kind(written: str, found: str, kind: Kind) -> None:
 
 
 def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> KindError:
-    close = get_close_matches(name, known, n=1)
+    close = near(name, known)
     return KindError(
         "ModuleNotUsableError",
         f"no module `{name}` is shipped",

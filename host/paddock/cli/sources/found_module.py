@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -32,6 +31,7 @@ from paddock_sources.builtin import BuiltinSource
 from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
 from paddock_sources.manifest.permission_request import PermissionRequest
+from paddock_sources.near import near
 from paddock_sources.provisioner import PinKind, PinnedSource
 
 
@@ -129,12 +129,12 @@ def _check_is_here(context: CommandContext, uri: SourceUri, start: Path) -> None
     """
     match uri:
         case FolderUri() if not uri.folder.is_dir():
-            close = get_close_matches(uri.folder.name, _folders(uri.folder.parent), n=1)
+            close = near(uri.folder.name, _folders(uri.folder.parent))
             meant = [f"did you mean `{uri.folder.parent / one}`?" for one in close]
             raise KindError("NothingToAddError", f"there is no folder `{uri.folder}`", hints=meant)
         case PackageUri(version="") if context.provider.find_installed(uri.name) is None:
-            ids = get_close_matches(uri.name, BuiltinSource().list(), n=1)
-            folders = get_close_matches(uri.name, _folders(start), n=1)
+            ids = near(uri.name, BuiltinSource().list())
+            folders = near(uri.name, _folders(start))
             raise KindError(
                 "NothingToAddError",
                 f"no module `{uri.name}` is shipped with Paddock, and no package that is installed here has one",

@@ -12,7 +12,6 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +23,7 @@ from paddock.plan.problems import YamlError
 from paddock.plan.source_map import Positions, SourceNode
 from paddock.text import reason_of
 from paddock_sources.bounded_toml import TomlError, read_toml
+from paddock_sources.near import near
 
 EXTENSIONS: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
 _MAX_BYTES = 1024 * 1024  # some plans carry the instructions of their agents; beyond this it is another kind of file
@@ -104,7 +104,7 @@ def _instead_of(path: Path) -> str:
         return ""
     with suppress(OSError):
         beside = sorted(one for one in os.listdir(path.parent) if Path(one).suffix.lower() in EXTENSIONS)
-        if close := get_close_matches(path.name, beside, n=1):
+        if close := near(path.name, beside):
             return f"did you mean `{path.with_name(close[0])}`?"
     return f"`paddock init {path}` writes a plan"
 

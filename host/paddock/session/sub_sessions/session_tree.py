@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 from paddock.authorization.authorizer import AuthorizedModule
@@ -19,6 +18,7 @@ from paddock.plan.units import size_text
 from paddock.session.resources import SessionResources
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.spawn_payload import weight
+from paddock_sources.near import near
 
 SELF: Final = "self"  # as the name of an agent: the requesting session, once more
 
@@ -96,7 +96,7 @@ class SessionTree:
             return self._agents[name]
         if name == SELF:
             return None
-        close = get_close_matches(name, self._agents, n=1)
+        close = near(name, self._agents)
         meant = f"; did you mean `{close[0]}`?" if close else ""
         known = ", ".join([*self._agents, SELF])
         raise ValueError(f"the plan has no agent `{name:.100}`, it has: {known}{meant}")

@@ -1,0 +1,95 @@
+"""Each command that an error, a hint or a note names is one that exists, with the options that it is written with."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from integration.command_line import paddock
+from paddock.cli.command_group import LazyCommand
+from paddock.cli.commands import paddock as every_command
+
+_ROOT = Path(__file__).resolve().parents[2]
+_FILLED_IN = "X"
+_OF_OTHERS = {"--module-path", "--security-opt", "--pids-limit"}  # options of pytest and Docker
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(one.value) if isinstance(one, ast.Constant) else _FILLED_IN for one in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _named() -> dict[str, str]:
+    """Return the commands and options in backticks in the text of the product, each with a file that names it."""
+    found: dict[str, str] = {}
+    for package in ("host/paddock", "sources/paddock_sources", "sdk/paddock_sdk"):
+        for path in sorted((_ROOT / package).rglob("*.py")):
+            for text in _texts(ast.parse(path.read_text(encoding="utf-8"))):
+                for written in re.findall(r"`((?:paddock |--)[^`\n]+)`", text):
+                    found.setdefault(written, str(path.relative_to(_ROOT)))
+    return found
+
+
+def _command(words: list[str]) -> tuple[click.Command, list[str]]:
+    command: click.Command = every_command
+    while isinstance(command, click.Group) and words and words[0] in command.commands:
+        listed = command.commands[words.pop(0)]
+        command = listed.load() if isinstance(listed, LazyCommand) else listed
+    return command, words
+
+
+def _options(command: click.Command) -> set[str]:
+    found = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    return found | {"--help"}
+
+
+def _all_options(group: click.Command) -> set[str]:
+    found = _options(group)
+    for listed in group.commands.values() if isinstance(group, click.Group) else ():
+        found |= _all_options(listed.load() if isinstance(listed, LazyCommand) else listed)
+    return found
+
+
+def test_commands_in_hints_exist_with_their_options() -> None:
+    named = _named()
+    assert len(named) > 30  # the text was found
+    every, wrong = _all_options(every_command), []
+    for written, place in named.items():
+        words = shlex.split(written)
+        command, rest = _command(words[1:]) if words[0] == "paddock" else (None, words)
+        known = every if command is None else _options(command)
+        if words[0] == "--" or "\\" in written:
+            continue  # the arguments of another program; a template of a replacement
+        is_whole = command is None or not isinstance(command, click.Group) or rest[:1] in ([], [_FILLED_IN], ["…"])
+        options = {word.partition("=")[0] for word in rest if word.startswith("--")}
+        families = ("--allow-X", "--allow-…", "--X")
+        unknown = {one for one in options - known - _OF_OTHERS if one != "--allow-" and not one.startswith(families)}
+        if unknown or not is_whole:
+            wrong.append((written, place))
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (("call", "tool-filesytem", "read_file", "{}"), "did you mean `tool-filesystem`?"),
+        (("call", "builtin:tool-filesystem", "read_fiel", "{}"), "did you mean `read_file`?"),
+        (("call", "builtin:tool-filesystem", "weather", "{}"), ""),
+        (("call", "builtin:tool-bash", "bash", "{}", "--allow-run=mytool-of-mine"), ""),
+        (("call", "builtin:tool-bash", "bash", "{}", "--allow-run=bsah"), "did you mean `bash`?"),
+    ],
+)
+def test_a_mistyped_name_gets_a_near_hint_or_none(args: tuple[str, ...], meant: str) -> None:
+    done = paddock(*args)
+    assert done.returncode != 0
+    said = " ".join(done.stderr.split())
+    assert meant in said if meant else "did you mean" not in said
