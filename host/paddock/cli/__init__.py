@@ -8,7 +8,6 @@ loaded when it runs, so the version and the list of commands appear at once.
 from __future__ import annotations
 
 import gc
-import os
 import resource
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from collections.abc import Sequence
 import click
 
 from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.standard_files import OutputRefusedError, open_standard_files
 
 __all__ = ["main"]
 
@@ -28,39 +28,44 @@ def main(args: Sequence[str] | None = None) -> None:
     # While it loads, a command makes objects by the ten thousand, which all stay: at the usual threshold, looking for
     # garbage among them again and again takes a tenth of the time that a short command takes.
     gc.set_threshold(_ALLOCATIONS)
-    from paddock.cli.commands import paddock
-
-    for stream in (sys.stdout, sys.stderr):
-        # A module's answer may contain characters that no encoder writes; they are shown as escapes.
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    output = open_standard_files()
     given = sys.argv[1:] if args is None else list(args)
     _raise_open_files()
     try:
-        code = paddock.main(args=given, prog_name="paddock", standalone_mode=False)
+        code = _run(given)
+        sys.stdout.flush()
+    except (BrokenPipeError, OutputRefusedError):
+        code = 1
+        output.give_up()  # also of a reader that has left, of which no message is written
+    if output.refusal is not None:
+        click.echo(f"error: the output cannot be written to stdout: {output.refusal.strerror}", err=True)
+        code = code or 1
+    # The system frees all memory at once; the interpreter's last collection need not walk through it first.
+    gc.freeze()
+    sys.exit(code)
+
+
+def _run(given: list[str]) -> int:
+    """Run a command, report how it failed, and return the exit code."""
+    from paddock.cli.commands import paddock
+
+    try:
+        code: int = paddock.main(args=given, prog_name="paddock", standalone_mode=False)
     except click.ClickException as error:
         from paddock.cli.failure import show_usage
 
         show_usage(error, given)
-        code = error.exit_code
+        return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
-        code = INTERRUPTED
-    except BrokenPipeError:
-        code = 1
-    except SystemExit:
+        return INTERRUPTED
+    except (BrokenPipeError, OutputRefusedError, SystemExit):
         raise
     except BaseException as error:  # a cancellation is no Exception, and a module can raise one
         from paddock.cli.failure import report_unforeseen
 
-        code = report_unforeseen(error, given)
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of the output has left. No message is written, not even by the interpreter's own last flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    # The system frees all memory at once; the interpreter's last collection need not walk through it first.
-    gc.freeze()
-    sys.exit(code)
+        return report_unforeseen(error, given)
+    return code
 
 
 def _raise_open_files() -> None:

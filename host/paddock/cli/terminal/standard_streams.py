@@ -19,12 +19,14 @@ def read_stdin(screen: Screen, what: str) -> str:
     """Return all of stdin as text.
 
     Raises:
-        click.UsageError: it is not UTF-8.
+        click.UsageError: it cannot be read, or is not UTF-8.
     """
     if sys.stdin.isatty():
         screen.note(f"reading {what} from the terminal; Ctrl-D ends it")
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
+    except OSError as error:
+        raise click.UsageError(f"{what} cannot be read from stdin: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{what} on stdin is not UTF-8 text, at byte {error.start}") from error
 
