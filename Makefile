@@ -7,9 +7,10 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two more than there are processors, at most four: tests wait for other processes almost half of their time.
 TEST_PROCESSES := $(shell n=$$(nproc 2>/dev/null || echo 1); if [ "$$n" -lt 2 ]; then echo 3; else echo 4; fi)
 
-# The first interpreter on the path that is new enough and can make an environment; asked for only when one is made.
+# The first of these on the path that can make an environment; asked for only when one is made. Modules take less memory
+# from 3.12 on. Not every package has wheels for the newest Python, so that comes late.
 NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
-PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+PYTHON ?= $(shell for name in python3.13 python3.12 python3 python3.11 python3.14 python; do \
 	if "$$name" -c "$(NEW_ENOUGH)" 2>/dev/null; then command -v "$$name"; break; fi; done)
 
 # For the working day, in under a minute: what runs inside a test process, without properties and what is slow, then one

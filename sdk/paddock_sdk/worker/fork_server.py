@@ -24,9 +24,11 @@ from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.mounts import SHARED_FOLDERS
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import init, prefork
+from paddock_sdk.worker.immortal import make_immortal
 from paddock_sdk.worker.init_socket import report, report_failure, unpack
 
 _FDS = 4  # rpc, stdout, stderr, init socket
+_MANY = 5  # workers; what fewer of them can share is not worth the tenth of a second that it takes to have it shared
 _QUIET_MS = 10  # a worker that has just been started has the processor to itself
 
 
@@ -58,6 +60,7 @@ def serve(
     gc.freeze()
     groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
     spare_pool = SparePool([Mount(*mount) for mount in shared], groups)
+    requests = 0
     quiet = select.poll()
     quiet.register(control, select.POLLIN)
     while True:
@@ -68,6 +71,9 @@ def serve(
             spare_pool.close()
             os._exit(0)
         request, fds = received
+        requests += 1
+        if requests == _MANY:
+            make_immortal()
         try:
             _fork_init(spare_pool, control, request, fds)
         finally:

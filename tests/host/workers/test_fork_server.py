@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import sys
 from pathlib import Path
 
 import anyio
@@ -41,6 +42,22 @@ async def launch_and_close(launcher: ForkServerLauncher, spec: LaunchSpec) -> No
     await here(process)
     process.rpc.close()
     assert (await ended(process)).code == 0
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="this Python has no immortal objects: 3.12 is the first")
+async def test_of_many_workers_the_later_ones_copy_less_memory(
+    template_launcher: ForkServerLauncher, spec: LaunchSpec
+) -> None:
+    processes: list[ModuleProcess] = []
+    for _ in range(8):
+        with anyio.fail_after(PATIENCE):
+            processes.append(await template_launcher.launch(with_entry(spec, "refers_to_what_was_loaded")))
+        await here(processes[-1])
+    own = [psutil.Process(process.pid).memory_full_info().uss for process in processes]
+    for process in processes:
+        process.rpc.close()
+        assert (await ended(process)).code == 0
+    assert own[-1] < 0.6 * own[0]
 
 
 async def test_nothing_is_started_before_the_first_launch(template_launcher: ForkServerLauncher) -> None:

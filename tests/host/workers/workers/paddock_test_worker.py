@@ -46,6 +46,13 @@ def waits(rpc: socket.socket, name: str) -> None:
     rpc.recv(1)
 
 
+def refers_to_what_was_loaded(rpc: socket.socket, name: str) -> None:
+    kept = [value for module in list(sys.modules.values()) for value in list(vars(module).values())]
+    kept += [list(vars(value).values()) for value in kept if isinstance(value, type)]
+    rpc.send(b"here")
+    rpc.recv(1)
+
+
 def waits_after_closing_its_socket(rpc: socket.socket, name: str) -> None:
     rpc.close()
     signal.pause()
