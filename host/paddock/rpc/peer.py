@@ -21,8 +21,7 @@ from paddock.rpc.admission import AdmissionControl, PeerLimits, values_in
 from paddock.rpc.call_queue import CallQueue, Queued
 from paddock.rpc.channel import Channel, WriteBatch
 from paddock.rpc.handed_out import Count, HandedOut
-from paddock.rpc.object_grants import ObjectGrant, ObjectGrants
-from paddock.rpc.rights import BorrowedRef, CallAuthority, Pending, Right, allow_any
+from paddock.rpc.rights import BorrowedRef, CallAuthority, ObjectGrant, ObjectGrants, Pending, Right, allow_any
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import (
     Connection,

@@ -31,9 +31,9 @@ from paddock.rpc.calls import (
 from paddock.rpc.channel import WriteBatch
 from paddock.rpc.host_objects import HostObjects
 from paddock.rpc.marshal import Marshaller
-from paddock.rpc.object_grants import ObjectGrant
 from paddock.rpc.open_calls import FOREVER
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer
+from paddock.rpc.rights import ObjectGrant
 from paddock.rpc.tasks import SessionTasks
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
 from paddock_sdk.protocol import (
