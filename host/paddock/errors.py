@@ -61,6 +61,11 @@ class KindError(PaddockError):
         self.code = code
         self.exit_code = exit_code
 
+    @classmethod
+    def of_sources(cls, error: SourceError) -> Self:
+        """Return the error for a source, a lock file or a cache that cannot be used for the reason in `error`."""
+        return cls("SourcesError", error.summary, detail=error.detail, hints=error.hints)
+
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
@@ -328,23 +333,6 @@ class UnknownContractError(ModuleMissingError, module_sources.ModuleLoadError):
         self.tried = ()
         self.requires = error.requires
         ModuleError.__init__(self, module_id, f"module `{module_id}`: {error.summary}", hints=error.hints)
-
-
-class SourcesError(PaddockError):
-    """Raised when a source, the lock file or the cache cannot be used."""
-
-    exit_code = 1
-
-    def __init__(
-        self, summary: str, *, code: str = "SourcesError", detail: Iterable[str] = (), hints: Iterable[str] = ()
-    ) -> None:
-        super().__init__(summary, detail=detail, hints=hints)
-        self.code = code
-
-    @classmethod
-    def of(cls, error: SourceError) -> Self:
-        """Return the error that a caller of the host's API gets for `error`."""
-        return cls(error.summary, detail=error.detail, hints=error.hints)
 
 
 LoadStage = Literal["import", "mount", "start", "handshake"]

@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog, state_folder
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.errors import SourcesError
+from paddock.errors import KindError
 from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.provisioning import provisioning
@@ -57,22 +57,22 @@ class FetchOptions:
     audit: AuditLog | None = None
 
 
-def _environment_error(error: SourceError, needs: TrialNeeds) -> SourcesError:
+def _environment_error(error: SourceError, needs: TrialNeeds) -> KindError:
     """Return the error for unavailable test requirements: it names those beyond the module's own."""
     named = [*needs.more, *(f"the module's extra `{extra}`" for extra in needs.extras)]
-    return SourcesError(
+    return KindError(
+        "NoTestEnvironmentError",
         f"what the tests are run with cannot be had: {error.summary}",
-        code="NoTestEnvironmentError",
         detail=[*error.detail, f"needed besides what the module itself depends on: {', '.join(named)}"],
         hints=error.hints,
     )
 
 
-def _rights_error(error: OwnRightsError) -> SourcesError:
+def _rights_error(error: OwnRightsError) -> KindError:
     """Return the error for dependencies that are available only with the user's own rights."""
-    return SourcesError(
+    return KindError(
+        "StrangersWordError",
         f"{error.takes}; a trial lends no repository your rights",
-        code="StrangersWordError",
         hints=[
             "a plan of yours that has the module in it lends it your rights: `paddock run PLAN`",
             "or offer it as a package: the index that you name (`UV_DEFAULT_INDEX`) may be a private one",
@@ -90,7 +90,7 @@ async def provided(
 
     Raises:
         PolicyRefusedError: no module may come from there.
-        SourcesError: it is unavailable, or the user would have to accept something that it depends on.
+        KindError: it is unavailable, or the user would have to accept something that it depends on.
     """
     uri = FolderUri(str(folder.root), folder.root)
     refuse_sources({"": uri.text}, policy)
@@ -100,7 +100,7 @@ async def provided(
         except OwnRightsError as error:
             raise _rights_error(error) from error
         except SourceError as error:
-            raise _environment_error(error, needs) if needs.more else SourcesError.of(error) from error
+            raise _environment_error(error, needs) if needs.more else KindError.of_sources(error) from error
         yield resolution
 
 

@@ -22,7 +22,7 @@ import anyio.from_thread
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.errors import ModuleMissingError, SourcesError
+from paddock.errors import KindError, ModuleMissingError
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.provisioning import provisioning
@@ -119,7 +119,7 @@ class ModuleSources:
 
         Raises:
             PolicyRefusedError: no module may come from one of the sources.
-            SourcesError: the lock file or the cache cannot be used.
+            KindError: the lock file or the cache cannot be used.
             PolicyFileError: the user's settings cannot be used.
         """
         found: dict[str, Resolution | ModuleMissingError] = {}
@@ -161,7 +161,7 @@ class ModuleSources:
         Raises:
             PolicyRefusedError: no module may come from there.
             ModuleMissingError: the code is unavailable.
-            SourcesError: the lock file or the cache cannot be used.
+            KindError: the lock file or the cache cannot be used.
         """
         async with self._opened() as (sources, _):
             refuse_sources({"": sources.pinned_text(uri)}, self._policy)
@@ -201,7 +201,7 @@ class ModuleSources:
             async with self._opening() as opened:
                 yield opened
         except SourceError as error:
-            raise SourcesError.of(error) from error
+            raise KindError.of_sources(error) from error
 
     @asynccontextmanager
     async def _opening(self) -> AsyncIterator[tuple[LockedSources, Resolver]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.authorization.preflight import check_working_dir
-from paddock.errors import ModuleMissingError, PlanError, PolicyRefusedError, Refusal, SourcesError
+from paddock.errors import KindError, ModuleMissingError, PlanError, PolicyRefusedError, Refusal
 from paddock.isolation.compile import confine
 from paddock.isolation.record import ModuleRecord, SessionRecord
 from paddock.isolation.runtime_paths import RuntimePaths
@@ -77,7 +77,7 @@ class Preview:
         Raises:
             PlanError: the plan has problems.
             PolicyFileError: a file of the operator's cannot be relied on.
-            SourcesError: the lock file cannot be relied on.
+            KindError: the lock file cannot be relied on.
         """
         self.plan: MountPlan = load_plan(plan, environ=environ)
         self._working_dir = check_working_dir(working_dir)
@@ -91,7 +91,7 @@ class Preview:
         try:
             sources = LockedSources(provisioner, LockFile.read(base / LOCK_FILE), base)
         except SourceError as error:
-            raise SourcesError.of(error) from error
+            raise KindError.of_sources(error) from error
         self._resolver = Resolver(
             environ,
             base=base,

@@ -1,7 +1,8 @@
-"""The resources of a session and its sub-sessions: processes, sandboxes, networks and secrets.
+"""The resources of a session and its sub-sessions: sandboxes, networks and secrets, on a host that starts processes.
 
-Made once and released once. Leaving ends every process and task that was started here, also after an error inside and
-when leaving is cancelled; each wait is bounded. It does not know the protocol with modules.
+Made once and released once. Leaving ends the networks and the mount guard, also after an error inside and when leaving
+is cancelled; each wait is bounded. The host is its maker's, who made it before code was fetched, and ends it later. It
+does not know the protocol with modules.
 """
 
 from __future__ import annotations
