@@ -33,6 +33,7 @@ import pytest
 from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock.isolation.machine import Machine
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.workers.exit_report import ExitStatus
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel
@@ -564,6 +565,28 @@ async def test_who_is_cancelled_leaves_no_command(how: str) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
     assert not sleeping()
+
+
+async def test_a_host_that_is_lent_outlives_its_commands() -> None:
+    running = threading.Event()
+
+    def sleep(runner: SourceCommands) -> None:
+        with runner.open(CommandAccess("sleep")) as session:
+            session.run(["sh", "-c", "echo here; sleep 1000"], on_stdout=lambda data: running.set(), timeout=100)
+
+    def say(runner: SourceCommands) -> bytes:
+        with runner.open(CommandAccess("echo")) as session:
+            return session.run(["echo", "there"]).stdout
+
+    async with SandboxHost.started() as host:
+        with anyio.fail_after(_SECONDS):
+            async with SourceCommands.started(os.environ, host=host) as runner, anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.to_thread.run_sync, sleep, runner)
+                assert await anyio.to_thread.run_sync(running.wait, _SECONDS)
+                tasks.cancel_scope.cancel()
+            assert not sleeping()
+            async with SourceCommands.started(os.environ, host=host) as runner:
+                assert await anyio.to_thread.run_sync(say, runner) == b"there\n"
 
 
 async def test_who_is_cancelled_waits_for_no_other_host(tmp_path: Path) -> None:
