@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from modules import shipped
+from paddock_sdk.contract.events import ALL_EVENTS
 from twins.published import Python
 
 _ACT = Path(__file__).parent / "acts" / "events.py"
@@ -68,3 +70,17 @@ def test_every_event_that_is_named_comes_with_its_fields(kernel: Python, tmp_pat
     lacking = {event: sorted(fields.difference(played["seen"].get(event, ()))) for event, fields in _NAMED.items()}
     assert {event: fields for event, fields in lacking.items() if fields} == {}
     assert played["unnamed"] == []
+
+
+_PAGE = Path(__file__).parents[2] / "sdk/docs/events.md"
+
+
+def test_the_manual_names_every_event_and_its_fields() -> None:
+    text = _PAGE.read_text(encoding="utf-8")
+    words = {"turn": _TURN, "operation": _OPERATION, "call": _CALL}
+    documented: dict[str, set[str]] = {}
+    for row in re.findall(r"^\| `.*$", text, re.MULTILINE):
+        (name, _), *fields = re.findall(r"`([^`]+)`|\b(turn|operation|call)\b", row)
+        documented[name] = {field for one, word in fields for field in words.get(word, {one})} - _OTHERS
+    assert documented == {name: fields - _OTHERS for name, fields in _NAMED.items()}
+    assert set(ALL_EVENTS) <= set(re.findall(r"`([^`]+)`", text))
