@@ -34,8 +34,7 @@ from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock.isolation.machine import Machine
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.workers.exit_report import ExitStatus
-from paddock.workers.process import ModuleProcess
+from paddock.workers.supervisor import Supervisor
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import (
@@ -449,18 +448,18 @@ def test_a_command_that_stops_its_worker_is_ended_all_the_same(
 def test_a_worker_that_does_not_end_in_time_is_said_not_to(
     commands: SourceCommands, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    stop, may_end = ModuleProcess.stop, threading.Event()
+    stop, may_end = Supervisor.stop, threading.Event()
 
-    async def stop_late(process: ModuleProcess, grace: float) -> ExitStatus:
+    async def stop_late(supervisor: Supervisor) -> None:
         await anyio.to_thread.run_sync(may_end.wait, _SECONDS)
-        return await stop(process, grace)
+        await stop(supervisor)
 
     def refuse(data: memoryview) -> None:
         raise KeyError("enough")
 
     with monkeypatch.context() as patched:
         patched.setattr("paddock.isolation.commands.command_worker._END_SECONDS", 0.2)
-        patched.setattr(ModuleProcess, "stop", stop_late)
+        patched.setattr(Supervisor, "stop", stop_late)
         try:
             if how == "done":
                 with pytest.raises(CommandError, match="sh: what it ran in does not end"):
