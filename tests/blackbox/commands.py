@@ -33,12 +33,24 @@ _GIT = {
 }  # fmt: skip
 
 # By key of a JSON object: what of it is never the same twice.
-_MEASURED = {"uptime", "peak_memory_bytes", "pid", "digest", "observed", "bytes", "files", "made_at"}
+_MEASURED = {
+    "uptime",
+    "peak_memory_bytes",
+    "cpu_seconds",
+    "calls",
+    "pid",
+    "digest",
+    "observed",
+    "bytes",
+    "files",
+    "made_at",
+}
 _PATTERNS = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"\b20(?!26-01-01)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00| UTC)?"), "<time>"),
     (re.compile(r"\baccepted on 20\d\d-\d\d-\d\d\b"), "accepted on <day>"),
     (re.compile(r"\b(after|took) \d+(\.\d+)? (ms|s)\b"), r"\1 <seconds>"),
+    (re.compile(r"\b\d+\.\d+ s of processor time, (.*), \d+ calls?,"), r"<seconds> of processor time, \1, <calls>,"),
     (re.compile(r"\bgit-v1/[0-9a-f]{64}"), "git-v1/<digest of the address>"),
     (re.compile(r"\b\d+ of \d+ objects"), "<count> objects"),
     (re.compile(r"\(sha256 [0-9a-f]{12}\)"), "(sha256 <digest>)"),
