@@ -464,7 +464,20 @@ class QuarantinedError(ModuleError, boundary_errors.ModuleGoneError):
             module_id,
             f"module `{module_id}` is quarantined: it ended {deaths} times within {window_seconds:g} s",
             detail=["the last time:", *report.describe().splitlines()] if report is not None else (),
-            hints=["a new session starts it again"],
+            hints=["a new session starts it again, and so does `Session.lift_quarantine`, or `/lift` in a chat"],
+        )
+
+
+class RevokedError(ModuleError, boundary_errors.ModuleGoneError):
+    """Raised for a call into a module whose grants were taken back; it runs no more in this session."""
+
+    exit_code = 4
+
+    def __init__(self, module_id: str) -> None:
+        super().__init__(
+            module_id,
+            f"module `{module_id}` runs no more: what it was granted was taken back",
+            hints=["a new session grants what the plan says"],
         )
 
 

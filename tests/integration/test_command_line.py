@@ -131,7 +131,7 @@ def test_a_call_that_fails_says_so_by_its_exit_code_and_result(
     done = paddock("call", tricky, "tricky", json.dumps({"do": do}), "--json")
     told = _told(done)
     assert done.returncode == code
-    assert set(told) == {"success", "output", "error"}
+    assert set(told) == {"success", "output", "error", "resources"}
     assert told["success"] is False
     assert kind in (None, told["error"]["type"])
     assert said in told["error"]["message"]
@@ -152,11 +152,9 @@ def test_a_call_that_takes_longer_than_its_limit_is_ended(tricky: str) -> None:
 def test_what_a_tool_returns_is_on_stdout(tricky: str, tmp_path: Path) -> None:
     done = paddock("call", tricky, "tricky", '{"a": [1, "ü"]}', "-C", str(tmp_path), "--allow-read=.", "--json")
     assert done.returncode == 0
-    assert _told(done) == {
-        "success": True,
-        "output": {"input": {"a": [1, "ü"]}, "folder": str(tmp_path)},
-        "error": None,
-    }
+    told = _told(done)
+    assert (told["success"], told["error"]) == (True, None)
+    assert told["output"] == {"input": {"a": [1, "ü"]}, "folder": str(tmp_path)}
     assert f"isolation: {reachable_level()}" in done.stderr.splitlines()
 
 
@@ -173,7 +171,7 @@ def test_a_tool_that_cancels_itself_is_one_that_failed(tricky: str) -> None:
     done = paddock("call", tricky, "tricky", '{"do": "cancel"}', "--json")
     told = _told(done)
     assert done.returncode not in (0, 130)
-    assert told.keys() == {"success", "output", "error"}
+    assert told.keys() == {"success", "output", "error", "resources"}
     assert told["success"] is False and "cancel" in told["error"]["message"].lower()
     assert "\x1b" not in done.stderr
 
@@ -212,7 +210,7 @@ def test_a_module_that_is_no_tool_is_told_to_be_none() -> None:
     done = paddock("call", "loop-basic", "x", "--json")
     told = json.loads(done.stdout)
     assert done.returncode == 1
-    assert (told["error"]["type"], told["error"]["denials"][0]["operation"]) == ("NoToolError", "mount at")
+    assert told["error"]["type"] == "NoToolError"
     assert "may not mount at `orchestrator`" in done.stderr
 
 
@@ -238,7 +236,7 @@ def test_a_module_that_is_no_tool_is_told_to_be_none() -> None:
             "read_file",
             ["--config", '{"k": "${NAME}"}', "--allow-secrets=NAME"],
             "PlanError",
-            "--config k: environment variable `NAME` is not set",
+            "--allow-secrets: secret `NAME` is not set",
         ),
     ],
 )
@@ -359,7 +357,7 @@ def test_a_turn_for_scripts_is_one_object(tmp_path: Path) -> None:
     assert (told["response"], told["error"]) == ("You said: hello", None)
     assert told["session_id"]
     assert [set(module) for module in told["modules"]] == [
-        {"module", "kind", "level", "restarts", "denials", "exit_reports"}
+        {"module", "kind", "level", "restarts", "denials", "exit_reports", "resources"}
     ] * 3
     assert [(module["module"], module["exit_reports"]) for module in told["modules"]] == [
         ("loop-basic", []),

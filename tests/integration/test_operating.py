@@ -11,14 +11,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from integration.command_line import diagnosis, nothing_outlives_its_command, paddock
-from integration.conftest import WriteModule
+from integration.command_line import Terminal, diagnosis, nothing_outlives_its_command, paddock
+from integration.conftest import OpenSession, WriteModule
 from paddock import Session
 from paddock.cli import failure
-from paddock.errors import KindError, render
+from paddock.errors import KindError, ModuleError, render
 from paddock.policy.files import policy
 from paddock.workers import room
 from paddock.workers.exit_report import ExitReport, ExitStatus
@@ -174,3 +175,155 @@ def test_a_wrong_policy_is_found_before_it_holds(tmp_path: Path) -> None:
     page = (Path(policy.__file__).resolve().parents[4] / "host/docs/policy.md").read_text()
     known = re.search(r"known here: ([\w, ]+)", done.stderr)
     assert known is not None and all(f"`{key}`" in page or f"`[[{key}]]`" in page for key in known[1].split(", "))
+
+
+# -- resources -----------------------------------------------------------------------------
+
+_FAMILY = """
+    import mmap, os
+
+    from amplifier_core.models import ToolResult
+
+    def held():
+        return mmap.mmap(-1, 48 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+    def fill(memory):
+        for at in range(0, len(memory), 4096):
+            memory[at] = 1
+
+    class Family:
+        name = "hold"
+        description = "holds 48 MiB, and as much in a child"
+        input_schema = {"type": "object"}
+
+        async def execute(self, input):
+            mine = held()
+            fill(mine)
+            ready, told = os.pipe()
+            end, ended = os.pipe()
+            if os.fork() == 0:
+                os.close(ended)
+                fill(held())
+                os.write(told, b".")
+                os.read(end, 1)
+                os._exit(0)
+            os.read(ready, 1)
+            deadline = input.get("seconds", 0)
+            if deadline:
+                import time
+                time.sleep(deadline)  # the watchdog has to look meanwhile
+            os.close(ended)
+            return ToolResult(output=None)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Family())
+"""
+
+
+def test_the_memory_of_a_module_is_that_of_its_whole_tree(write_module: WriteModule) -> None:
+    source = write_module("tool-hold", _FAMILY)
+    done = paddock("call", source, "hold", '{"seconds": 1}', "--json", "-v")
+    used = json.loads(done.stdout)["resources"]
+    assert 96 << 20 <= used["peak_memory_bytes"] < 200 << 20, used
+    assert used["cpu_seconds"] > 0 and used["calls"] >= 1 and used["restarts"] == 0
+    assert re.search(r"used: [0-9.]+ s of processor time, [0-9.]+ MiB at most, \d+ calls, 0 restarts", done.stderr)
+    refused = paddock("call", source, "hold", "{}", "--json", "--limit", "memory_max=80M")
+    report = json.loads(refused.stdout)["error"]["report"]
+    assert report["limit"]["name"] == "memory_max" and report["peak_memory_bytes"] >= 70 << 20
+
+
+def test_a_run_ends_with_what_each_module_used() -> None:
+    Path("plan.yaml").write_text(
+        "session: {orchestrator: loop-basic, context: context-simple}\nproviders: [{module: provider-mock}]\n"
+    )
+    done = paddock("run", "plan.yaml", "hello", "--json", "-v")
+    modules = json.loads(done.stdout)["modules"]
+    assert all(one["resources"]["peak_memory_bytes"] > 1 << 20 and one["resources"]["calls"] for one in modules)
+    assert len(re.findall(r"^\S+ +[0-9.]+ s of processor time, .*restarts$", done.stderr, re.MULTILINE)) == 3
+
+
+def test_quiet_leaves_only_the_answer_and_what_is_wrong(tmp_path: Path) -> None:
+    Path("plan.yaml").write_text(
+        "session: {orchestrator: loop-basic, context: context-simple}\nproviders: [{module: provider-mock}]\n"
+    )
+    done = paddock("run", "-q", "plan.yaml", "hello")
+    assert done.returncode == 0 and done.stdout and done.stderr == ""
+    done = paddock("call", "-q", "tool-filesystem", "read_file", '{"file_path": "plan.yaml"}')
+    assert {line.partition(":")[0] for line in done.stderr.splitlines()} == {"error", "warning"}
+    assert paddock("run", "-q", "-v", "plan.yaml", "hello").returncode == 2
+    assert paddock("sync", "-q").stderr == ""
+
+
+# -- changes in a running session ----------------------------------------------------------
+
+_MORTAL = """
+    import os
+
+    from amplifier_core.models import ToolResult
+
+    class Mortal:
+        name = "mortal"
+        description = "ends, or says its process"
+        input_schema = {"type": "object"}
+
+        async def execute(self, input):
+            if input.get("end"):
+                os._exit(1)
+            return ToolResult(output=os.getpid())
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Mortal())
+"""
+
+
+async def test_a_quarantine_is_lifted_and_a_grant_revoked(open_session: OpenSession, write_module: WriteModule) -> None:
+    async def call(session: Session, **given: bool) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(await session.execute(json.dumps({"tool": "mortal", "input": given})))
+        return told
+
+    tool = {"module": "tool-mortal", "source": write_module("tool-mortal", _MORTAL)}
+    async with open_session(tools=[tool]) as session:
+        for _ in range(5):
+            await call(session, end=True)
+        told = await call(session)
+        assert told["error"]["type"] == "QuarantinedError" and "lift_quarantine" not in told["error"]["message"]
+        session.lift_quarantine("tool-mortal")
+        assert (await call(session))["success"]
+        session.revoke("tool-mortal")
+        told = await call(session)
+        assert not told["success"] and "what it was granted was taken back" in told["error"]["message"]
+        session.lift_quarantine("tool-mortal")
+        assert not (await call(session))["success"]
+        with pytest.raises(ModuleError, match="no module `tool-nobodys`"):
+            session.revoke("tool-nobodys")
+    log = (Path.home() / ".local/state/paddock/audit.jsonl").read_text()
+    events = [json.loads(line)["event"] for line in log.splitlines()]
+    assert "quarantine.lifted" in events and "grants.revoked" in events
+
+
+def test_a_chat_takes_back_what_a_module_was_granted(tmp_path: Path) -> None:
+    Path("notes.txt").write_text("buy milk")
+    replies = '[{tool_calls: [{name: read_file, arguments: {file_path: notes.txt}}]}, "It said {last_tool_result}"]'
+    Path("plan.yaml").write_text(
+        "session: {orchestrator: loop-basic, context: context-simple}\n"
+        f"providers:\n  - {{module: provider-mock, config: {{responses: {replies}}}}}\n"
+        "tools:\n  - module: tool-filesystem\n    permissions: {read: [.]}\n"
+    )
+    with Terminal("chat", "plan.yaml") as terminal:
+        terminal.until("/help lists the commands")
+        terminal.type("read it\r")
+        terminal.until("buy milk")
+        terminal.type("/revoke tool-filesystem write\r")
+        terminal.until("`write` is not granted")
+        terminal.type("/revoke tool-filesystem read=.\r")
+        terminal.until("type the word yes or no")
+        terminal.type("yes\r")
+        terminal.until("the session starts again with it")
+        terminal.until("/help lists the commands")
+        terminal.type("/lift tool-filesystem\r")
+        terminal.until("is started again when it is next called")
+        terminal.type("/revoke tool-filesystem\r")
+        terminal.until("is ended, and runs no more in this session")
+        terminal.type("\x04")
+        assert terminal.exit_code() == 0
+    assert "read: [.]" not in Path("plan.yaml").read_text()

@@ -73,7 +73,13 @@ _ALLOW: Final = tuple(
 @options.WORKING_DIR
 @options.source_options
 @options.JSON
-@click.option("-v", "--verbose", is_flag=True, help="Show the traceback of a tool that raised an exception.")
+@options.QUIET
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="List what is granted, what the module used of the machine, and the traceback of a tool that raised.",
+)
 def call(
     source: str,
     tool: str,
@@ -84,6 +90,7 @@ def call(
     working_dir: Path | None,
     sources: SourceFlags,
     as_json: bool,
+    quiet: bool,
     verbose: bool,
     **grants: tuple[str, ...],
 ) -> int:
@@ -96,7 +103,9 @@ def call(
     The module is granted what the `--allow-` options say and nothing else. They can be repeated, and take several
     values with commas between them; a comma of a value's own is written twice.
     """
-    screen = Screen(sys.stderr)
+    if quiet and verbose:
+        raise click.UsageError("-q leaves out what -v adds: name one")
+    screen = Screen(sys.stderr, is_quiet=quiet)
     written = plan_options.read_limits(limits)
     granted = plan_options.read_grants({name.removeprefix("allow_"): values for name, values in grants.items()})
     settings = _object(config, "--config")
@@ -117,7 +126,7 @@ def call(
         approval=approval,
         display=ScreenDisplay(screen),
         on_output=lambda name, line: screen.module_line(name, line.text, verbose=verbose),
-        on_confined=lambda confined: _tell_confined(screen, confined, folder),
+        on_confined=lambda confined: _tell_confined(screen, confined, folder, verbose=verbose),
         sources=sources.read(fetching),
         module_id=None if named is None else named.module_id,
     )
@@ -136,12 +145,12 @@ def call(
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
     for change in session.changes:
         screen.warning(change)
-    return _report(outcome, tool, screen, as_json=as_json)
+    return _report(outcome, tool, screen, as_json=as_json, verbose=verbose)
 
 
-def _tell_confined(screen: Screen, confined: Confined, folder: Path) -> None:
+def _tell_confined(screen: Screen, confined: Confined, folder: Path, *, verbose: bool) -> None:
     """Show how the module is sandboxed, and the effect of options that open a guarded place."""
-    tell_confinements(screen, confined)
+    tell_confinements(screen, confined, verbose=verbose)
     level = LevelNote(screen)
     level.expect(confined)
     level.say()
@@ -170,10 +179,10 @@ def _named(source: str, folder: Path, screen: Screen) -> NamedSource | None:
     return None
 
 
-def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_json: bool) -> int:
+def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_json: bool, verbose: bool) -> int:
     if outcome is None:
         if as_json:
-            print_json(ToolResult(success=False, error=dict(failure.INTERRUPTION)), screen.mask)
+            print_json(failure.as_result(failure.INTERRUPTION), screen.mask)
         screen.note("interrupted")
         return INTERRUPTED
     result = outcome.result
@@ -190,8 +199,11 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
         screen.text(f"error: {escape(screen.mask(f'tool `{tool}` failed: {_reason(result)}'))}")
     tell_denials(screen, (denial.as_dict() for denial in outcome.denials), outcome.denials_left_out, of_call=True)
     tell_programs(screen, outcome.module, outcome.level, outcome.programs)
+    if verbose and outcome.resources is not None:
+        screen.note(f"used: {outcome.resources.describe()}")
     if as_json:
-        print_json(result, screen.mask)
+        used = None if outcome.resources is None else outcome.resources.as_dict()
+        print_json({**result.model_dump(warnings=False), "resources": used}, screen.mask)
     elif result.success or (result.error or {}).get("message") != result.output:
         _print_output(result.output, screen.mask)
     if outcome.error is not None:

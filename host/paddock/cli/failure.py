@@ -170,13 +170,17 @@ def report_unforeseen(error: BaseException, args: Sequence[str]) -> int:
     return exit_code(error)
 
 
+def as_result(facts: Mapping[str, object]) -> dict[str, object]:
+    """Return the object of a call that came to no module, for a failure with these facts."""
+    return {"success": False, "output": None, "error": facts, "resources": None}
+
+
 def _print_for_scripts(facts: Mapping[str, object], args: Sequence[str]) -> None:
     if "--json" in itertools.takewhile(lambda argument: argument != "--", args):
         from paddock.cli.terminal.json_output import print_json
 
         # A call prints a tool's result, whatever became of it.
-        result = {"success": False, "output": None} if args[:1] in (["call"], ("call",)) else {}
-        print_json({**result, "error": facts})
+        print_json(as_result(facts) if args[:1] in (["call"], ("call",)) else {"error": facts})
 
 
 def defect_report(error: BaseException) -> str:

@@ -38,6 +38,10 @@ LIMITS: Final = click.option(
     "--limit", "limits", metavar="K=V", multiple=True, help="A limit, as in runtime_max=30s; can be repeated."
 )
 
+QUIET: Final = click.option(
+    "-q", "--quiet", is_flag=True, help="Write only warnings and errors to stderr, and nothing that modules print."
+)
+
 _SOURCES: Final = (
     click.option("--offline", is_flag=True, help="Fetch nothing: run what the cache has, or say what it lacks."),
     click.option("--locked", is_flag=True, help="Refuse to start if paddock.lock is not up to date."),

@@ -22,7 +22,7 @@ import click
 
 from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED, example
-from paddock.cli.options import JSON, SessionOptions, session_options
+from paddock.cli.options import JSON, QUIET, SessionOptions, session_options
 from paddock.cli.session_on_screen import SessionOpener, row_of
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
@@ -72,20 +72,25 @@ def _plan_and_prompt(first: Path | None, prompt: str | None) -> tuple[Path, str 
 @click.argument("prompt", nargs=-1, metavar="[PROMPT]", callback=_one_prompt)
 @session_options
 @JSON
+@QUIET
 @click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and tell more of what happens.")
-def run(plan: Path | None, prompt: str | None, options: SessionOptions, as_json: bool, verbose: bool) -> int:
+def run(
+    plan: Path | None, prompt: str | None, options: SessionOptions, as_json: bool, quiet: bool, verbose: bool
+) -> int:
     """Run one turn of a session: start the modules of PLAN, hand them PROMPT, print the answer.
 
     PLAN is plan.yaml by default. Without PROMPT it is read from stdin.
     """
     plan, prompt = _plan_and_prompt(plan, prompt)
-    screen = Screen(sys.stderr)
+    if quiet and verbose:
+        raise click.UsageError("-q leaves out what -v adds: name one")
+    screen = Screen(sys.stderr, is_quiet=quiet)
     opener = SessionOpener(plan, options, screen, is_verbose=verbose)
     if prompt is None:  # a plan that is not there is reported at once
         prompt = read_stdin(screen, "the prompt") if plan.exists() else None
     if prompt is not None and not prompt.strip():
         raise click.UsageError("the prompt is empty")
-    follows = (options.working_dir or Path.cwd()).resolve() if not as_json and _is_one_terminal() else None
+    follows = (options.working_dir or Path.cwd()).resolve() if not (as_json or quiet) and _is_one_terminal() else None
     turn = _Turn(screen, opener, follows, verbose=verbose)
     with LogLines(screen, verbose=verbose), opener.fetching:
         try:
@@ -180,6 +185,8 @@ class _Turn:
             self._screen.warning(change)
         left_out = sum(module.denials_left_out for module in self._modules)
         tell_denials(self._screen, (denial for module in self._modules for denial in module.denials), left_out)
+        if self._verbose:
+            self._screen.listing([(module.module, module.resources.describe()) for module in self._modules])
         if interruption.text:
             self._screen.note(interruption.text)
         for module in self._modules:
@@ -268,8 +275,14 @@ def _follower(session: Session, screen: Screen, folder: Path, *, is_verbose: boo
 
 
 def _with_last_denials(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:
-    """Return modules as they were before they ended, but with their denials up to their end."""
+    """Return modules as they were before they ended, but with their denials and resources up to their end."""
     return tuple(
-        replace(one, denials=last.denials, denials_left_out=last.denials_left_out, programs=last.programs)
+        replace(
+            one,
+            denials=last.denials,
+            denials_left_out=last.denials_left_out,
+            programs=last.programs,
+            resources=last.resources,
+        )
         for one, last in zip(modules, ended, strict=False)
     )

@@ -35,7 +35,7 @@ class SessionTasks:
             task.cancel()
         await self._group.__aexit__(None, None, None)
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         """Run `work`, until the session ends.
 
         Raises:
@@ -56,7 +56,7 @@ class SessionTasks:
         """Run `work`, which must not raise; at the end it is waited for instead of being cancelled."""
         return self._group.create_task(work, context=context)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         """Run `work`, which no one waits for; it is left undone where the session has ended."""
         try:
             self.start(work)
@@ -64,7 +64,7 @@ class SessionTasks:
             pass  # as when a connection is lost after that
 
 
-async def _contained(work: Coroutine[Any, Any, None]) -> None:
+async def _contained(work: Coroutine[Any, Any, object]) -> None:
     try:
         await work
     except Exception:  # a defect of the host; it must not end the session, and with it the application's task

@@ -18,6 +18,7 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.session.module import HostedModule
 from paddock.session.mount_rules import NameTakenError, check_instance
+from paddock.session.resource_use import ResourceUse
 from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock.session.session_plan import SessionPlan
 from paddock.session.state.coordinator import HostedCoordinator
@@ -35,7 +36,8 @@ class ModuleStatus:
 
     `denials_left_out` counts acts that were refused, or perhaps were, beyond the kept `denials`. `place` is the place
     of the entry in the plan, and `granted` are the permissions in effect, as a plan would state them. `programs` are
-    some that the module started; what the kernel refuses these is not among the denials.
+    some that the module started; what the kernel refuses these is not among the denials. `resources` are complete once
+    the module has ended.
     """
 
     module: str
@@ -53,6 +55,7 @@ class ModuleStatus:
     place: str = ""
     granted: Permissions = field(default_factory=Permissions)
     programs: tuple[str, ...] = ()
+    resources: ResourceUse = field(default_factory=ResourceUse)
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data for JSON."""
@@ -63,6 +66,7 @@ class ModuleStatus:
             "restarts": self.restarts,
             "denials": [dict(denial) for denial in self.denials],
             "exit_reports": [report.as_dict() for report in self.exit_reports],
+            "resources": self.resources.as_dict(),
         }
 
 
@@ -274,4 +278,5 @@ class HostedSession(AmplifierSession):
             path,
             granted,
             module.attempts.programs,
+            ResourceUse.of(module),
         )

@@ -133,6 +133,7 @@ class HostedModule:
         self._ahead: asyncio.Future[Exception | None] | None = None
         self._made_ready: ModuleProcess | None = None  # whose end of the connection has no owner yet
         self._level = ""
+        self._earlier_calls = 0  # of lives before this one
         self._lock = asyncio.Lock()
         supervisor.on_exit(self._on_exit)
 
@@ -159,6 +160,11 @@ class HostedModule:
     def was_mounted(self) -> bool:
         """Whether it has ever been mounted, in this life or an earlier one."""
         return self._was_mounted
+
+    @property
+    def calls(self) -> int:
+        """The calls that were made to the module in all its lives; its mount and its events are among them."""
+        return self._earlier_calls + (0 if self._life is None else self._life.peer.channel.connection.requests_sent)
 
     @property
     def reports(self) -> list[ExitReport]:
@@ -236,6 +242,7 @@ class HostedModule:
                     _UNREAD_SECONDS,
                 ),
             )
+            self._earlier_calls = self.calls
             self._life = _Life(process, peer, asyncio.get_running_loop().create_future())
             self._in_session.on_start(self, peer)
             self._registrations.begin_life(peer)
@@ -383,10 +390,7 @@ class HostedModule:
         self._mirrors.detach(peer)
         process = self.supervisor.process
         if process is not None and self._life is not None and self._life.peer is peer:
-            self._router.tasks.spawn(self._see_it_end(process))
-
-    async def _see_it_end(self, process: ModuleProcess) -> None:
-        await self.supervisor.report(process)
+            self._router.tasks.spawn(self.supervisor.report(process))
 
     def on_violation(self, error: RemoteProtocolError) -> None:
         """End the module, which broke the protocol."""

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
+from weakref import WeakSet
 
 import anyio
 import anyio.to_thread
@@ -93,6 +94,8 @@ class SessionResources:
         self.sandboxes = SessionSandboxes(sandbox_planner.of, networks)
         self._guarded = guarded
         self._mount_guard = mount_guard
+        self._supervisors: WeakSet[Supervisor] = WeakSet()
+        self._revoked: set[str] = set()
 
     @classmethod
     @asynccontextmanager
@@ -166,7 +169,21 @@ class SessionResources:
         gate = networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)
-        return Supervisor(launcher, spec, limit_enforcer=self.workers.limit_enforcer)
+        supervisor = Supervisor(launcher, spec, limit_enforcer=self.workers.limit_enforcer)
+        self._supervisors.add(supervisor)
+        if spec.name in self._revoked:
+            supervisor.revoke()
+        return supervisor
+
+    def supervisors_of(self, name: str) -> tuple[Supervisor, ...]:
+        """Return the supervisors of the modules that go by a name, those of sub-sessions included."""
+        return tuple(one for one in self._supervisors if one.spec.name == name)
+
+    def revoke(self, name: str) -> None:
+        """End the modules that go by a name for good, here and in sub-sessions that are still to come."""
+        self._revoked.add(name)
+        for supervisor in self.supervisors_of(name):
+            supervisor.revoke()
 
     def changes(self) -> tuple[str, ...]:
         """Return, for people, what happened to guarded files in granted folders."""

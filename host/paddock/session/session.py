@@ -21,7 +21,7 @@ from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.authorization.consent import Consent
 from paddock.authorization.preflight import check_working_dir, checked_resolutions
-from paddock.errors import ModuleDiedError
+from paddock.errors import ModuleDiedError, ModuleError
 from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.planner import OnConfined, SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
@@ -30,7 +30,6 @@ from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
-from paddock.session.event_loop import check_event_loop
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.journal import closing_messages
 from paddock.session.recorder import SessionRecorder
@@ -40,7 +39,8 @@ from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions
 from paddock.session.startup import FoundCode, confined, located
 from paddock.session.sub_sessions.session_tree import SessionTree
-from paddock.workers.room import check_room
+from paddock.workers.room import check_event_loop, check_room
+from paddock.workers.supervisor import Supervisor
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
@@ -253,6 +253,38 @@ class Session:
             await self._close_dangling_calls()
             raise
         return answer
+
+    def lift_quarantine(self, module: str) -> None:
+        """Let a module that died too often be started again, when it is next called.
+
+        Raises:
+            ModuleError: the plan has no module of that name.
+        """
+        for supervisor in self._supervisors_of(module):
+            supervisor.lift_quarantine()
+        self._audit.record("quarantine.lifted", module=module)
+
+    def revoke(self, module: str) -> None:
+        """Take back all that a module was granted: it is ended at once, and runs no more in this session.
+
+        Calls to it fail, as to a module that does not start. This includes sub-sessions, and those that start later.
+
+        Raises:
+            ModuleError: the plan has no module of that name.
+        """
+        self._supervisors_of(module)
+        assert self._resources is not None
+        self._resources.revoke(module)
+        self._audit.record("grants.revoked", module=module)
+
+    def _supervisors_of(self, module: str) -> tuple[Supervisor, ...]:
+        """Return the supervisors of the modules that go by a name: an instance's, or else an id."""
+        names = {entry.instance_id or entry.module for entry in self.plan.entries()}
+        if self._opened.is_admitted and self._resources is not None and module in names:
+            return self._resources.supervisors_of(module)
+        raise ModuleError(
+            module, f"the plan has no module `{module}`", hints=[f"its modules are {', '.join(sorted(names))}"]
+        )
 
     def cancel(self, *, immediate: bool = False) -> None:
         """Ask the running turn to stop: after the tools that run, or at once."""

@@ -36,15 +36,15 @@ from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import Handle
-from paddock.session.event_loop import check_event_loop
 from paddock.session.module import HostedModule
 from paddock.session.modules import failed_result
 from paddock.session.recorder import SessionRecorder
+from paddock.session.resource_use import ResourceUse
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
 from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock.session.startup import ConfinedModules, FoundCode, confined
 from paddock.workers.exit_report import ExitReport
-from paddock.workers.room import check_room
+from paddock.workers.room import check_event_loop, check_room
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
@@ -69,7 +69,8 @@ class ToolCallOutcome:
     to the result, not the one that follows a finished call. `live_from` is a folder that it ran from without a copy.
     `changes` describe, for people, changes meanwhile to files that other programs run by themselves. `denials` are what
     the module was refused up to its end, also where the call succeeded; `denials_left_out` counts those that were not
-    kept. `programs` are some that `module` started; what the kernel refuses these is not among the denials.
+    kept. `programs` are some that `module` started; what the kernel refuses these is not among the denials. `resources`
+    are those of the module, None if it never had a process.
     """
 
     result: ToolResult
@@ -82,6 +83,7 @@ class ToolCallOutcome:
     denials_left_out: int = 0
     module: str = ""
     programs: tuple[str, ...] = ()
+    resources: ResourceUse | None = None
 
 
 class ToolCallSession:
@@ -254,6 +256,7 @@ async def _with_denials(outcome: ToolCallOutcome, session_runtime: SessionRuntim
         denials_left_out=module.denials_left_out,
         module=module.name,
         programs=module.attempts.programs,
+        resources=ResourceUse.of(module),
     )
     if outcome.result.success:
         return outcome

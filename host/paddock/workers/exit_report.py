@@ -120,7 +120,10 @@ class LimitHit:
 
 @dataclass(frozen=True, slots=True)
 class ExitReport:
-    """How and why a module process ended; `uptime` is in seconds, `peak_memory_bytes` of its largest process."""
+    """How and why a module process ended; `uptime` is in seconds, `peak_memory_bytes` of its whole tree.
+
+    A module's memory is one thing in limits and reports: `LimitedTree.peak` says which.
+    """
 
     module: str
     reason: ExitReason

@@ -6,6 +6,7 @@ files of /proc. Limits that others use up meanwhile are found later, by the step
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import resource
@@ -41,6 +42,25 @@ def check_room(modules: int) -> None:
             detail=[lack for lack, _ in lacks],
             hints=[hint for _, hint in lacks],
         )
+
+
+def check_event_loop() -> None:
+    """Refuse any event loop but asyncio's.
+
+    Raises:
+        KindError: the application runs on another one.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise KindError(
+            "EventLoopError",
+            "a session needs the event loop of asyncio, and this application runs on another one, such as Trio's",
+            hints=[
+                "run it with `asyncio.run(main())` or `anyio.run(main)`",
+                "or give the session a thread of its own: `await trio.to_thread.run_sync(asyncio.run, main())`",
+            ],
+        ) from None
 
 
 def _files(modules: int) -> Iterator[tuple[str, str]]:

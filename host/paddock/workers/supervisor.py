@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from errno import EBUSY
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -17,7 +18,7 @@ from weakref import WeakKeyDictionary
 import anyio
 import anyio.lowlevel
 
-from paddock.errors import LaunchError, QuarantinedError
+from paddock.errors import LaunchError, QuarantinedError, RevokedError
 from paddock.workers.exit_report import ExitReason, ExitReport, ExitStatus, LimitHit
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer
@@ -68,11 +69,14 @@ class Supervisor:
         self._starting = anyio.Lock()
         self._start_scope: anyio.CancelScope | None = None
         self._stopping = False
+        self._is_revoked = False
         self._recorded: tuple[ExitReason, LimitHit | None, str] | None = None
         self._exit_callbacks: list[Callable[[ExitReport], None]] = []
         self._report_of: WeakKeyDictionary[ModuleProcess, ExitReport] = WeakKeyDictionary()
         self._printed_bytes = 0
         self._kept_bytes = 0
+        self.cpu_seconds = 0.0  # of all lives that have ended
+        self.peak_memory_bytes: int | None = None  # the highest of them
 
     def note_call(self, method: str) -> None:
         """Note the call in which the process is about to be ended."""
@@ -103,6 +107,15 @@ class Supervisor:
         """True once the module died too often to be started again."""
         return self._state.quarantined
 
+    def lift_quarantine(self) -> None:
+        """Forget the deaths so far: the module is started again when it is next called."""
+        self._state = RestartState()
+
+    def revoke(self) -> None:
+        """Kill the process, if there is one, and start none again."""
+        self._is_revoked = True
+        self.end(ExitReason.KILLED_BY_HOST)
+
     def on_exit(self, callback: Callable[[ExitReport], None]) -> None:
         """Call back on the loop with the report of every end; the callback must not raise."""
         self._exit_callbacks.append(callback)
@@ -113,6 +126,7 @@ class Supervisor:
         Raises:
             LaunchError: it could not be started, which counts as a death; or the supervisor was stopped.
             QuarantinedError: it died too often to be tried again.
+            RevokedError: what it was granted was taken back.
         """
         async with self._starting:
             if self._process is not None:
@@ -178,6 +192,8 @@ class Supervisor:
 
     async def _start(self) -> ModuleProcess:
         while True:
+            if self._is_revoked:
+                raise RevokedError(self.spec.name)
             if self._state.quarantined:
                 raise QuarantinedError(
                     self.spec.name,
@@ -215,6 +231,7 @@ class Supervisor:
         reason, limit, detail = self._recorded or (None, None, "")
         tree_limits, self._tree_limits = self._tree_limits, None
         if tree_limits is not None:
+            status = replace(status, peak_memory_bytes=tree_limits.peak(status))
             overrun = tree_limits.end(status)
             if reason is None and overrun is not None:
                 reason, limit = overrun
@@ -229,6 +246,9 @@ class Supervisor:
             call_in_flight=self.call_in_flight,
             stderr_tail=tuple(line[:_STDERR_LINE_CHARACTERS] for line in tail),
         )
+        self.cpu_seconds += (status.user_time or 0) + (status.system_time or 0)
+        if status.peak_memory_bytes is not None:
+            self.peak_memory_bytes = max(self.peak_memory_bytes or 0, status.peak_memory_bytes)
         self._printed_bytes += process.output.total_bytes
         self._kept_bytes = process.output.kept_bytes
         self._process = None

@@ -122,6 +122,11 @@ class Connection:
         self.said_goodbye = False
         self.peer_said_goodbye = False
 
+    @property
+    def requests_sent(self) -> int:
+        """How many requests this side has started."""
+        return self._next_id - 1
+
     # -- open calls ------------------------------------------------------------------------
 
     @property

@@ -76,6 +76,12 @@ class SlashCommands:
                 "grant a module more: write it to the plan, and continue the conversation",
                 self._grant,
             ),
+            "revoke": _Command(
+                "MODULE [FAMILY|FAMILY=VALUE]",
+                "take back a grant: write that to the plan, and continue; without one, end the module at once",
+                self._revoke,
+            ),
+            "lift": _Command("MODULE", "let a module that died too often be started again", self._lift),
             "cost": _Command("", "the tokens that this chat used, and their cost", self._cost),
             "clear": _Command("", "clear the conversation", self._clear),
             "help": _Command("", "list the commands and keys", self._help),
@@ -113,12 +119,14 @@ class SlashCommands:
             return [f"/{name}" for name in self._commands]
         modules = [module.module for module in self._session.modules]
         match words[0], len(words):
-            case (("/why" | "/grant"), 2):
+            case (("/why" | "/grant" | "/revoke" | "/lift"), 2):
                 return modules
             case "/why", 3:
                 return _FAMILY_NAMES
             case "/why", 4:
                 return [f"tools:{name}" for name in self._tool_names()] if words[2] == "call" else []
+            case "/revoke", 3:
+                return FAMILIES
             case "/grant", 3:
                 return [*PRESETS, *(f"{family}=" for family in FAMILIES)]
         return []
@@ -177,6 +185,26 @@ class SlashCommands:
         permissions = more_permissions(status.granted, words[1:])
         return Next.RESTART if await self._grant_more(entry, permissions) else None
 
+    async def _revoke(self, words: Sequence[str]) -> Next | None:
+        if not words:
+            raise click.UsageError("name a module, and what to take back")
+        entry = self._entry(words[0])
+        if len(words) == 1:
+            name = entry.instance_id or entry.module
+            self._session.revoke(name)
+            self._screen.note(f"{name} is ended, and runs no more in this session; the plan is not changed")
+            return None
+        status = next(one for one in self._session.modules if one.place == entry.path)
+        permissions = fewer_permissions(status.granted, words[1:])
+        return Next.RESTART if await self._grant_more(entry, permissions) else None
+
+    async def _lift(self, words: Sequence[str]) -> None:
+        if len(words) != 1:
+            raise click.UsageError("name a module")
+        entry = self._entry(words[0])
+        self._session.lift_quarantine(entry.instance_id or entry.module)
+        self._screen.note(f"{words[0]} is started again when it is next called")
+
     def _entry(self, name: str) -> ModuleEntry:
         entries = {entry.module: entry for entry in self._session.plan.entries()}
         if name not in entries:
@@ -207,6 +235,25 @@ class SlashCommands:
 
     async def _exit(self, words: Sequence[str]) -> Next:
         return Next.LEAVE
+
+
+def fewer_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:
+    """Return `granted` without the arguments of `/revoke`: whole families, or families and their values.
+
+    Raises:
+        click.UsageError: it is no family, or was not granted.
+    """
+    changed: dict[str, list[Any]] = {}
+    for word in words:
+        family, equals, value = word.partition("=")
+        if family not in FAMILIES:
+            raise click.UsageError(f"`{word}` is neither a family ({', '.join(FAMILIES)}) nor FAMILY=VALUE")
+        left = changed.get(family, list(getattr(granted, family)))
+        kept = [one for one in left if equals and getattr(one, "name", one) != value]
+        if kept == left:
+            raise click.UsageError(f"`{word}` is not granted")
+        changed[family] = kept
+    return granted.model_copy(update={family: tuple(kept) for family, kept in changed.items()})
 
 
 def more_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:

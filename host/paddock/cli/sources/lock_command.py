@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 @OFFLINE
 @WORKING_DIR
 @options.JSON
-def lock(plan: Path | None, checks: bool, offline: bool, working_dir: Path | None, as_json: bool) -> int:
+@options.QUIET
+def lock(plan: Path | None, checks: bool, offline: bool, working_dir: Path | None, as_json: bool, quiet: bool) -> int:
     """Lock what PLAN names, by default plan.yaml, and its paddock.lock lacks; what is locked stays as it is."""
 
     async def work(context: CommandContext) -> CommandOutcome:
@@ -58,7 +59,7 @@ def lock(plan: Path | None, checks: bool, offline: bool, working_dir: Path | Non
         sources.refuse_by(context.policy)
         return await _lock(context, sources, checks=checks)
 
-    return run_source_command(work, offline=offline, as_json=as_json)
+    return run_source_command(work, offline=offline, as_json=as_json, quiet=quiet)
 
 
 async def _lock(context: CommandContext, sources: SourcedModules, *, checks: bool) -> CommandOutcome:

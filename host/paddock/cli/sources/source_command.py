@@ -143,9 +143,10 @@ def run_source_command(
     offline: bool = False,
     asks: bool = False,
     as_json: bool,
+    quiet: bool = False,
 ) -> int:
     """Do the work, report its result, and return the exit code; `asks` means that a person may be asked."""
-    screen = Screen(sys.stderr, masked)
+    screen = Screen(sys.stderr, masked, is_quiet=quiet)
     dialogue = Dialogue.at(screen, sys.stdin) if asks and not as_json else None
     try:
         outcome = asyncio.run(_at_desk(work, screen, dialogue, offline=offline))

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 @OFFLINE
 @WORKING_DIR
 @options.JSON
-def sync(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bool) -> int:
+@options.QUIET
+def sync(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bool, quiet: bool) -> int:
     """Fetch and install all that is locked, so that it runs without a network."""
 
     async def work(context: CommandContext) -> CommandOutcome:
@@ -69,7 +70,7 @@ def sync(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bo
         ready = [one for one, how in zip(modules, found, strict=True) if how is True]
         return CommandOutcome(1 if failures or lacking else 0, facts, partial(_show, ready=ready))
 
-    return run_source_command(work, offline=offline, as_json=as_json)
+    return run_source_command(work, offline=offline, as_json=as_json, quiet=quiet)
 
 
 def _have(provider: Provisioner, module: SourcedModule) -> bool:

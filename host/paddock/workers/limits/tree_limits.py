@@ -96,6 +96,16 @@ class LimitedTree:
         self._watch = watch
         self._tree_limits = tree_limits
 
+    def peak(self, status: ExitStatus) -> int | None:
+        """Return the most memory that the whole tree held at once, as its limit counts it.
+
+        Where nothing counts the tree, it is that of its largest process.
+        """
+        used = status.used
+        if used is not None and used.memory_peak is not None:
+            return used.memory_peak
+        return (self._watch.peak_memory if self._watch is not None else 0) or status.peak_memory_bytes
+
     def end(self, status: ExitStatus) -> tuple[ExitReason, LimitHit] | None:
         """Note that the tree has ended; return the limit that ended it, if the kernel reports one."""
         if self._watch is not None:
