@@ -8,6 +8,8 @@ The word behind a block's language says how it is tried:
 | `console exit=N` | likewise; the last command of the block ends with N |
 | `console shown` | commands and options exist; for what takes a network, a person or minutes |
 | `yaml plan`, `yaml entry` | it is a plan; it is entries of one |
+| `ini unit` | its command and options exist, and it is read as systemd does |
+| `yaml ci` | the commands of its steps and their options exist |
 | `text order` | it is the order that import-linter holds |
 | `text way` | each file has the class and function that is named |
 | `toml policy`, `secrets`, `sources`, `manifest` | Paddock reads it |

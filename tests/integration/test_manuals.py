@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import importlib
 import inspect
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from integration.command_line import paddock
 from integration.manual_pages import MANUALS, ROOT, Block, Command, blocks, commands, is_shown, links
@@ -114,6 +117,23 @@ def test_commands_that_are_only_shown_exist_with_their_options(block: Block) -> 
             assert {word for word in ours if word.startswith("-") and len(word) > 1} <= known
 
 
+@pytest.mark.parametrize("block", _each("ini unit", "yaml ci"))
+def test_commands_of_units_and_pipelines_exist_with_their_options(block: Block) -> None:
+    if block.kind == "ini unit":
+        unit = configparser.ConfigParser(interpolation=None)
+        unit.optionxform = str  # type: ignore[assignment, method-assign]
+        unit.read_string(block.text)
+        lines = [unit["Service"]["ExecStart"].removeprefix("/opt/agent/bin/")]
+    else:
+        lines = [step["run"] for step in yaml.safe_load(block.text)["steps"]]
+    for name, *rest in map(shlex.split, lines):
+        if name == "paddock":
+            known = {word for option in _OPTIONS[rest[0]]["options"] for word in option.replace(",", " ").split()}
+            assert {word for word in rest if word.startswith("-")} <= known
+        else:
+            assert name == "git"
+
+
 @pytest.mark.parametrize("block", _each("yaml plan", "yaml entry"))
 def test_a_plan_is_read_as_it_is_shown(block: Block, folder: Path) -> None:
     from paddock.plan.load import load_plan
@@ -159,6 +179,8 @@ def test_each_block_says_how_it_is_tried() -> None:
     known |= {
         "text order",
         "text way",
+        "ini unit",
+        "yaml ci",
         "yaml plan",
         "yaml entry",
         "toml policy",
