@@ -8,6 +8,7 @@ for its author, and nothing that others may rely on. Its printed output takes an
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import shutil
 import socket
@@ -23,6 +24,8 @@ from paddock_sdk.worker.main import set_up_logging
 LENGTH: Final = struct.Struct("!I")  # before each of the two messages
 MAX_ANSWER_BYTES: Final = 256 << 10  # of a few hundred checks, each with a sentence
 
+# No warning of pytest-asyncio's about a setting that a module may leave to it.
+QUIET: Final = ("-W", 'ignore:The configuration option "asyncio_default_fixture_loop_scope" is unset')
 _BEHAVIOUR: Final = "test_behavior.py"
 # Pytest collects the bases in a file of the worker's own.
 _BEHAVIOUR_TEXT: Final = "from paddock_sdk.validation import behavioral\n"
@@ -80,12 +83,24 @@ def _run_tests(asked: dict[str, Any]) -> dict[str, Any]:
     sys.dont_write_bytecode = True
     os.environ.update(PYTHONDONTWRITEBYTECODE="1", COLUMNS=str(asked["columns"]))
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    args = ["-p", "no:cacheprovider", "--color=no", *asked["args"]]
+    # Without its plugin for the cache, pytest would warn of a module's own setting of that.
+    cache = os.path.join(os.environ["TMPDIR"], ".cache/pytest")
+    args = [*QUIET, "-o", f"cache_dir={cache}", "--color=no", *asked["args"]]
+    past_pytest = os.dup(2)  # which keeps the output of tests that pass
+    # Not by PYTHONBREAKPOINT, which a worker's interpreter does not look at.
+    sys.breakpointhook = functools.partial(_explain_breakpoint, past_pytest)
     if asked["bases"]:
         args += _behaviour(asked["bases"], os.path.join(place, asked["package"]))
     import pytest
 
     return {"code": int(pytest.main(args))}
+
+
+def _explain_breakpoint(stderr: int, *args: object, **kwargs: object) -> None:
+    """Say how a debugger gets a terminal, in the place of one that finds none."""
+    words = "breakpoint() was passed over: no sandbox has a terminal; "
+    way = "`paddock module test PATH --isolation none -- --pdb` stops there, in a plain process\n"
+    os.write(stderr, (words + way).encode())
 
 
 def _copy(source: str, target: str) -> None:

@@ -18,6 +18,11 @@ _COMMANDS = (
         "Find out whether the module at PATH, its repository or its package, is what hosts expect of its kind.",
     ),
     LazyCommand(
+        "shell",
+        "paddock.cli.modules.module_shell_command:shell",
+        "Start COMMAND, by default your shell, where `amplifier_core` and the module at PATH can be imported.",
+    ),
+    LazyCommand(
         "test",
         "paddock.cli.modules.module_test_command:test",
         "Run the tests of the module at PATH with pytest, over a copy of it, in a worker that is gone afterwards.",

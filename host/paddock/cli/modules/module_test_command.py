@@ -5,6 +5,7 @@ Exit codes: 0 all passed; 1 one failed, there was none, or they could not be run
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.suite import SuiteOutcome, run_own_tests
 from paddock.authoring.trial import TrialContext
 from paddock.cli.command_group import INTERRUPTED, example
+from paddock.cli.modules.module_shell_command import fetched, run_plainly
 from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure, trial_options
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.text import escape
 from paddock.workers.output import OutputLine
+from paddock_sdk.worker.trial import QUIET
 
 
 class _PassingOn(click.Command):
@@ -33,6 +36,9 @@ class _PassingOn(click.Command):
             raise click.UsageError(f"{error.format_message()} ({hint})", ctx) from error
 
 
+_DEBUGGERS = ("--pdb", "--trace")  # also `--pdbcls`
+
+
 @click.command(cls=_PassingOn, epilog=example("paddock module test . -- -k counted"))
 @PATH
 @click.argument("pytest_args", nargs=-1, metavar="[-- PYTEST_ARGS]...")
@@ -45,6 +51,8 @@ def test(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions) -> int:
     Exits with 0 if all pass, with 1 if one fails or there is none, with 5 if they died or did not come to an end.
     """
     screen = Screen(sys.stderr)
+    if any(one.startswith(_DEBUGGERS) for one in pytest_args):
+        return _debug(path, pytest_args, trial, screen)
 
     async def work(trial_context: TrialContext) -> SuiteOutcome:
         return await run_own_tests(trial_context, ModuleFolder.at(path), pytest_args)
@@ -62,3 +70,23 @@ def test(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions) -> int:
     if outcome.is_empty:
         screen.text("error: there are no tests to run")
     return 0 if outcome.passed else 1
+
+
+def _debug(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions, screen: Screen) -> int:
+    """Run the tests in a plain process, where a debugger has the terminal, if the sandbox was given up by name."""
+    if trial.isolation != "none":
+        again = shlex.join(["paddock", "module", "test", str(path), "--isolation", "none", "--", *pytest_args])
+        raise click.UsageError(
+            "a debugger needs the terminal, which no sandbox has; for code of your own, run the tests in a plain "
+            f"process with your rights: {again}"
+        )
+    try:
+        folder = ModuleFolder.at(path)
+        variables = fetched(screen, folder, trial)
+    except Interrupted:
+        return INTERRUPTED
+    except PaddockError as error:
+        return tell_failure(screen, error)
+    screen.note("the tests run in a plain process, without a sandbox")
+    command = (sys.executable, "-m", "pytest", *QUIET, *pytest_args)
+    return min(run_plainly(screen, command, variables, folder.root), 1)

@@ -1,0 +1,75 @@
+"""Start a shell or a program in which a module's code and the contract's package can be imported, without a sandbox."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from paddock.authoring.module_folder import ModuleFolder
+from paddock.authoring.plain_process import plain_environment
+from paddock.authoring.trial import TrialContext
+from paddock.cli.command_group import INTERRUPTED, example
+from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure
+from paddock.cli.terminal.render import Screen
+from paddock.errors import PaddockError
+
+_NOT_FOUND = 127
+
+
+@click.command(epilog=example("paddock module shell . -- mypy ."))
+@PATH
+@click.argument("command", nargs=-1, metavar="[-- COMMAND]...")
+@click.option("--print", "is_printed", is_flag=True, help="Print the variables for an editor; start nothing.")
+@click.option("--offline", is_flag=True, help="Fetch nothing: use what was chosen the last time.")
+def shell(path: Path, command: tuple[str, ...], is_printed: bool, offline: bool) -> int:
+    """Start COMMAND, by default your shell, where `amplifier_core` and the module at PATH can be imported.
+
+    It is a plain process with your rights, for code of your own: for a debugger, a type checker or an editor. There is
+    what the module depends on, what its developers install, and pytest.
+    """
+    screen = Screen(sys.stderr)
+    try:
+        folder = ModuleFolder.at(path)
+        variables = fetched(screen, folder, TrialOptions({}, offline=offline))
+    except Interrupted:
+        return INTERRUPTED
+    except PaddockError as error:
+        return tell_failure(screen, error)
+    if is_printed:
+        for name, value in variables.items():
+            click.echo(f"export {name}={shlex.quote(value)}")
+        return 0
+    if not command:
+        command = (os.environ.get("SHELL", "/bin/sh"),)
+        screen.note("a plain shell, without a sandbox; `exit` leaves it")
+    return run_plainly(screen, command, variables)
+
+
+def fetched(screen: Screen, folder: ModuleFolder, trial: TrialOptions) -> Mapping[str, str]:
+    """Return the variables for a plain process over a module; raises as `run_trials` does."""
+
+    async def work(trial_context: TrialContext) -> Mapping[str, str]:
+        return await plain_environment(trial_context, folder)
+
+    return run_trials(work, trial, screen, f"fetching what {folder.module_id} needs", None)
+
+
+def run_plainly(screen: Screen, command: tuple[str, ...], variables: Mapping[str, str], cwd: Path | None = None) -> int:
+    """Run a program with the command's own streams to its end, and return its exit code."""
+    environ = {**os.environ, **variables}
+    program = shutil.which(command[0], path=environ["PATH"])
+    if program is None:
+        screen.text(f"error: there is no program {shlex.quote(command[0])}")
+        return _NOT_FOUND
+    try:
+        done = subprocess.run([program, *command[1:]], env=environ, cwd=cwd, check=False)  # noqa: S603 - the user's own
+        return done.returncode
+    except KeyboardInterrupt:
+        return INTERRUPTED

@@ -1,0 +1,94 @@
+"""An author's plain process: a debugger with a terminal, and the contract's package beside an installed Paddock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from host.authoring.installed_wheels import TEST_RUNNERS, offer
+from integration.command_line import Terminal, paddock
+from sources.index_server import IndexServer
+
+_README = Path(__file__).parents[2] / "README.md"
+_TEST = """
+from amplifier_module_tool_shout import Shout
+
+async def test_stops():
+    loud = Shout()
+    breakpoint()
+    result = await loud.execute({"text": "a"})
+    assert result.output == "A!"
+"""
+_STRICT = """
+[project]
+name = "amplifier-module-tool-shout"
+version = "1.0"
+[tool.pytest.ini_options]
+filterwarnings = ["error"]
+asyncio_mode = "auto"
+cache_dir = ".cache"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _index(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "module-cache"))
+    with IndexServer() as index:
+        offer(index, *TEST_RUNNERS)
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture
+def shout(tmp_path: Path) -> Path:
+    """README's own module, with a test that stops at a breakpoint, and warnings that are errors."""
+    found = re.search(r"```python module=(\S+)/__init__\.py\n(.*?)```", _README.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    package = tmp_path / found[1]
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(found[2])
+    (package.parent / "test_shout.py").write_text(_TEST)
+    (package.parent / "pyproject.toml").write_text(_STRICT)
+    return package.parent
+
+
+def test_the_module_of_readme_behaves_as_every_tool_has_to(shout: Path) -> None:
+    done = paddock("module", "validate", str(shout), "--behavioral")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_breakpoint_in_the_sandbox_is_passed_over_and_said(shout: Path) -> None:
+    done = paddock("module", "test", str(shout))
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    assert "breakpoint() was passed over" in done.stderr and "--isolation none -- --pdb" in done.stderr
+    assert "Warning" not in done.stdout + done.stderr
+
+
+def test_a_debugger_has_the_terminal_in_a_plain_process_alone(shout: Path) -> None:
+    refused = paddock("module", "test", str(shout), "--", "--pdb")
+    assert refused.returncode == 2
+    assert f"paddock module test {shout} --isolation none -- --pdb" in refused.stderr
+    with Terminal("module", "test", str(shout), "--isolation", "none", "--", "--pdb") as terminal:
+        terminal.until("without a sandbox")
+        terminal.until("(Pdb)")
+        terminal.type("print(loud.name * 2)\n")
+        terminal.until("shoutshout")
+        terminal.type("continue\n")
+        terminal.until("1 passed")
+        assert terminal.exit_code() == 0
+
+
+def test_a_plain_program_imports_the_contract_and_the_module(shout: Path) -> None:
+    code = "import amplifier_core, amplifier_module_tool_shout as m; print(amplifier_core.ToolResult, m.__file__)"
+    done = paddock("module", "shell", str(shout), "--", "python", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "ToolResult" in done.stdout and f"{shout}/amplifier_module_tool_shout/__init__.py" in done.stdout
+    assert paddock("module", "shell", str(shout), "--", "python", "-c", "raise SystemExit(7)").returncode == 7
+    done = paddock("module", "shell", str(shout), "--print")
+    assert re.search(r"^export PYTHONPATH=", done.stdout, re.MULTILINE)
+    assert paddock("module", "shell", str(shout), "--", "no-such-program").returncode == 127
