@@ -220,10 +220,13 @@ class _GrantWalk(PathWalk[os.stat_result]):
         stranger = self._owner.stranger_at(folder, info)
         if stranger is not None:
             mode = stat.S_IMODE(folder.st_mode)
+            # Only its owner and root can change it; others would be sent to a file of somebody else's.
+            is_ours = self._owner.uid in (0, folder.st_uid)
+            change = f", or change `{self.path}`: chown, chmod go-w" if is_ours else ""
             raise NotAcceptedError(
                 f"`{self._written}` leads through `{self.path}`, in which somebody else could put another thing in the "
                 f"place of `{name}`: {stranger} (mode {mode:04o})",
-                f"grant a path below folders that only you can change, or change `{self.path}`: chown, chmod go-w",
+                f"grant a path below folders that only you can change{change}",
             )
 
     def _follow_link(self, link: Path) -> None:

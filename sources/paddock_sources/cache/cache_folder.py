@@ -183,7 +183,7 @@ class CacheFolder:
         me = os.geteuid()
         inner = os.stat(real)
         if inner.st_uid not in (0, me):
-            fix = f"chown -R {me} {self.path}"
+            fix = "name a cache of your own: `PADDOCK_CACHE_DIR=/path`"
             problem = f"belongs to uid {inner.st_uid}, who could change what is run"
             raise CacheError.unsafe_folder(self.path, problem, fix)
         if _others_write(inner):
@@ -195,7 +195,10 @@ class CacheFolder:
             is_shared = _others_write(outer) and not outer.st_mode & stat.S_ISVTX
             if outer.st_uid not in (0, me) or is_shared:
                 problem = f"lies in `{folder}`, in which others could put another in its place"
-                raise CacheError.unsafe_folder(self.path, problem, f"chmod go-w {folder}")
+                fix = "put the cache elsewhere: `PADDOCK_CACHE_DIR=/path`"
+                if is_shared and me in (0, outer.st_uid):
+                    fix = f"chmod go-w {folder}"
+                raise CacheError.unsafe_folder(self.path, problem, fix)
 
 
 def _others_write(info: os.stat_result) -> bool:

@@ -184,6 +184,10 @@ def test_a_world_writable_folder_on_the_way_is_refused_by_name(tmp_path: Path) -
     assert f"leads through `{tmp_path}/open`" in said
     assert "in the place of `mine`: everybody may write to it (mode 0777)" in said
     assert "chmod go-w" in said
+    other = Owner(os.geteuid() + 1, tmp_path, lambda uid, gid: False)
+    with pytest.raises(NotAcceptedError) as caught:
+        GrantedPath.resolve(f"{tmp_path}/open/mine", tmp_path, other)
+    assert "chmod" not in caught.value.accepted  # of a file that is not theirs to change
     assert resolve("open", tmp_path).path == tmp_path / "open"
     (tmp_path / "open").chmod(0o1777)
     assert resolve("open/mine", tmp_path).path == tmp_path / "open" / "mine"
