@@ -150,3 +150,119 @@ def test_a_second_provider_stands_beside_one_that_asks_a_model(mistral: Path, wr
     write_module("provider-groq", _PROVIDER)
     told = json.loads(paddock("add", "./amplifier-module-provider-groq", "--to", str(mistral), "--json").stdout)
     assert (told["place"], told["replaced"]) == ("providers[1]", None)
+
+
+_TRIES = """
+    from pathlib import Path
+
+    from amplifier_core import ToolResult
+
+    class Tries:
+        name = "tries"
+        description = "Reads two files and tells nothing."
+        input_schema = {"type": "object", "properties": {}}
+
+        async def execute(self, input):
+            for name in ("one.txt", "two.txt"):
+                try:
+                    Path(input["folder"], name).read_text()
+                except OSError:
+                    pass
+            return ToolResult(output="done")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Tries())
+"""
+
+
+@pytest.fixture
+def tries(tmp_path: Path, write_module: WriteModule) -> Path:
+    """A plan beside a folder with the code of a tool that reads two files of the working directory."""
+    write_module("tool-tries", _TRIES)
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("one.txt", "two.txt"):
+        (work / name).write_text(name)
+    calls = json.dumps([{"tool_calls": [{"name": "tries", "arguments": {"folder": str(work)}}]}, "It is over."])
+    plan = work / "plan.yaml"
+    plan.write_text(
+        "session: {orchestrator: loop-basic, context: context-simple}\n"
+        f"providers: [{{module: provider-mock, config: {{responses: {calls}}}}}]\n"
+        "tools:\n"
+        "  - module: tool-filesystem\n"
+        "  - module: tool-tries\n"
+        "    source: ../amplifier-module-tool-tries\n"
+    )
+    return plan
+
+
+def test_code_outside_the_folder_is_asked_about_and_y_is_yes(tries: Path) -> None:
+    with Terminal("run", str(tries), "hello", "-C", str(tries.parent)) as terminal:
+        terminal.until("its code, which lies neither beside the plan nor in the working directory")
+        terminal.until("refuse that; nothing starts")
+        terminal.until(_ASKS)
+        terminal.type("n\n")
+        assert terminal.exit_code() == 4, terminal.shown
+    with Terminal("run", str(tries), "hello", "-C", str(tries.parent)) as terminal:
+        terminal.until(_ASKS)
+        terminal.type("y\n")
+        assert terminal.exit_code() == 0 and "It is over." in terminal.shown, terminal.shown
+    assert paddock("run", str(tries), "hello", "-C", str(tries.parent)).returncode == 0  # the yes is remembered
+
+
+def test_no_goes_on_where_it_says_so_and_starts_nothing_elsewhere(mistral: Path) -> None:
+    with Terminal("run", str(mistral), "hello") as terminal:
+        terminal.until("go on without that, this time")
+        terminal.until(_ASKS)
+        terminal.type("n\n")
+        assert terminal.exit_code() == 0 and "no key" in terminal.shown, terminal.shown
+    mistral.write_text(f'{mistral.read_text()}    config: {{api_key: "${{MISTRAL_API_KEY}}"}}\n')
+    with Terminal("run", str(mistral), "hello", environ=_KEY) as terminal:
+        terminal.until("refuse that; nothing starts")
+        terminal.until(_ASKS)
+        terminal.type("no\n")
+        assert terminal.exit_code() == 1 and "started" not in terminal.shown, terminal.shown
+
+
+def test_denials_and_proposals_are_one_line_to_paste_for_each_module(tries: Path) -> None:
+    args = ("run", str(tries), "hello", "-C", str(tries.parent), "--trust-plan")
+    done = paddock(*args, "--print-grants")
+    line = 'permissions: {read: ["./one.txt", "./two.txt"]}'
+    assert done.stderr.count("may not read") == 2
+    assert f"to allow all of that, write in the entry of `tool-tries` in the plan:\n  {line}\n" in done.stderr
+    assert 'entry of `tool-filesystem` in the plan:\n  permissions: {read: ["."], write: ["."]}\n' in done.stderr
+    told = json.loads(paddock(*args, "--print-grants", "--json").stdout)
+    assert told["grants"]["tool-tries"] == line
+    tries.write_text(f"{tries.read_text()}    {line}\n")  # as a person pastes it
+    done = paddock(*args)
+    assert done.returncode == 0 and "may not" not in done.stderr and "to allow" not in done.stderr
+    assert "`run --print-grants` prints it as lines for the plan" in done.stderr
+
+
+def test_several_denials_of_a_call_are_one_list_of_options(tries: Path) -> None:
+    folder = tries.parent
+    asked = ("call", "./amplifier-module-tool-tries", "tries", json.dumps({"folder": str(folder)}), "-C", str(folder))
+    done = paddock(*asked)
+    options = "--allow-read=./one.txt --allow-read=./two.txt"
+    assert f"to allow all of that, add to the call:\n  {options}\n" in done.stderr
+    assert "may not" not in paddock(*asked, *options.split()).stderr
+
+
+def test_doctor_fails_for_files_that_stop_every_session(mistral: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "config/paddock"
+    folder.mkdir(parents=True)
+    files = [folder / name for name in ("policy.toml", "grants.toml", "secrets.toml")]
+    for file in files:
+        file.write_text("# mine\nno such key = \n")
+        file.chmod(0o600)
+    environ = {"XDG_CONFIG_HOME": str(folder.parent)}
+    assert paddock("run", str(mistral), "hello", environ=environ).returncode != 0
+    done = paddock("doctor", environ=environ)
+    assert done.returncode == 1
+    assert all(f"{file}:2" in done.stderr + done.stdout for file in files)
+    for file in files:
+        file.write_text("")
+    told = json.loads(paddock("doctor", "--json", environ=environ).stdout)
+    assert {one["file"]: one["state"] for one in told["files"]}.items() >= {
+        str(one): "in force" for one in files
+    }.items()

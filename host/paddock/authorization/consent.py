@@ -49,6 +49,7 @@ class PlanReview:
     that differ from those of the last acceptance; a review without modules is about nothing else. `warnings` are about
     what the grants of several modules permit together. `kept` are grants of an earlier acceptance that stay, where
     the plan `is_again` asked about: it was accepted as it is, and what its modules could be given has changed since.
+    `is_refused_as_it_is` means that nothing starts without the proposals: an entry refers to a secret, for example.
     """
 
     plan: str
@@ -60,6 +61,7 @@ class PlanReview:
     warnings: tuple[str, ...] = ()
     kept: tuple[AcceptedGrant, ...] = ()
     is_again: bool = False
+    is_refused_as_it_is: bool = False
 
     @property
     def is_of_the_lock(self) -> bool:
@@ -70,6 +72,12 @@ class PlanReview:
     def needs_trust(self) -> bool:
         """Whether the plan states anything that takes an accepted plan."""
         return any(module.needs_trust for module in self.modules)
+
+    @property
+    def starts_as_it_is(self) -> bool:
+        """Whether a session starts if what the review asks for is not given."""
+        is_trust_lacking = not self.is_accepted and (self.needs_trust or self.weaker_level is not None)
+        return not (is_trust_lacking or self.is_refused_as_it_is)
 
     @property
     def has_proposals(self) -> bool:

@@ -51,7 +51,17 @@ def review_plan(
     modules = tuple(_module(one, resolutions[one.entry.path], context, known) for one in asked)
     warnings = open_web_warnings(map(_granted, asked, modules))
     name = str(plan.origin) if plan.origin is not None else _UNNAMED
-    return PlanReview(name, plan.digest, modules, warnings=warnings)
+    is_refused = _is_refused(asked, context)
+    return PlanReview(name, plan.digest, modules, warnings=warnings, is_refused_as_it_is=is_refused)
+
+
+def _is_refused(asked: Sequence[GrantRequest], context: EvaluationContext) -> bool:
+    """Whether these requests would be refused with what is accepted now."""
+    try:
+        evaluate(asked, context)
+    except (PolicyRefusedError, PlanError):
+        return True
+    return False
 
 
 def _granted(request: GrantRequest, review: ModuleReview) -> GrantedModule:
@@ -100,8 +110,10 @@ def _stated(request: GrantRequest, context: EvaluationContext) -> tuple[tuple[st
     needs_trust: list[str] = []
     for grant, line in grant_lines(entry, (), context.working_dir, context.owner):
         granted.append(line)
-        if any(one.path == grant.path and one.message.startswith(grant.text) for one in refused):
+        about = [one for one in refused if one.path == grant.path and one.message.startswith(grant.text)]
+        if about:
             needs_trust.append(line)
+            refused = [one for one in refused if one not in about]
     if entry.isolation is not None:
         line = f"runs at isolation level {entry.isolation}"
         granted.append(line)
@@ -109,6 +121,11 @@ def _stated(request: GrantRequest, context: EvaluationContext) -> tuple[tuple[st
             needs_trust.append(line)
     if entry.state == "keep":
         line = "keeps a folder of its own from session to session"
+        granted.append(line)
+        needs_trust.append(line)
+    code = next((one for one in refused if one.path == path_text(entry.path, "source")), None)
+    if code is not None:
+        line = f"its code, which lies neither beside the plan nor in the working directory: {request.source}"
         granted.append(line)
         needs_trust.append(line)
     return tuple(dict.fromkeys(granted)), tuple(dict.fromkeys(needs_trust))

@@ -26,7 +26,7 @@ from paddock.cli.options import JSON, QUIET, SessionOptions, session_options
 from paddock.cli.session_on_screen import SessionOpener, row_of
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
-from paddock.cli.terminal.denial_notes import tell_denials, tell_programs
+from paddock.cli.terminal.denial_notes import lines_to_paste, tell_denials, tell_lines_to_paste, tell_programs
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import print_json
@@ -37,6 +37,7 @@ from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import PaddockError, render
 from paddock.module_sources.sourced_modules import USUAL_PLAN
 from paddock.plan.formats.document import EXTENSIONS
+from paddock.plan.permissions import Permissions, permissions_line
 from paddock.session.session import ModuleStatus, Session
 
 if TYPE_CHECKING:
@@ -74,8 +75,20 @@ def _plan_and_prompt(first: Path | None, prompt: str | None) -> tuple[Path, str 
 @JSON
 @QUIET
 @click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and tell more of what happens.")
+@click.option(
+    "--print-grants",
+    "prints_grants",
+    is_flag=True,
+    help="Print at the end, for each module, the line of the plan with what it was refused and what would be given it.",
+)
 def run(
-    plan: Path | None, prompt: str | None, options: SessionOptions, as_json: bool, quiet: bool, verbose: bool
+    plan: Path | None,
+    prompt: str | None,
+    options: SessionOptions,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    prints_grants: bool,
 ) -> int:
     """Run one turn of a session: start the modules of PLAN, hand them PROMPT, print the answer.
 
@@ -91,7 +104,7 @@ def run(
     if prompt is not None and not prompt.strip():
         raise click.UsageError("the prompt is empty")
     follows = (options.working_dir or Path.cwd()).resolve() if not (as_json or quiet) and _is_one_terminal() else None
-    turn = _Turn(screen, opener, follows, verbose=verbose)
+    turn = _Turn(screen, opener, follows, verbose=verbose, prints_grants=prints_grants)
     with LogLines(screen, verbose=verbose), opener.fetching:
         try:
             asyncio.run(turn.run(prompt or ""))
@@ -111,14 +124,18 @@ def run(
 class _Turn:
     """One turn and its result; the turn is shown while it runs if `followed_in` is set, the folder of its files."""
 
-    def __init__(self, screen: Screen, opener: SessionOpener, followed_in: Path | None, *, verbose: bool) -> None:
+    def __init__(
+        self, screen: Screen, opener: SessionOpener, followed_in: Path | None, *, verbose: bool, prints_grants: bool
+    ) -> None:
         self.response: str | None = None
         self.is_shown = False  # whether a person has seen the response as it arrived
         self.is_interrupted = False
         self._screen = screen
         self._opener = opener
         self._verbose = verbose
+        self._prints_grants = prints_grants
         self._dialogue = Dialogue.at(screen, sys.stdin)
+        self._consent = TerminalConsent(self._dialogue)
         self._approval = TerminalApproval(self._dialogue, preview=self._preview)
         self._followed_in = followed_in
         self._follower: Follower | None = None
@@ -138,12 +155,19 @@ class _Turn:
         error: Mapping[str, object] | None = failure.INTERRUPTION if self.is_interrupted else None
         if self._error is not None:
             error = failure.as_dict(self._error)
+        grants = {name: permissions_line(one) for name, one in self._grants().items()} if self._prints_grants else None
         return {
             "session_id": self._session_id,
             "response": self.response,
             "modules": [module.as_dict() for module in self._modules],
+            **({"grants": grants} if grants is not None else {}),
             "error": error,
         }
+
+    def _grants(self) -> dict[str, Permissions]:
+        """Return what each module would have to be granted for all that it was refused and not given."""
+        denials = (denial for module in self._modules for denial in module.denials)
+        return lines_to_paste(denials, self._consent.not_given)
 
     def interrupt(self) -> None:
         """Note that the person interrupted the turn where nothing of it could be stopped any more."""
@@ -158,7 +182,7 @@ class _Turn:
         """Run the turn. Only unforeseen errors are raised."""
         session_id = str(uuid.uuid4())
         try:
-            session = self._opener.session(self._approval, TerminalConsent(self._dialogue), session_id)
+            session = self._opener.session(self._approval, self._consent, session_id)
         except PaddockError as error:
             self.fail(error)
             return
@@ -191,6 +215,8 @@ class _Turn:
             self._screen.note(interruption.text)
         for module in self._modules:
             tell_programs(self._screen, module.module, module.level, module.programs)
+        if self._prints_grants:
+            tell_lines_to_paste(self._screen, self._grants())
         if failed is not None:
             self.fail(failure.of_turn(failed, session.plan.orchestrator.module, self._modules))
 

@@ -35,7 +35,7 @@ _LOOP = ModuleReview("loop-basic", "orchestrator", "builtin:loop-basic")
 _REVIEW = PlanReview("plan.yaml", f"sha256:{'0123456789abcdef' * 4}", (_LOOP, _BASH, _OPENAI))
 _READY = "yes, no or stop, and Enter:"
 _REFUSED = "nobody is at a terminal to accept this plan, so what takes an accepted plan is refused"
-_NOT_GIVEN = "nobody is at a terminal to say yes to what would be given, so it is not; `--grant MODULE=PRESET`"
+_NOT_GIVEN = "nobody is at a terminal to say yes to what would be given, so it is not; `run --print-grants`"
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,9 @@ async def test_all_modules_are_shown_before_one_question(
     [
         ("yes\n", ConsentAnswer.ACCEPT),
         (" Yes \n", ConsentAnswer.ACCEPT),
+        ("y\n", ConsentAnswer.ACCEPT),
         ("no\n", ConsentAnswer.AS_IT_IS),
+        ("n\n", ConsentAnswer.AS_IT_IS),
         ("stop\n", ConsentAnswer.STOP),
         ("\x04", ConsentAnswer.STOP),
     ],
@@ -120,7 +122,7 @@ async def test_a_word_is_the_answer_and_the_end_of_the_input_starts_nothing(
     assert await _answered(person, _REVIEW, typed) is answer
 
 
-@pytest.mark.parametrize("typed", ["1\n", "y\n", "\n", "allow\n", "yes please\n", "y\x04es\x04"])
+@pytest.mark.parametrize("typed", ["1\n", "ye\n", "\n", "allow\n", "yes please\n", "y\x04es\x04"])
 async def test_nothing_but_the_word_accepts_a_plan(person: Person, typed: str) -> None:
     if typed.endswith("\n"):
         assert await _answered(person, _REVIEW, typed, "no\n") is ConsentAnswer.AS_IT_IS

@@ -1,8 +1,8 @@
 """Ask the person at the terminal whether a plan is to be trusted, before any of its modules is started.
 
 Each module is shown with its grants in the plan and the proposed ones; then there is one question. It is Paddock's own,
-and looks like none that a module can ask. It names the digest of the plan that the answer is for, and the answer is a
-word. Off a terminal the same is shown, and no question is asked.
+and looks like none that a module can ask. It names the digest of the plan that the answer is for. Off a terminal the
+same is shown, and no question is asked.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
 from paddock.lookalikes import marked
+from paddock.plan.permissions import Permissions
 from paddock.text import escape
 
 _DIGITS: Final = 12  # of a digest; enough to distinguish two plans by eye
 _WORDS: Final[Mapping[str, ConsentAnswer]] = {
     "yes": ConsentAnswer.ACCEPT,
+    "y": ConsentAnswer.ACCEPT,
     "no": ConsentAnswer.AS_IT_IS,
+    "n": ConsentAnswer.AS_IT_IS,
     "stop": ConsentAnswer.STOP,
 }
 _PROMPTS: Final = ("type the word yes, no or stop, and Enter:", "yes, no or stop:")
@@ -30,10 +33,17 @@ class TerminalConsent:
     """Asks through `dialogue`."""
 
     def __init__(self, dialogue: Dialogue) -> None:
+        self.not_given: dict[str, Permissions] = {}  # proposed to modules at the last question, and not accepted
         self._dialogue = dialogue
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Show the review and return the answer; without a person to ask, `AS_IT_IS`."""
+        answer = await self._asked(review)
+        proposed = {module.name: module.proposed for module in review.modules if module.proposed is not None}
+        self.not_given = {} if answer is ConsentAnswer.ACCEPT else proposed
+        return answer
+
+    async def _asked(self, review: PlanReview) -> ConsentAnswer:
         screen = self._dialogue.screen
         _show(screen, review)
         if review.is_of_the_lock:
@@ -53,7 +63,7 @@ class TerminalConsent:
     async def _ask_about_the_lock(self, review: PlanReview) -> ConsentAnswer:
         if not self._dialogue.has_person:
             return ConsentAnswer.AS_IT_IS
-        words = {"yes": ConsentAnswer.ACCEPT, "stop": ConsentAnswer.STOP}
+        words = {"yes": ConsentAnswer.ACCEPT, "y": ConsentAnswer.ACCEPT, "stop": ConsentAnswer.STOP}
         answer = await self._dialogue.ask(_lock_question(review), lambda line, _: words.get(line.casefold()))
         return answer or ConsentAnswer.STOP
 
@@ -92,8 +102,8 @@ def _unasked(review: PlanReview) -> Iterator[str]:
         yield "nobody is at a terminal to accept this plan, so what takes an accepted plan is refused"
     if review.has_proposals:
         yield (
-            "nobody is at a terminal to say yes to what would be given, so it is not; `--grant MODULE=PRESET` gives a "
-            "module a preset, and `permissions` in its entry anything else"
+            "nobody is at a terminal to say yes to what would be given, so it is not; `run --print-grants` prints it "
+            "as lines for the plan, and `--grant MODULE=PRESET` gives a module a preset"
         )
 
 
@@ -156,7 +166,7 @@ def _accepting(review: PlanReview) -> str:
 
 
 def _declining(review: PlanReview) -> str:
-    if review.needs_trust and not review.is_accepted:
+    if not review.starts_as_it_is:
         return "refuse that; nothing starts, and what to change in the plan is shown"
     return "go on without that, this time"
 

@@ -11,8 +11,11 @@ from typing import Any, Final, cast
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 from paddock.lookalikes import marked
-from paddock.plan.permissions import allow_option, grants_in_line
+from paddock.plan.formats.bounded_yaml import read_yaml
+from paddock.plan.permissions import Permissions, allow_option, grants_in_line, permissions_line, united
+from paddock.text import escape
 
+_PERMISSIONS: Final = "permissions: "
 _STATE: Final = "state:"
 _LIMIT: Final = re.compile(r"limits: \{(\w+): (\w+)\}")
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
@@ -23,19 +26,62 @@ def tell_denials(
 ) -> None:
     """Write a line for each different denial; a denial has the facts of `Denial.as_dict`.
 
-    The fix is written as a line of the plan or, for a call, as its options. `left_out` counts the denials that the host
-    did not keep.
+    The fix is written as a line of the plan or, for a call, as its options; several of one module are merged.
+    `left_out` counts the denials that the host did not keep.
     """
-    all_of_them = (Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
-    notes = (f"{marked(denial.describe())}; {_remedy(denial, of_call)}" for denial in _without_climbs(all_of_them))
-    lines = list(dict.fromkeys(notes))
-    for line in lines[:_MAX_LINES]:
-        screen.warning(line)
-    if len(lines) > _MAX_LINES:
+    all_of_them = _without_climbs(Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
+    different = [*{marked(denial.describe()): denial for denial in all_of_them}.items()]
+    merged = _merged(denial for _, denial in different[:_MAX_LINES])
+    for text, denial in different[:_MAX_LINES]:
+        is_merged = denial.caller in merged and denial.grant.startswith(_PERMISSIONS)
+        screen.warning(text if is_merged else f"{text}; {_remedy(denial, of_call)}")
+    if len(different) > _MAX_LINES:
         where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
-        screen.note(f"{len(lines) - _MAX_LINES} more denials are not shown; {where} has them")
+        screen.note(f"{len(different) - _MAX_LINES} more denials are not shown; {where} has them")
+    for caller, permissions in merged.items():
+        where = "add to the call" if of_call else f"write in the entry of `{caller}` in the plan"
+        _tell_line(screen, f"to allow all of that, {where}:", permissions, of_call=of_call)
     if left_out:
         screen.warning(f"{left_out} more acts were refused, or may have been: too many to note which")
+
+
+def lines_to_paste(
+    denials: Iterable[Mapping[str, object]], proposed: Mapping[str, Permissions]
+) -> dict[str, Permissions]:
+    """Return what each module lacked: a grant for all that it was refused, and what was `proposed` to it in vain."""
+    grants = {name: [permissions] for name, permissions in proposed.items()}
+    for denial in _without_climbs(Denial(**cast(Mapping[str, Any], one)) for one in denials):
+        if denial.grant.startswith(_PERMISSIONS):
+            grants.setdefault(denial.caller, []).append(_permissions(denial.grant))
+    return {name: united(several) for name, several in grants.items()}
+
+
+def tell_lines_to_paste(screen: Screen, lines: Mapping[str, Permissions]) -> None:
+    """Write the line of each module's entry."""
+    for name, permissions in lines.items():
+        _tell_line(screen, f"write in the entry of `{name}` in the plan:", permissions)
+    if not lines:
+        screen.note("no module was refused anything that a line of the plan would grant")
+
+
+def _tell_line(screen: Screen, label: str, permissions: Permissions, *, of_call: bool = False) -> None:
+    """Write a line that can be pasted: alone, and never folded."""
+    line = permissions_line(permissions)
+    screen.text(f"{escape(marked(label))}\n  {escape(_options(line) if of_call else line)}")
+
+
+def _merged(denials: Iterable[Denial]) -> dict[str, Permissions]:
+    """Return what would allow all that a module was refused, for each module with more than one such line."""
+    lines: dict[str, dict[str, None]] = {}
+    for denial in denials:
+        if denial.grant.startswith(_PERMISSIONS):
+            lines.setdefault(denial.caller, {})[denial.grant] = None
+    return {caller: united([*map(_permissions, several)]) for caller, several in lines.items() if len(several) > 1}
+
+
+def _permissions(line: str) -> Permissions:
+    content, _ = read_yaml(line)
+    return Permissions.parse(content["permissions"])
 
 
 def tell_programs(screen: Screen, module: str, level: str, programs: Sequence[str]) -> None:
@@ -70,4 +116,8 @@ def _remedy(denial: Denial, of_call: bool) -> str:
         return f"a call keeps nothing; in a plan, write in its entry: {denial.grant}"
     if (limit := _LIMIT.fullmatch(denial.grant)) is not None:
         return f"to allow more, add --limit {limit[1]}={limit[2]}"
-    return f"to allow it, add {' '.join(allow_option(*grant) for grant in grants_in_line(denial.grant))}"
+    return f"to allow it, add {_options(denial.grant)}"
+
+
+def _options(line: str) -> str:
+    return " ".join(allow_option(*grant) for grant in grants_in_line(line))
