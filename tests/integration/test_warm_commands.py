@@ -57,7 +57,7 @@ _HANGS = """
         await coordinator.mount("tools", Hangs())
 """
 _SECONDS = 200  # for a template to be ready; hit only by a hang
-_ELSEWHERE = {"demo", "selftest", "module test"}  # each has tests of its own that start it as people do
+_ELSEWHERE = {"demo", "selftest", "module shell", "module test"}  # each has tests of its own that start it as people do
 
 # What each is given, and what it then says.
 _COMMANDS = {

@@ -62,11 +62,14 @@ def open_standard_files() -> StandardOutput:
             _put(os.open(os.devnull, flags), number)
     if sys.stdin is None or not is_given[0]:
         sys.stdin = open(0, encoding="utf-8", closefd=False)
-    with suppress(AttributeError, OSError):  # what imports printed, if anything
-        sys.stdout.flush()
     output = StandardOutput(1, "w", closefd=False)
-    sys.stdout = _text(output, sys.stdout, line_buffering=os.isatty(1))
-    sys.stderr = _text(_StandardError(2, "w", closefd=False), sys.stderr, line_buffering=True)
+    if sys.stdout is sys.__stdout__:  # a caller within this process may have its own
+        if sys.stdout is not None:
+            with suppress(OSError):  # what imports printed, if anything
+                sys.stdout.flush()
+        sys.stdout = _text(output, sys.stdout, line_buffering=os.isatty(1))
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _text(_StandardError(2, "w", closefd=False), sys.stderr, line_buffering=True)
     return output
 
 

@@ -41,10 +41,11 @@ def proposed(
     environ: Mapping[str, str] | None = None,
     secrets: tuple[str, ...] = (),
     advice: ManifestAdvice | None = None,
+    home: Path = Path("/home/nobody-in-particular"),
 ) -> Needs:
     entry = ModuleEntry.read({"module": module, "config": dict(config or {})}, EntryPlace(kind, "x[0]", Path("/")))
     environ = environ or {}
-    known = ProposalContext(folder, owner(), environ, {*secrets, *environ})
+    known = ProposalContext(folder, owner(home), environ, {*secrets, *environ})
     return propose(entry, advice, known)
 
 
@@ -502,3 +503,20 @@ def test_a_service_whose_name_is_the_word_for_every_host_is_never_proposed() -> 
     needs = proposed("tool", "tool-web", {"url": "https://public/search"})
     assert written(needs) == NOTHING
     assert any("a name that no grant can mean" in one for one in needs.lacks)
+
+
+def test_a_folder_of_amplifier_is_proposed_if_it_is_there(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / ".amplifier/projects").mkdir(parents=True)
+    (tmp_path / ".amplifier/leads").symlink_to(tmp_path)
+    asked = '["~/.amplifier/projects", "~/.amplifier/absent", "~/.amplifier", "~/.amplifier/leads", "~/.ssh"]'
+    advice = advised(tmp_path / "module", f"[tool.paddock.permissions]\nwrite = {asked}\n")
+    needs = proposed("tool", "tool-whatever", folder=folder, advice=advice, home=tmp_path)
+    assert written(needs) == {"write": ["~/.amplifier/projects"]}
+    told = "\n".join(needs.lacks)
+    assert "write ~/.amplifier/absent (make that folder and grant it, or write `state: keep` in its entry)" in told
+    assert "write ~/.ssh" in told and "write ~/.amplifier/leads" in told
+
+
+def test_a_log_in_the_throw_away_home_is_missed_with_the_way_to_keep_it(folder: Path) -> None:
+    for config in ({}, {"path": "~/session.jsonl"}):
+        assert "`state: keep`" in "\n".join(proposed("hook", "hooks-logger", config, folder=folder).lacks)
