@@ -71,6 +71,8 @@ _COMMANDS = {
     "add ./mine": "tool-mine is in",
     "remove tool-mine": "tool-mine",
     "list": "tool-mine",
+    "policy show": "/etc/paddock/policy.toml",
+    "policy check policy.toml": "policy.toml",
     "lock": "nothing of this plan has to be locked",
     "sync": "tool-mine  ready",
     "update": "nothing is locked here",
@@ -111,6 +113,7 @@ def test_a_command_loads_what_it_needs(
     monkeypatch.chdir(tmp_path)
     Path(write_module("tool-mine", _MINE)).rename("mine")
     Path("plan.yaml").write_text(_PLAN)
+    Path("policy.toml").touch()
     done = paddock(*line.split(), stdin="hello\n")
     assert _COMMANDS[line] in done.stdout + done.stderr, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr

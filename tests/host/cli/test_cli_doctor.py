@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from paddock.cli import doctor_command
 from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding
 from paddock.errors import LevelFailure
 from paddock.isolation.machine import Machine
+from paddock.policy.files.in_force import FileInForce
 from paddock_sandbox.cgroup import CgroupPlace, CgroupProblem
 from paddock_sandbox.profile import IsolationLevel
 
@@ -26,6 +28,12 @@ FAILED: dict[IsolationLevel, LevelFinding] = {
     "bwrap": LevelFinding("bwrap", LevelFailure("start", 0, "bwrap: no \x1b[2J", "lift it")),
     "landlock": LevelFinding("landlock", LevelFailure("Landlock", errno.EOPNOTSUPP, "switched off")),
 }
+FILES = (
+    FileInForce(
+        Path("/etc/paddock/policy.toml"), "in force", ("line 3: modules from `*`: read at most .; " + "run, " * 40,)
+    ),
+    FileInForce(Path("/home/me/.config/paddock/grants.toml"), "absent"),
+)
 
 
 def diagnosis(*reachable: IsolationLevel, **parts: Any) -> Diagnosis:
@@ -53,6 +61,7 @@ def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
             return found
 
         monkeypatch.setattr(doctor_command, "examine", examine)
+        monkeypatch.setattr(doctor_command, "files_in_force", lambda environ: FILES)
         code = doctor_command.doctor.main(["--json"] if as_json else [], standalone_mode=False)
         shown = capsys.readouterr()
         assert shown.err == ""

@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 from paddock.lookalikes import marked
-from paddock.plan.formats.bounded_yaml import read_yaml
 from paddock.plan.permissions import Permissions, allow_option, grants_in_line, permissions_line, united
 from paddock.text import escape
 
@@ -80,6 +79,8 @@ def _merged(denials: Iterable[Denial]) -> dict[str, Permissions]:
 
 
 def _permissions(line: str) -> Permissions:
+    from paddock.plan.formats.bounded_yaml import read_yaml  # most commands are refused nothing, and do not load this
+
     content, _ = read_yaml(line)
     return Permissions.parse(content["permissions"])
 

@@ -125,7 +125,8 @@ class _Grant(StrictModel):
     at: str
     source: str
     permissions: Annotated[Permissions, BeforeValidator(Permissions.written)]
-    without: Annotated[Permissions, BeforeValidator(Permissions.written)] = Permissions()
+    # Values of this model build its validator, which most that load this file do not need.
+    without: Annotated[Permissions, BeforeValidator(Permissions.written)] = Field(default_factory=Permissions)
 
 
 class _Pin(StrictModel):
