@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, TypeVar
 
 from paddock.lookalikes import marked
 from paddock.text import escape
@@ -113,11 +113,7 @@ class PlanError(PaddockError):
     def locate(self, file: str, line_of: Callable[[str], int | None]) -> None:
         """Add line numbers of the plan's file to the problems that have none yet."""
         self.origin = file
-        located = (
-            problem if problem.line is not None else replace(problem, line=line_of(problem.at or problem.path))
-            for problem in self.problems
-        )
-        self._tell(f"plan `{file}`", tuple(located))
+        self._tell(f"plan `{file}`", _located(self.problems, line_of))
 
     def _tell(self, subject: str, problems: tuple[PlanProblem, ...]) -> None:
         self.problems = problems
@@ -208,13 +204,7 @@ class PolicyRefusedError(PaddockError):
     def locate(self, file: str, line_of: Callable[[str], int | None]) -> None:
         """Add line numbers of the plan's file where there are none yet."""
         self.origin = file
-        self._tell(
-            f"plan `{file}`",
-            tuple(one if one.line is not None else replace(one, line=line_of(one.path)) for one in self.refusals),
-            tuple(
-                one if one.line is not None else replace(one, line=line_of(one.at or one.path)) for one in self.problems
-            ),
-        )
+        self._tell(f"plan `{file}`", _located(self.refusals, line_of), _located(self.problems, line_of))
 
     def _tell(self, subject: str, refusals: tuple[Refusal, ...], problems: tuple[PlanProblem, ...]) -> None:
         self.refusals = refusals
@@ -269,18 +259,6 @@ class ModuleError(PaddockError):
             code="ToolMissingError",
             detail=[f"it mounted: {', '.join(mounted)}" if mounted else "it mounted no tool at all"],
             hints=[f"did you mean `{close[0]}`?"] if close else (),
-        )
-
-    @classmethod
-    def no_tool(cls, module_id: str, kind: str, failure: PaddockError) -> Self:
-        """Return the error for a module of another kind than a tool, whose call ended in `failure`."""
-        article = "an" if kind[0] in "aeiou" else "a"
-        return cls(
-            module_id,
-            f"module `{module_id}` is {article} {kind}, and `call` calls tools",
-            code="NoToolError",
-            detail=[failure.summary],
-            hints=[f"a plan runs it: name it there as {article} {kind}, then `paddock run`"],
         )
 
 
@@ -513,7 +491,7 @@ class IsolationUnavailableError(PaddockError):
             (f"{place}: " if place else "")
             + f"{either}isolation level {names} {'can' if either else 'cannot'} be had on this machine",
             detail=[f"{level}: {failure.describe()}" for level, failure in self.failures.items()],
-            hints=_unique([*(failure.fix for failure in self.failures.values() if failure.fix), *hints]),
+            hints=dict.fromkeys([*(failure.fix for failure in self.failures.values() if failure.fix), *hints]),
         )
 
 
@@ -595,14 +573,22 @@ def _last_lines(traceback: str) -> list[str]:
     return lines
 
 
+_Found = TypeVar("_Found", PlanProblem, Refusal)
+
+
+def _place_of(problem: PlanProblem | Refusal) -> str:
+    return getattr(problem, "at", "") or problem.path
+
+
+def _located(problems: Iterable[_Found], line_of: Callable[[str], int | None]) -> tuple[_Found, ...]:
+    """Return the problems, each with its line in the file, where it has none yet."""
+    return tuple(one if one.line is not None else replace(one, line=line_of(_place_of(one))) for one in problems)
+
+
 def _hints_of(problems: Iterable[PlanProblem | Refusal]) -> list[str]:
     """Return each hint once: with its place, unless it is the same at several."""
     places: dict[str, set[str]] = {}
     for problem in problems:
         if problem.hint:
-            places.setdefault(problem.hint, set()).add(getattr(problem, "at", "") or problem.path)
+            places.setdefault(problem.hint, set()).add(_place_of(problem))
     return [f"{path}: {hint}" if len(at) == 1 and (path := next(iter(at))) else hint for hint, at in places.items()]
-
-
-def _unique(lines: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(lines))

@@ -44,7 +44,7 @@ from paddock.session.resources import OnOutput, SessionResources, StartOptions
 from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock.session.startup import ConfinedModules, FoundCode, confined
 from paddock.workers.exit_report import ExitReport
-from paddock.workers.room import check_event_loop, check_room
+from paddock.workers.room import check_event_loop
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
@@ -163,7 +163,6 @@ class ToolCallSession:
         """Start the module, call the tool, end the module."""
         check_event_loop()
         try:
-            check_room(1)
             authorizer = await Authorizer.at_work(self._options.working_dir, self._options.environ, self._policy)
             async with confined(self._request, authorizer, self._options, self._session_recorder) as modules:
                 self._resources = modules.resources
@@ -285,7 +284,14 @@ def _explained(outcome: ToolCallOutcome, code: Resolution) -> ToolCallOutcome:
         return outcome
     if not (isinstance(error, ModuleLoadError) or error.code == "ToolMissingError"):
         return outcome
-    explained = ModuleError.no_tool(code.module_id, code.kind, error)
+    kind = f"{'an' if code.kind[0] in 'aeiou' else 'a'} {code.kind}"
+    explained = ModuleError(
+        code.module_id,
+        f"module `{code.module_id}` is {kind}, and `call` calls tools",
+        code="NoToolError",
+        detail=[error.summary],
+        hints=[f"a plan runs it: name it there as {kind}, then `paddock run`"],
+    )
     report = outcome.exit_reports[-1] if outcome.exit_reports else None
     return replace(outcome, result=failed_result(explained, report), error=explained, denials=(), denials_left_out=0)
 
