@@ -112,7 +112,7 @@ class Supervisor:
         self._state = RestartState()
 
     def revoke(self) -> None:
-        """Kill the process, if there is one, and start none again."""
+        """Kill the process, if there is one, also one that is being launched; start none again."""
         self._is_revoked = True
         self.end(ExitReason.KILLED_BY_HOST)
 
@@ -129,6 +129,7 @@ class Supervisor:
             RevokedError: what it was granted was taken back.
         """
         async with self._starting:
+            self._check_not_revoked()
             if self._process is not None:
                 if self._recorded is None:
                     return self._process
@@ -192,8 +193,7 @@ class Supervisor:
 
     async def _start(self) -> ModuleProcess:
         while True:
-            if self._is_revoked:
-                raise RevokedError(self.spec.name)
+            self._check_not_revoked()
             if self._state.quarantined:
                 raise QuarantinedError(
                     self.spec.name,
@@ -217,6 +217,10 @@ class Supervisor:
         # Nothing is awaited between having the process and owning it.
         self._process = process
         process.on_exit(partial(self._ended, process))
+        if self._is_revoked:  # it was being launched meanwhile, and there was no process yet to end
+            self.end(ExitReason.KILLED_BY_HOST)
+            process.rpc.close()
+            raise RevokedError(self.spec.name)
         if self._limit_enforcer is not None:
             try:
                 self._tree_limits = self._limit_enforcer.begin(process, self.spec.tree_limits, self.end)
@@ -226,6 +230,10 @@ class Supervisor:
                 hints = ["memory_max is less than its process uses already; allow it more"] * (error.errno == EBUSY)
                 raise LaunchError(self.spec.name, "limits", str(error), errno=error.errno or 0, hints=hints) from error
         return process
+
+    def _check_not_revoked(self) -> None:
+        if self._is_revoked:
+            raise RevokedError(self.spec.name)
 
     def _ended(self, process: ModuleProcess, status: ExitStatus) -> None:
         reason, limit, detail = self._recorded or (None, None, "")

@@ -11,7 +11,7 @@ import pytest
 
 from host.workers.conftest import children_of_this_process, with_entry
 from host.workers.waiting import PATIENCE, ended, here
-from paddock.errors import LaunchError, QuarantinedError
+from paddock.errors import LaunchError, QuarantinedError, RevokedError
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
@@ -43,6 +43,25 @@ class StoppedClock(ManualClock):
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         await asyncio.Event().wait()
+
+
+class HeldLauncher:
+    """Launches as another does, and hands the process out when it is let go."""
+
+    def __init__(self, launcher: ForkServerLauncher) -> None:
+        self._launcher = launcher
+        self.launched: ModuleProcess | None = None
+        self.has_launched = anyio.Event()
+        self.may_go_on = anyio.Event()
+
+    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
+        self.launched = await self._launcher.launch(spec)
+        self.has_launched.set()
+        await self.may_go_on.wait()
+        return self.launched
+
+    async def aclose(self) -> None:
+        await self._launcher.aclose()
 
 
 @pytest.fixture
@@ -288,6 +307,38 @@ async def test_a_stop_during_a_launch_leaves_no_process(supervise: Supervise) ->
                 await anyio.lowlevel.checkpoint()
             await supervisor.stop()
     assert supervisor.process is None
+
+
+async def test_a_process_revoked_while_it_is_launched_is_ended(
+    template_launcher: ForkServerLauncher, spec: LaunchSpec
+) -> None:
+    launcher = HeldLauncher(template_launcher)
+    supervisor = Supervisor(launcher, with_entry(spec, "waits"))
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+
+            async def start() -> None:
+                with pytest.raises(RevokedError):
+                    await supervisor.start()
+
+            tasks.start_soon(start)
+            await launcher.has_launched.wait()
+            supervisor.revoke()
+            launcher.may_go_on.set()
+    assert launcher.launched is not None
+    assert (await ended(launcher.launched)).signal_name == "SIGKILL"
+    assert [report.reason for report in supervisor.reports] == [ExitReason.KILLED_BY_HOST]
+    await supervisor.stop()
+
+
+async def test_a_process_that_was_revoked_is_handed_out_no_more(supervise: Supervise) -> None:
+    supervisor = supervise()
+    process = await started(supervisor)
+    supervisor.revoke()
+    with pytest.raises(RevokedError):
+        await supervisor.start()
+    await ended(process)
+    process.rpc.close()
 
 
 async def test_a_stopped_supervisor_starts_nothing_more_and_can_be_stopped_again(supervise: Supervise) -> None:
