@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -276,6 +277,27 @@ async def test_the_plan_and_the_lock_are_guarded_again(tmp_path: Path, write_mod
         for name in ("plan.json", "paddock.lock"):
             _by_renaming(work / name, (work / name).read_text())
             await _guarded_again(session, work / name)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_the_lock_is_guarded_though_another_keeps_the_folder(
+    tmp_path: Path, write_module: WriteModule, is_there: bool
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    if is_there:
+        (work / "paddock.lock").write_text("version = 1\n")
+    tool = {**_tool(write_module), "source": write_module("tool-write", _WRITER)}
+    plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [tool]}
+    (work / "plan.json").write_text(json.dumps(plan))
+    folder = os.open(work, os.O_RDONLY | os.O_DIRECTORY)  # as a module can that may read it
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        async with Session(work / "plan.json", working_dir=work, trust_plan=True) as session:
+            assert await _append(session, work / "paddock.lock") == "Read-only file system"
+            assert await _append(session, work / "other") == "written"
+    finally:
+        os.close(folder)
 
 
 async def test_a_name_that_is_no_text_ends_no_guard(

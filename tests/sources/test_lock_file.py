@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
 import string
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -534,3 +538,46 @@ def test_a_lock_file_in_place_of_the_placeholder_stays(tmp_path: Path) -> None:
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
     assert LockPlaceholder.hold(path) is None and os.listdir(tmp_path) == ["paddock.lock"]
+
+
+def test_the_placeholder_is_made_though_another_keeps_the_folder(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.lock"
+    with _kept(tmp_path):
+        first, second = LockPlaceholder.hold(path), LockPlaceholder.hold(path)
+        assert first is not None and second is not None and LockFile.read(path) == LockFile()
+        second.release()
+        assert path.exists()
+    first.release()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_placeholder_not_yet_written_is_held_and_a_lock_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.lock"
+    path.touch()
+    held = LockPlaceholder.hold(path)
+    assert held is not None
+    held.release()
+    assert path.exists()
+
+
+def test_a_placeholder_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: object, flags: int, *mode: int, **options: object) -> int:
+        if flags & os.O_EXCL:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(path, flags, *mode, **options)  # type: ignore[arg-type]
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(LockFileError, match="no space left"):
+        LockPlaceholder.hold(tmp_path / "paddock.lock")
+
+
+@contextmanager
+def _kept(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, as anybody can who may open it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

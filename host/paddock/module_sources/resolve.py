@@ -265,15 +265,19 @@ class KeptLockFile:
         self._placeholder: LockPlaceholder | None = None
 
     def keep(self, folder: Path, entries: Iterable[ModuleEntry], working_dir: Path) -> tuple[Path, ...]:
-        """Return the lock file of `folder`. A link, or anything but a file, is never kept or read."""
+        """Return the lock file of `folder`, where one is. A link, or anything but a file, is never kept or read.
+
+        Raises:
+            KindError: a module could create one, and a placeholder cannot be made.
+        """
         lock = folder.resolve() / LOCK_FILE
         written = (path for entry in entries for path in grants_of(entry.permissions).write)
         owner = Owner.current(os.environ)
         if any(lock.is_relative_to(owner.expanded(path, working_dir).resolve()) for path in written):
             try:
                 self._placeholder = LockPlaceholder.hold(lock)
-            except SourceError:
-                return ()  # A user who cannot create it is the same user that modules run as.
+            except SourceError as error:
+                raise KindError.of_sources(error) from error
         return (lock,) if lock.is_file() and not lock.is_symlink() else ()
 
     def release(self) -> None:

@@ -196,8 +196,10 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def turn(path: Path) -> Iterator[None]:
+def turn(path: Path, seconds: float | None = None) -> Iterator[None]:
     """Lock the file's folder, which needs no file beside it; waits some seconds for another holder.
+
+    Anybody who can open the folder can keep the lock: it puts writers in order, and protects nothing.
 
     Raises:
         LockFileError: the folder cannot be opened, or another process holds it for long.
@@ -209,14 +211,14 @@ def turn(path: Path) -> Iterator[None]:
         reason = (error.strerror or str(error)).lower()
         raise LockFileError(path, f"its folder cannot be opened: {reason}") from error
     try:
-        _hold(descriptor, path)
+        _hold(descriptor, path, _TURN_SECONDS if seconds is None else seconds)
         yield
     finally:
         os.close(descriptor)
 
 
-def _hold(descriptor: int, path: Path) -> None:
-    deadline = time.monotonic() + _TURN_SECONDS
+def _hold(descriptor: int, path: Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -229,7 +231,7 @@ def _hold(descriptor: int, path: Path) -> None:
         if time.monotonic() > deadline:
             raise LockFileError(
                 path,
-                f"somebody else has been changing it for {_TURN_SECONDS:.0f} s",
+                f"somebody else has been changing it for {seconds:.0f} s",
                 hints=["try again when that is done"],
             )
         time.sleep(_PAUSE)
