@@ -125,13 +125,16 @@ def test_commands_of_units_and_pipelines_exist_with_their_options(block: Block) 
         unit.read_string(block.text)
         lines = [unit["Service"]["ExecStart"].removeprefix("/opt/agent/bin/")]
     else:
-        lines = [step["run"] for step in yaml.safe_load(block.text)["steps"]]
+        steps = yaml.safe_load(block.text)["steps"]
+        lines = [line for step in steps for line in step["run"].splitlines()]
+        for step in steps:
+            assert {*re.findall(r"\$(\w+)", step["run"])} == {*step.get("env", {})}
     for name, *rest in map(shlex.split, lines):
         if name == "paddock":
             known = {word for option in _OPTIONS[rest[0]]["options"] for word in option.replace(",", " ").split()}
             assert {word for word in rest if word.startswith("-")} <= known
         else:
-            assert name == "git"
+            assert name in ("git", "echo", "rm")
 
 
 @pytest.mark.parametrize("block", _each("yaml plan", "yaml entry"))
