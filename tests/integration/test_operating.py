@@ -151,7 +151,12 @@ def test_a_policy_is_shown_with_what_it_bounds() -> None:
     config = Path.home() / ".config/paddock"
     config.mkdir(parents=True)
     Path("policy.toml").write_text(_POLICY)
-    assert paddock("policy", "check", "policy.toml").returncode == 0
+    checked = paddock("policy", "check", "policy.toml")
+    assert checked.returncode == 0 and checked.stdout.split()[:2] == ["valid", "policy.toml"]
+    Path("sources.toml").write_text('[modules]\ntool-mine = "git+https://example.org/mine@v1"\n')
+    checked = paddock("policy", "check", "sources.toml", "--json")
+    assert json.loads(checked.stdout)["files"][0]["bounds"] == ["names another source for `tool-mine`"]
+    assert paddock("policy", "check").returncode == 2
     (config / "policy.toml").write_text(_POLICY)
     for command in (["policy", "show"], ["doctor"]):
         shown = " ".join(paddock(*command).stdout.split())
@@ -159,7 +164,7 @@ def test_a_policy_is_shown_with_what_it_bounds() -> None:
         assert "line 1: no module runs below `landlock`" in shown and "memory_max is at most 1 GiB" in shown
         assert "line 4: modules from `*`: read at most .; no run" in shown
     (config / "secrets.toml").write_text("KEY = 1\n")
-    for command in (["policy", "show"], ["policy", "check"], ["doctor"]):
+    for command in (["policy", "show"], ["doctor"]):
         done = paddock(*command, "--json")
         told = json.loads(done.stdout)
         refused = next(one for one in told["files"] if one["state"] == "refused")

@@ -72,7 +72,7 @@ _COMMANDS = {
     "remove tool-mine": "tool-mine",
     "list": "tool-mine",
     "policy show": "/etc/paddock/policy.toml",
-    "policy check policy.toml": "policy.toml",
+    "policy check policy.toml": "valid     policy.toml",
     "lock": "nothing of this plan has to be locked",
     "sync": "tool-mine  ready",
     "update": "nothing is locked here",

@@ -1,7 +1,8 @@
 """Show which files of the operator hold here and what they bound, and check such a file before it is put in place.
 
 `--json`: `{"ok", "files": [{"file", "state", "bounds": [text…], "problems": [{"path", "message", "hint", "line"}…]}…],
-"error"}`; `state` is `in force`, `absent` or `refused`. Exit codes: 0; 1 the file cannot be read; 4 a file is refused.
+"error"}`; `state` is `in force`, `absent` or `refused`, or of a file that is checked, `valid` or `refused`. Exit codes:
+0; 1 the file cannot be read; 4 a file is refused.
 """
 
 from __future__ import annotations
@@ -41,16 +42,14 @@ def show(as_json: bool) -> int:
 
 
 @policy.command(epilog=example("paddock policy check policy.toml"))
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @options.JSON
-def check(file: Path | None, as_json: bool) -> int:
-    """Check FILE as a policy before it is put in place, by default the files that hold here.
+def check(file: Path, as_json: bool) -> int:
+    """Check FILE as a policy before it is put in place.
 
     A file called grants.toml, secrets.toml or sources.toml is checked as that. Exits with 0 if it would be taken, else
     with 4.
     """
-    if file is None:
-        return _report(files_in_force(os.environ), as_json=as_json)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

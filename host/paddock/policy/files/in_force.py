@@ -21,15 +21,19 @@ from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.files.secrets import secrets_in
 from paddock.policy.files.sources import load_source_settings, read_source_settings
 from paddock.policy.owner import Owner
+from paddock_sources.settings import SourceSettings
 
-FileState = Literal["in force", "absent", "refused"]
+FileState = Literal["in force", "valid", "absent", "refused"]
 
 _NAMES: Final = ("policy.toml", "grants.toml", "secrets.toml", "sources.toml")
 
 
 @dataclass(frozen=True, slots=True)
 class FileInForce:
-    """One file: `bounds` are lines for people; `error` says why it is refused, as far as it is."""
+    """One file: `bounds` are lines for people; `error` says why it is refused, as far as it is.
+
+    Its state is `valid` where it was only checked, and would be taken.
+    """
 
     path: Path
     state: FileState
@@ -51,7 +55,7 @@ def files_in_force(environ: Mapping[str, str]) -> tuple[FileInForce, ...]:
         _found(policy, lambda: _of_policy(PolicyFile.read(policy, owner))),
         _found(grants, lambda: _of_grants(GrantsFile(owner, grants)) if grants.exists() else None),
         _found(secrets, lambda: _of_secrets(OperatorFile.read(secrets, owner))),
-        _found(sources, lambda: _of_sources(environ) if sources.exists() else None),
+        _found(sources, lambda: _of_sources(load_source_settings(environ)) if sources.exists() else None),
     )
 
 
@@ -59,20 +63,20 @@ def checked_file(path: Path, text: str) -> FileInForce:
     """Return what a file with this text would bound; its name says which of the four it is, else it is a policy."""
     match path.name:
         case "grants.toml":
-            return _found(path, lambda: _accepted(read_accepted(text, str(path))))
+            return _found(path, lambda: _accepted(read_accepted(text, str(path))), "valid")
         case "secrets.toml":
-            return _found(path, lambda: _of_secrets(OperatorFile.parse(text, str(path))))
+            return _found(path, lambda: _of_secrets(OperatorFile.parse(text, str(path))), "valid")
         case "sources.toml":
-            return _found(path, lambda: [*map(str, read_source_settings(text, str(path)).modules)])
-    return _found(path, lambda: _of_policy(PolicyFile.parse(text, str(path))))
+            return _found(path, lambda: _of_sources(read_source_settings(text, str(path))), "valid")
+    return _found(path, lambda: _of_policy(PolicyFile.parse(text, str(path))), "valid")
 
 
-def _found(path: Path, read: Callable[[], list[str] | None]) -> FileInForce:
+def _found(path: Path, read: Callable[[], list[str] | None], state: FileState = "in force") -> FileInForce:
     try:
         bounds = read()
     except PolicyFileError as error:
         return FileInForce(path, "refused", error=error)
-    return FileInForce(path, "absent") if bounds is None else FileInForce(path, "in force", tuple(bounds))
+    return FileInForce(path, "absent") if bounds is None else FileInForce(path, state, tuple(bounds))
 
 
 def _of_policy(file: PolicyFile | None) -> list[str] | None:
@@ -129,6 +133,5 @@ def _of_secrets(file: OperatorFile | None) -> list[str] | None:
     return [f"line {one.line}: says where `{name}` is, by {one.way}" for name, one in secrets_in(file).items()]
 
 
-def _of_sources(environ: Mapping[str, str]) -> list[str]:
-    settings = load_source_settings(environ)
+def _of_sources(settings: SourceSettings) -> list[str]:
     return [f"names another source for `{module_id}`" for module_id in settings.modules]
