@@ -1,9 +1,8 @@
 """The request in a module's own manifest: `permissions` under `[tool.paddock]` in its `pyproject.toml`, read as data.
 
 The author of the module wrote it, so it neither grants nor limits. From a third party's request, only what lies within
-the working directory or a folder below `~/.amplifier`, hosts with names, and programs by name or in that directory are
-proposed: never a secret, never all of a family. From the request of a module that Paddock ships, everything that this
-machine has is proposed.
+the working directory, hosts with names, and programs by name or in that directory are proposed: never a secret, never
+all of a family. From the request of a module that Paddock ships, everything that this machine has is proposed.
 """
 
 from __future__ import annotations
@@ -83,9 +82,6 @@ def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
         if known.has_path(path):
             line = f"reads and writes {_path_text(path, known)}{_SELF}"
             needs += Needs.of(line, f"files to write: {path}", write=[path])
-        elif _is_of_amplifier(path, known):
-            line = f"reads and writes {path}, which Amplifier's modules share{_SELF}"
-            needs += Needs.of(line, f"files to write: {path}", write=[path])
         elif path.startswith("~/"):
             left.append(f"write {path} (make that folder and grant it, or write `state: keep` in its entry)")
         else:
@@ -121,14 +117,6 @@ def _missing(asked: Permissions, known: ProposalContext) -> Permissions:
 
 _SELF: Final = ", as its own manifest asks for"
 _NOT_PROPOSED: Final = ("env", "call", "emit", "hooks", "mount")
-
-
-def _is_of_amplifier(path: str, known: ProposalContext) -> bool:
-    """Whether a folder below `~/.amplifier` is there, under the names of its path."""
-    folder = known.owner.home / ".amplifier"
-    place = known.owner.expanded(path, known.working_dir)
-    is_below = folder in place.parents and ".." not in place.parts
-    return is_below and os.path.realpath(place) == str(place) and place.is_dir()
 
 
 def _path_text(path: str, known: ProposalContext) -> str:
