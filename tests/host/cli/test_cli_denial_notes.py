@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from paddock.cli.terminal.denial_notes import tell_denials
+from paddock.cli.terminal.denial_notes import lines_to_paste, tell_denials
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 
@@ -45,6 +45,16 @@ def test_of_very_many_the_first_are_told_and_the_rest_counted() -> None:
     lines = _told(*(Denial("read", f"/{number}", "tool-x") for number in range(1000)))
     assert len(lines) == 21
     assert lines[-1] == "980 more denials are not shown; `--json` has them"
+
+
+def test_a_line_to_paste_grants_only_what_a_shown_denial_names() -> None:
+    paths = [f"./{number}" for number in range(20)]
+    harmless = [Denial("read", path, "x", "files", f'permissions: {{read: ["{path}"]}}') for path in paths]
+    hidden = Denial("read", "~/.ssh", "x", "files", 'permissions: {read: ["~/.ssh"]}')
+    denials = [*harmless, hidden]
+    line = next(line for line in _told(*denials) if "permissions:" in line)
+    lines = lines_to_paste([one.as_dict() for one in denials], {})
+    assert "~/.ssh" not in line and lines["x"].read == tuple(paths)
 
 
 def test_what_was_left_out_is_counted() -> None:

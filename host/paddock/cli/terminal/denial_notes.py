@@ -28,8 +28,7 @@ def tell_denials(
     The fix is written as a line of the plan or, for a call, as its options; several of one module are merged.
     `left_out` counts the denials that the host did not keep.
     """
-    all_of_them = _without_climbs(Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
-    different = [*{marked(denial.describe()): denial for denial in all_of_them}.items()]
+    different = _different(denials)
     merged = _merged(denial for _, denial in different[:_MAX_LINES])
     for text, denial in different[:_MAX_LINES]:
         is_merged = denial.caller in merged and denial.grant.startswith(_PERMISSIONS)
@@ -47,9 +46,12 @@ def tell_denials(
 def lines_to_paste(
     denials: Iterable[Mapping[str, object]], proposed: Mapping[str, Permissions]
 ) -> dict[str, Permissions]:
-    """Return what each module lacked: a grant for all that it was refused, and what was `proposed` to it in vain."""
+    """Return what each module lacked: a grant for what it is shown to be refused, and what was `proposed` in vain.
+
+    A line that a person pastes grants nothing that `tell_denials` left out.
+    """
     grants = {name: [permissions] for name, permissions in proposed.items()}
-    for denial in _without_climbs(Denial(**cast(Mapping[str, Any], one)) for one in denials):
+    for _, denial in _different(denials)[:_MAX_LINES]:
         if denial.grant.startswith(_PERMISSIONS):
             grants.setdefault(denial.caller, []).append(_permissions(denial.grant))
     return {name: united(several) for name, several in grants.items()}
@@ -93,6 +95,12 @@ def tell_programs(screen: Screen, module: str, level: str, programs: Sequence[st
             f"module `{marked(module)}` started {names}: the kernel refuses a program in silence; "
             f"`paddock why {shlex.quote(module)} read PATH` (write, run, net) shows what it may"
         )
+
+
+def _different(denials: Iterable[Mapping[str, object]]) -> list[tuple[str, Denial]]:
+    """Return each denial that is worth a line, with its text, in the order in which they are shown."""
+    all_of_them = _without_climbs(Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
+    return [*{marked(denial.describe()): denial for denial in all_of_them}.items()]
 
 
 def _without_climbs(denials: Iterable[Denial]) -> Iterator[Denial]:
