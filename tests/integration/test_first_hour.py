@@ -236,7 +236,7 @@ def test_denials_and_proposals_are_one_line_to_paste_for_each_module(tries: Path
     tries.write_text(f"{tries.read_text()}    {line}\n")  # as a person pastes it
     done = paddock(*args)
     assert done.returncode == 0 and "may not" not in done.stderr and "to allow" not in done.stderr
-    assert "`run --print-grants` prints it as lines for the plan" in done.stderr
+    assert "`run --print-grants` prints them as lines for the plan" in done.stderr
 
 
 def test_several_denials_of_a_call_are_one_list_of_options(tries: Path) -> None:

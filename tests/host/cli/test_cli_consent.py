@@ -34,8 +34,8 @@ _OPENAI = ModuleReview(
 _LOOP = ModuleReview("loop-basic", "orchestrator", "builtin:loop-basic")
 _REVIEW = PlanReview("plan.yaml", f"sha256:{'0123456789abcdef' * 4}", (_LOOP, _BASH, _OPENAI))
 _READY = "yes, no or stop, and Enter:"
-_REFUSED = "nobody is at a terminal to accept this plan, so what takes an accepted plan is refused"
-_NOT_GIVEN = "nobody is at a terminal to say yes to what would be given, so it is not; `run --print-grants`"
+_REFUSED = "there is no terminal to ask at, so grants that need an accepted plan are refused"
+_NOT_GIVEN = "there is no terminal to ask at, so the proposed grants are not given; `run --print-grants`"
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +188,7 @@ async def test_off_a_terminal_only_what_is_so_is_said_to_be_refused(
 ) -> None:
     stream = io.StringIO()
     assert await TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys))).ask(review) is ConsentAnswer.AS_IT_IS
-    lines = [line for line in stream.getvalue().splitlines() if line.startswith("nobody")]
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith("there is no terminal")]
     assert len(lines) == len(told) and all(line.startswith(start) for line, start in zip(lines, told, strict=True))
 
 

@@ -99,11 +99,11 @@ def _labelled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _unasked(review: PlanReview) -> Iterator[str]:
     if review.needs_trust and not review.is_accepted:
-        yield "nobody is at a terminal to accept this plan, so what takes an accepted plan is refused"
+        yield "there is no terminal to ask at, so grants that need an accepted plan are refused"
     if review.has_proposals:
         yield (
-            "nobody is at a terminal to say yes to what would be given, so it is not; `run --print-grants` prints it "
-            "as lines for the plan, and `--grant MODULE=PRESET` gives a module a preset"
+            "there is no terminal to ask at, so the proposed grants are not given; `run --print-grants` prints them as "
+            "lines for the plan, and `--grant MODULE=PRESET` gives a module a preset"
         )
 
 
