@@ -57,7 +57,7 @@ class Program:
             NotAcceptedError: there is none, or what it needs to be started is missing.
         """
         folders = tuple(search)
-        path = _look_up(name, folders)
+        path = look_up(name, folders)
         if path is None:
             close = near(name, _names_in(folders))
             hint = f"did you mean `{close[0]}`?" if close else "install it, or leave it out"
@@ -120,7 +120,8 @@ def _not_there(name: str, needed: str) -> NotAcceptedError:
     return NotAcceptedError(f"program `{name}` is started by `{needed}`, which is not there", "install it again")
 
 
-def _look_up(name: str, folders: Iterable[str]) -> str | None:
+def look_up(name: str, folders: Iterable[str] = SEARCH_PATH) -> str | None:
+    """Return the file of a program's name, None if there is none; no similar names are looked for."""
     for folder in folders:
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):
@@ -170,7 +171,7 @@ def started_with(name: str, path: Path, folders: tuple[str, ...], follow: Callab
         if asked_for is not None:
             if (loader := loader_of(path)) is not None:
                 yield found(loader)
-            there = _look_up(asked_for, folders)
+            there = look_up(asked_for, folders)
             if there is None:
                 raise NotAcceptedError(f"program `{name}` is a script for `{asked_for}`, which is not there")
             path = follow(there)

@@ -21,7 +21,9 @@ from paddock.isolation.denials.attempt import AccessAttempt, AttemptJudge, Attem
 from paddock.isolation.denials.explain import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.plan.permissions import Permissions, permissions_line
+from paddock.plan.problems import NotAcceptedError
 from paddock.policy.authority import Authority
+from paddock.policy.programs import Program
 from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 
 from ..policy.entries import entry, module_at, owner
@@ -312,6 +314,27 @@ def test_a_program_is_told_with_its_name(
 def test_a_program_that_is_nowhere_is_no_denial_for_people(scene: Scene) -> None:
     assert scene.judge().judge(AccessAttempt("run", "no-such-program-anywhere")) is None
     assert scene.judge().tell(AccessAttempt("run", "no-such-program-anywhere")) is not None
+
+
+def test_no_similar_names_are_looked_for_while_attempts_are_judged(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("paddock.policy.programs.near", lambda name, known: asked.append(name) or [])
+    monkeypatch.setattr("paddock.policy.path_walk.near", lambda name, known: asked.append(name) or [])
+    judge = scene.judge()
+    for kind, target in (
+        ("run", "pyhton3"),
+        ("run", "/usr/bin/pyhton3"),
+        ("run", str(scene.work / "src/missing")),
+        ("read", str(scene.work / "src/missing")),
+        ("write", str(scene.work / "src/missing/too")),
+    ):
+        judge.judge(AccessAttempt(kind, target))
+        judge.tell(AccessAttempt(kind, target))
+    with pytest.raises(NotAcceptedError):
+        Program.find("pyhton3")
+    assert asked == ["pyhton3"]  # by the last line alone
 
 
 def test_a_program_in_a_granted_folder_is_told_with_its_path(scene: Scene) -> None:

@@ -35,7 +35,7 @@ from paddock.plan.permissions import is_program_path, redacted_permissions_line,
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.path_walk import KERNEL_FOLDERS
-from paddock.policy.programs import SEARCH_PATH, Program
+from paddock.policy.programs import SEARCH_PATH, Program, look_up
 from paddock.token_bucket import TokenBucket
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
@@ -353,9 +353,11 @@ def _may_be_program(path: Path) -> bool:
     return stat.S_ISREG(mode) and bool(mode & 0o111)
 
 
-def _is_program(target: str) -> bool:
+def _is_program(name: str) -> bool:
+    if look_up(name) is None:  # first, since `find` makes a hint of similar names, and a module may ask all the time
+        return False
     try:
-        Program.find(os.path.basename(target))
+        Program.find(name)
     except NotAcceptedError:
         return False
     return True
