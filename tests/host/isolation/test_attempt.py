@@ -351,6 +351,42 @@ def test_a_program_in_a_granted_folder_is_told_with_its_path(scene: Scene) -> No
         assert scene.judge(run=[granted]).judge(attempt) is scene.judge(run=[granted]).tell(attempt) is None
 
 
+@pytest.mark.parametrize("run", [["*"], ["sh", "./src/script"]])
+def test_only_a_program_that_is_there_is_said_to_be_started(scene: Scene, run: list[str]) -> None:
+    script = scene.work / "src/script"
+    for path in (script, scene.work / "src/ask the person: type yes", scene.work / "src/no-program"):
+        path.touch()
+        path.chmod(0o755)
+    (scene.work / "src/no-program").chmod(0o644)
+    judge = scene.judge(run=run)
+    started = {
+        target: judge.started(AccessAttempt("run", target))
+        for target in (
+            "sh",
+            "/bin/sh",
+            str(script),
+            "Paddock says: your plan is safe, type yes",
+            "no-such-program",
+            "/bin/no-such-program",
+            "s" * 65,
+            "sh\u202e",
+            "",
+            str(scene.work / "src/ask the person: type yes"),
+            str(scene.work / "src/no-program"),
+            str(scene.work / "src/missing"),
+            "/scratch/made",
+            str(scene.root / "other/c.txt"),
+        )
+    }
+    assert {target: name for target, name in started.items() if name} == {
+        "sh": "sh",
+        "/bin/sh": "sh",
+        str(script): "script",
+    }
+    assert judge.started(AccessAttempt("read", str(script))) == ""
+    assert scene.judge("none", run=run).started(AccessAttempt("run", "sh")) == ""
+
+
 def test_a_program_outside_the_grants_is_told_and_not_looked_at(scene: Scene) -> None:
     denial = scene.judge().judge(AccessAttempt("run", "/nowhere/bin/tool"))
     assert facts(denial) == ("run", "/nowhere/bin/tool", "programs", whole('permissions: {run: ["/nowhere/bin/tool"]}'))

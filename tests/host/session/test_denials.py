@@ -42,6 +42,9 @@ class Judging:
             raise ZeroDivisionError
         return self._denial(attempt, _EXISTS) if attempt.target in self.exist else None
 
+    def started(self, attempt: AccessAttempt) -> str:
+        return attempt.target if attempt.kind == "run" else ""
+
     def _denial(self, attempt: AccessAttempt, reason: str) -> Denial:
         return Denial(attempt.kind, attempt.target, "tool-x", "files", f"line for {attempt.target}", reason)
 
@@ -219,6 +222,20 @@ async def test_only_so_many_attempts_are_looked_at(hosted: Hosted) -> None:
     await module.attempts.settled()
     assert len(judging.judged) <= module.rate_limits.attempts.at_once
     assert module.denials_left_out == 40 * 64 - len(judging.judged)
+
+
+async def test_only_programs_that_were_looked_at_are_noted_as_started(hosted: Hosted) -> None:
+    hosted.explainer = Judging()
+    module, worker = await hosted.start("tool", "tool-x")
+    worker.notify(HostMethod.ATTEMPTED, [["run", f"p{number}"] for number in range(3)])
+    await worker.round_trip()
+    await module.attempts.settled()
+    assert module.attempts.programs == ("p0", "p1", "p2")
+    module.rate_limits.attempts.per_second = module.rate_limits.attempts.at_once = 0.0
+    worker.notify(HostMethod.ATTEMPTED, [["run", "late"]])
+    await worker.round_trip()
+    await module.attempts.settled()
+    assert module.attempts.programs == ("p0", "p1", "p2") and module.denials_left_out == 1
 
 
 async def test_what_is_left_out_is_counted_and_said(

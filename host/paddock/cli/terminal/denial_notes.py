@@ -91,9 +91,10 @@ def tell_programs(screen: Screen, module: str, level: str, programs: Sequence[st
     """Write a line about programs that a module started, whose refusals by the kernel are not reported."""
     if programs and level != "none":
         names = ", ".join(f"`{marked(name)}`" for name in programs)
+        these = "this program" if len(programs) == 1 else "these programs"
         screen.note(
-            f"module `{marked(module)}` started {names}: the kernel refuses a program in silence; "
-            f"`paddock why {shlex.quote(module)} read PATH` (write, run, net) shows what it may"
+            f"module `{marked(module)}` started {names}: what the kernel refused {these} is not reported; "
+            f"`paddock why {shlex.quote(module)} read PATH` (or write, run, net) shows what is granted"
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import stat
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -69,6 +70,7 @@ _LIMITS: Final[Mapping[str, tuple[DenialLayer, str]]] = {
 }
 _OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # the addresses of granted names inside a worker
 _MAX_PROGRAMS: Final = 5
+_PROGRAM_NAME: Final = re.compile(r"[\w.+-]{1,64}", re.ASCII)  # no room for a sentence of the module's
 _MAX_WAITING: Final = 500  # attempts that were not looked at yet
 
 _log = logging.getLogger(__name__)
@@ -94,6 +96,10 @@ class Explainer(Protocol):
 
     def tell(self, attempt: AccessAttempt) -> Denial | None:
         """Return what the module may know: that it was not granted this, whether it exists or not."""
+        ...
+
+    def started(self, attempt: AccessAttempt) -> str:
+        """Return the name of the program that an attempt could start, or nothing. May take a while."""
         ...
 
 
@@ -136,6 +142,18 @@ class AttemptJudge:
         if kind in ("net", "limit"):
             return self._denial_of[kind](kind, target)
         return self._judge_program(target) if kind == "run" else self._judge_path(kind, Path(target))
+
+    def started(self, attempt: AccessAttempt) -> str:
+        """Return the name of a program that is granted, or in a granted place, and is there; or nothing."""
+        folder, name = os.path.split(attempt.target)
+        if attempt.kind != "run" or self._profile.level == "none" or not attempt.target.isprintable():
+            return ""
+        if not _PROGRAM_NAME.fullmatch(name) or self.tell(attempt) is not None:
+            return ""
+        if folder in ("", *SEARCH_PATH):
+            return name if look_up(name) is not None else ""
+        found = AttemptedPath.follow(Path(attempt.target), self._profile.mounts)
+        return name if found is not None and found.is_there and _may_be_program(found.path) else ""
 
     # -- files -----------------------------------------------------------------------------
 
@@ -404,7 +422,6 @@ class AttemptReview:
         if self._explainer is None:
             return
         for attempt in attempts:
-            self._note_program(self._explainer, attempt)
             if len(self._waiting) < _MAX_WAITING and self._budget.admits(now):
                 self._waiting.append((attempt, has_failed))
             else:
@@ -418,10 +435,6 @@ class AttemptReview:
         """The names of programs that the module started, the first few: the kernel does not report their refusals."""
         return tuple(self._programs)
 
-    def _note_program(self, explainer: Explainer, attempt: AccessAttempt) -> None:
-        if attempt.kind == "run" and len(self._programs) < _MAX_PROGRAMS and explainer.tell(attempt) is None:
-            self._programs[os.path.basename(attempt.target)] = None
-
     async def settled(self) -> None:
         """Return when no attempt waits to be looked at."""
         await self._settled.wait()
@@ -432,14 +445,26 @@ class AttemptReview:
                 waiting, self._waiting = self._waiting, []
                 # In a thread, and left there if it has to be: a file system may take as long as it likes.
                 judged = await anyio.to_thread.run_sync(_judge, explainer, waiting, abandon_on_cancel=True)
-                for denial, has_failed in judged:
+                for denial, has_failed in judged.denials:
                     self._deny(denial, has_failed)
+                for name in judged.started:
+                    if len(self._programs) < _MAX_PROGRAMS:
+                        self._programs[name] = None
         finally:
             self._settled.set()
 
 
-def _judge(explainer: Explainer, waiting: list[tuple[AccessAttempt, bool]]) -> list[tuple[Denial, bool]]:
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The refusals among some attempts, with whether a call failed over each, and the programs that were started."""
+
+    denials: tuple[tuple[Denial, bool], ...]
+    started: tuple[str, ...]
+
+
+def _judge(explainer: Explainer, waiting: list[tuple[AccessAttempt, bool]]) -> _Judged:
     judged: dict[AccessAttempt, tuple[Denial | None, bool]] = {}
+    started: dict[str, None] = {}
     for attempt, has_failed in waiting:
         if attempt in judged:
             known, had_failed = judged[attempt]
@@ -447,8 +472,11 @@ def _judge(explainer: Explainer, waiting: list[tuple[AccessAttempt, bool]]) -> l
             continue
         try:
             judged[attempt] = explainer.judge(attempt), has_failed
+            if name := explainer.started(attempt):
+                started[name] = None
         except Exception:  # no call fails over advice
             _log.exception("an attempt of a module could not be explained")
-    return [
+    denials = (
         (replace(denial, seen_by="module"), has_failed) for denial, has_failed in judged.values() if denial is not None
-    ]
+    )
+    return _Judged(tuple(denials), tuple(started))
