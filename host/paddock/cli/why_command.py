@@ -66,7 +66,11 @@ class _Case:
             return ""
         if self.module.place:
             return self.found.grant
-        return " ".join(allow_option(*grant) for grant in added_grants(self.module.permissions, self.found.added))
+        added = [*added_grants(self.module.permissions, self.found.added)]
+        if self.family == "secrets":
+            # A call has no `inject`: the module would be given the value, and with it a host to send it to.
+            added = [grant for grant in added if grant[0] != "net"]
+        return " ".join(allow_option(*grant) for grant in added)
 
     @property
     def instead(self) -> str:

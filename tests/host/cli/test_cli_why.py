@@ -17,6 +17,7 @@ from paddock.cli.terminal.render import Screen
 from paddock.cli.why_command import run_why
 from paddock.isolation.compile import Confinement
 from paddock.isolation.record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
+from paddock.plan.permissions import Permissions
 from paddock.policy.limits import ResourceLimits
 from paddock_sandbox.profile import Mount, SandboxProfile
 
@@ -90,6 +91,43 @@ def test_a_call_is_told_an_option_in_place_of_a_line(told: Told, module: ModuleR
         assert f"to allow it, add to the call\n  {option}\n" in shown
         _, shown, _ = told("tool-x", family, target, as_json=True)
         assert json.loads(shown)["grant"] == option
+
+
+@pytest.mark.parametrize("place", ["tools[0]", ""])
+def test_a_vendors_key_is_never_suggested_for_a_strangers_host(
+    told: Told, module: ModuleRecord, tmp_path: Path, place: str
+) -> None:
+    stranger = module.model_copy(update={"permissions": Permissions(net=("api.evil.example",)), "place": place})
+    keep("s-1", tmp_path / "work", stranger)
+    _, shown, _ = told("tool-x", "secrets", "OPENAI_API_KEY", as_json=True)
+    facts = json.loads(shown)
+    assert (facts["grant"], facts["instead"], facts["allowed"]) == (None, None, False)
+    assert "OPENAI_API_KEY is for OpenAI, and none of the hosts that it may reach is theirs" in facts["reason"]
+
+
+def test_a_vendors_key_is_suggested_for_the_vendors_host_alone(
+    told: Told, module: ModuleRecord, tmp_path: Path
+) -> None:
+    for index, (net, lines) in enumerate(
+        (
+            ([], ("api.openai.com:443", '{"name": "OPENAI_API_KEY", "inject": "api.openai.com:443"}')),
+            (["api.evil.example", "api.openai.com"], ('{"name": "OPENAI_API_KEY", "inject": "api.openai.com:443"}',)),
+            (["public"], ('{"name": "OPENAI_API_KEY", "inject": "api.openai.com:443"}',)),
+        )
+    ):
+        permissions = Permissions(net=tuple(net))
+        keep(f"s-{index}", tmp_path / "work", module.model_copy(update={"permissions": permissions}))
+        _, shown, _ = told("tool-x", "secrets", "OPENAI_API_KEY", as_json=True, session=f"s-{index}")
+        assert all(line in json.loads(shown)["grant"] for line in lines), shown
+
+
+def test_no_option_hands_a_call_a_value_and_a_host_to_send_it_to(
+    told: Told, module: ModuleRecord, tmp_path: Path
+) -> None:
+    keep("s-1", tmp_path / "work", module.model_copy(update={"place": "", "line": None}))
+    _, shown, _ = told("tool-x", "secrets", "OPENAI_API_KEY", as_json=True)
+    grant = json.loads(shown)["grant"]
+    assert "--allow-secrets=OPENAI_API_KEY" in grant and "--allow-net" not in grant
 
 
 def test_what_it_may_is_told_with_the_grant_that_lets_it(told: Told, module: ModuleRecord, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_address import ADDRESS_KEYS, ServiceAddress, addresses_in, parse_address
-from paddock.authorization.suggestions.vendors import Vendor, vendor_of
+from paddock.authorization.suggestions.vendors import Vendor, vendor_of_key
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
@@ -41,21 +41,27 @@ def service_needs(entry: ModuleEntry, vendor: Vendor | None, known: ProposalCont
     return needs
 
 
-def use_of_secret(module_id: str, name: str, net: Iterable[str]) -> Permissions:
+def use_of_secret(name: str, net: Iterable[str]) -> Needs:
     """Return the grants with which a module can use a secret, at the one host where it belongs if that is clear.
 
-    `net` are the hosts that the module may connect to already.
+    A vendor's key belongs with that vendor, whatever the module is called: it is proposed for no other host, and
+    `lacks` says why. `net` are the rules for the hosts that the module may connect to already.
     """
-    vendor = vendor_of(module_id)
-    places = [rule.destination for rule in map(NetRule.parse, net) if rule.destination is not None]
-    if vendor is None or name not in vendor.keys:
+    vendor = vendor_of_key(name)
+    rules = [NetRule.parse(written) for written in net]
+    places = [rule.destination for rule in rules if rule.destination is not None]
+    if vendor is None:
         place = places[0] if len(places) == 1 else None
     else:
         place = next(filter(vendor.may_have_key, places), None if places else vendor.destination)
+        if place is None and rules:
+            hosts = ", ".join(rule.text for rule in rules)
+            lack = f"{name} is for {vendor.name}, and none of the hosts that it may reach is theirs by name ({hosts})"
+            return Needs(lacks=(f"{lack}, so no line is proposed",))
     if place is None:
-        return Permissions(secrets=(SecretGrant(name=name),))
+        return Needs(Permissions(secrets=(SecretGrant(name=name),)))
     added = () if place in places else (place.text,)
-    return Permissions(net=added, secrets=(SecretGrant(name=name, inject=place.text),))
+    return Needs(Permissions(net=added, secrets=(SecretGrant(name=name, inject=place.text),)))
 
 
 def _addresses(entry: ModuleEntry, vendor: Vendor | None, known: ProposalContext) -> Iterator[ServiceAddress]:

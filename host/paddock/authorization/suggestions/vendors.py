@@ -125,6 +125,11 @@ def words_of(module_id: str) -> frozenset[str]:
     return frozenset(_SEPARATORS.split(module_id.lower()))
 
 
+def vendor_of_key(name: str) -> Vendor | None:
+    """Return the known vendor whose key is in a variable of this name, if any."""
+    return next((vendor for vendor in _VENDORS if name in vendor.keys), None)
+
+
 def vendor_of(module_id: str) -> Vendor | None:
     """Return the known vendor whose service a module with this id seems to use, if any."""
     words = words_of(module_id)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Protocol, get_args
 
+from paddock.authorization.suggestions.needs import Needs
 from paddock.authorization.suggestions.service_needs import use_of_secret
 from paddock.errors import CallRefusedError
 from paddock.isolation.denials.reachable_path import ONLY_READ, ReachablePath
@@ -309,7 +310,10 @@ def _unused_secret(subject: ExplainedModule, name: str, *, is_granted: bool, is_
         reason = f"no `{reference}` in its configuration is filled in"
     else:
         reason = f"it is not granted, and neither its `config` nor its `env` says `{reference}`"
-    missing = Permissions() if is_granted else use_of_secret(subject.entry.module, name, subject.permissions.net)
+    use = Needs() if is_granted else use_of_secret(name, subject.permissions.net)
+    if use.lacks:
+        return _refused(subject, "secrets", f"{reason}; {'; '.join(use.lacks)}", "launcher")
+    missing = use.permissions
     if is_referred_to:
         return _refused_without(subject, reason, "launcher", missing)
     found = _refused_without(subject, reason, "launcher", missing.model_copy(update={"env": (f"{name}={reference}",)}))
