@@ -75,23 +75,54 @@ def _greet(*args: str) -> tuple[int, Any, str]:
 
 def test_locked_modules_go_by_their_ids(tmp_path: Path, origin: OriginRepository) -> None:
     assert paddock("list").stdout.split()[0] == "tool-greet"
-    code, told, said = _greet("tool-greet", "tool_greet")
-    assert (code, told["output"]) == (0, "hello"), said
-    assert f"tool-greet is git+file://{tmp_path}/repo@v1, as paddock.lock says" in said
+    # A lock file alone chooses no code: whoever wrote it is not known.
+    code, told, said = _greet("tool-greet", "tool_greet", "-q")
+    assert (code, told["error"]["type"]) == (1, "ModuleMissingError"), said
+    typed = f"`paddock call git+file://{tmp_path}/repo@v1 …`"
+    assert (
+        "paddock.lock names a source of `tool-greet`" in said and typed in said and typed in told["error"]["hints"][-1]
+    ), said
     assert json.loads(paddock("verify", "--json").stdout)["modules"][0]["module"] == "tool-greet"
     # Without its code, only the source has a name.
     assert paddock("list", environ={"PADDOCK_CACHE_DIR": str(tmp_path / "empty")}).stdout.split()[0] == "repo"
     assert paddock("remove", "tool-greet").returncode == 0
 
 
-def test_a_call_finds_a_tool_of_the_plan_by_its_id(tmp_path: Path, write_module: WriteModule) -> None:
+def test_a_call_runs_no_code_of_a_plan_that_nobody_accepted(tmp_path: Path, write_module: WriteModule) -> None:
     write_module("tool-talk", _TALKATIVE)
     _plan("{module: tool-talk, source: ./amplifier-module-tool-talk}")
-    code, told, said = _greet("tool-talk", "talk", '{"text": "so"}')
-    assert (code, told["output"]) == (0, "so") and "as plan.yaml says" in said, said
+    code, told, said = _greet("tool-talk", "talk", '{"text": "so"}', "-q")
+    assert (code, told["error"]["type"]) == (1, "ModuleMissingError") and "mounting" not in said, said
+    assert f"`paddock call {tmp_path}/amplifier-module-tool-talk …`" in said, said
     _plan("{module: tool-filesystem, source: ./amplifier-module-tool-talk}")
     code, _, said = _greet("tool-filesystem", "talk")
     assert code == 1 and "plan.yaml" not in said  # a stranger's plan puts nothing in the place of what is shipped
+
+
+def test_a_call_finds_a_tool_of_an_accepted_plan_by_its_id(tmp_path: Path) -> None:
+    made = repository(tmp_path / "repo", module_files(answer="'one'"))
+    tool = f"{{module: tool-greet, source: 'git+file://{tmp_path}/repo@main', permissions: {{read: [../other]}}}}"
+    (tmp_path.parent / "other").mkdir(exist_ok=True)
+    _plan(tool)
+    assert paddock("lock").returncode == 0
+    with Terminal("run", "plan.yaml", "hello") as terminal:
+        terminal.until("type the word yes")
+        terminal.type("yes\n")
+        assert terminal.exit_code() == 0, terminal.shown
+    code, told, said = _greet("tool-greet", "tool_greet")
+    assert (code, told["output"]) == (0, "one") and "as plan.yaml says" in said, said
+
+    locked = Path("paddock.lock").read_text()
+    before, now = made.git("rev-parse", "HEAD").strip(), "0" * 40
+    assert before in locked
+    Path("paddock.lock").write_text(locked.replace(before, now))  # by a stranger, so that other code would run
+    code, told, said = _greet("tool-greet", "tool_greet")
+    assert (code, told["error"]["type"]) == (1, "ModuleMissingError"), said
+    Path("paddock.lock").write_text(locked)
+
+    _plan(tool, "{module: tool-todo}")  # another plan than was accepted
+    code, told, said = _greet("tool-greet", "tool_greet")
+    assert (code, told["error"]["type"]) == (1, "ModuleMissingError"), said
 
 
 def test_adding_what_is_there_says_how_to_replace_it(tmp_path: Path, origin: OriginRepository) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ from paddock.cli.terminal.json_output import Mask, plain, print_json, printable_
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
-from paddock.errors import PaddockError, PlanError, PolicyRefusedError
+from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
 from paddock.module_sources.sourced_modules import NamedSource, named_sources
 from paddock.session.modules import failed_result
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
@@ -97,8 +98,8 @@ def call(
     """Call one tool of one module and print what it returns.
 
     SOURCE is what a plan accepts: a folder (./module), git+https://…@ref, a package (name==version), builtin:<id>, or
-    the id of a module that is shipped, or that plan.yaml or paddock.lock of the working directory names. The tool's
-    input is a JSON object; `-` reads it from stdin. That paddock.lock applies.
+    the id of a module that is shipped, or that plan.yaml of the working directory names, once you accepted that plan.
+    The tool's input is a JSON object; `-` reads it from stdin. A paddock.lock there applies.
 
     The module is granted what the `--allow-` options say and nothing else. They can be repeated, and take several
     values with commas between them; a comma of a value's own is written twice.
@@ -113,7 +114,12 @@ def call(
     approval = TerminalApproval.at(screen, sys.stdin)
     fetching = FetchProgress(screen)
     folder = (working_dir or Path.cwd()).resolve()
-    named = _named(source, folder, screen)
+    known = _named(source, folder)
+    named = next((one for one in known if one.is_accepted), None)
+    if named is not None:
+        screen.note(
+            f"{named.module_id} is {masked(named.text)}, as {named.file.name} says; the options say what it may do"
+        )
     session = ToolCallSession(
         source if named is None else named.text,
         tool,
@@ -143,6 +149,9 @@ def call(
         except BaseException as error:  # the top of a command: an unforeseen error is reported here
             defect = failure.as_exception(error)
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
+    if outcome is not None and named is None and isinstance(outcome.error, ModuleMissingError):
+        for one in known:
+            outcome.error.with_hint(_hint(one))
     for change in session.changes:
         screen.warning(change)
     return _report(outcome, tool, screen, as_json=as_json, verbose=verbose)
@@ -160,8 +169,8 @@ def _tell_confined(screen: Screen, confined: Confined, folder: Path, *, verbose:
                 screen.warning(f"{entry.module}: writes {granted.path}{opened}")
 
 
-def _named(source: str, folder: Path, screen: Screen) -> NamedSource | None:
-    """Return the source that the folder's plan or lock file has for the tool, and say so; None where `source` is one.
+def _named(source: str, folder: Path) -> tuple[NamedSource, ...]:
+    """Return the sources that the folder's plan or lock file has for the tool; none where `source` is one itself.
 
     Raises:
         click.UsageError: it has several.
@@ -169,14 +178,19 @@ def _named(source: str, folder: Path, screen: Screen) -> NamedSource | None:
     try:
         named = named_sources(source, folder, os.environ)
     except (PaddockError, SourceError):
-        return None  # the call itself reports the problem
+        return ()  # the call itself reports the problem
     if len(named) > 1:
         which = ", ".join(masked(one.text) for one in named)
         raise click.UsageError(f"{named[0].file.name} has `{source}` from several places; name one: {which}")
-    for one in named:
-        screen.note(f"{one.module_id} is {masked(one.text)}, as {one.file.name} says; the options say what it may do")
-        return one
-    return None
+    return named
+
+
+def _hint(named: NamedSource) -> str:
+    """Return what to type for code that only a file says to run, which the user did not accept."""
+    return (
+        f"{named.file.name} names a source of `{named.module_id}` that you did not accept; to run that code, type it: "
+        f"`paddock call {shlex.quote(masked(named.text))} …`, with what it may do as --allow-… options"
+    )
 
 
 def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_json: bool, verbose: bool) -> int:

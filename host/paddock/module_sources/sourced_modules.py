@@ -16,8 +16,12 @@ from paddock.errors import PaddockError
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.evaluate import refuse_sources
+from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.sources import load_source_settings
+from paddock.policy.owner import Owner
+from paddock.policy.pins import Pin, Pins
+from paddock.policy.trust import PlanAcceptance, with_places
 from paddock_sources import (
     BuiltinSource,
     BuiltinUri,
@@ -262,11 +266,16 @@ def _locked(lock: LockFile, folder: Path, environ: Mapping[str, str]) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class NamedSource:
-    """The source of a module that `file`, a folder's plan or lock file, names; `text` is its whole address."""
+    """The source of a module that `file`, a folder's plan or lock file, names; `text` is its whole address.
+
+    `is_accepted` says that the user accepted the plan as it is, with the pins of its lock file. Otherwise the source is
+    the word of the one who wrote the file, and good for a hint alone.
+    """
 
     module_id: str
     text: str
     file: Path
+    is_accepted: bool = False
 
 
 def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tuple[NamedSource, ...]:
@@ -276,40 +285,56 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
     come first, so that a folder of a stranger's cannot put other code in their place.
 
     Raises:
-        PolicyFileError: the user's settings cannot be trusted or understood.
+        PolicyFileError: the user's settings, or the record of accepted plans, cannot be trusted or understood.
         LockFileError: the lock file cannot be trusted or understood.
     """
     if not isinstance(uri := _parsed(written), PackageUri) or uri.version:
         return ()
     folder = folder.resolve()
+    resolver = Resolver(environ, base=folder, settings=load_source_settings(environ), installed=_find_installed)
     try:
-        Resolver(environ, base=folder, settings=load_source_settings(environ), installed=_find_installed).choose(
-            written
-        )
+        resolver.choose(written)
         return ()
     except SourceError:
         pass
-    plan = folder / USUAL_PLAN
-    found = dict.fromkeys(
-        NamedSource(entry.module, SourceUri.parse(entry.source).anchored(folder).text, plan)
-        for entry in _entries(plan)
+    lock = LockFile.read(folder / LOCK_FILE)
+    plan = _usual_plan(folder)
+    found = [
+        (entry.module, SourceUri.parse(entry.source).anchored(folder).text)
+        for entry in (() if plan is None else plan.entries())
         if entry.source is not None and written in (entry.module, entry.instance_id)
-    )
-    if found:
-        return tuple(found)
-    lock = folder / LOCK_FILE
+    ]
+    if plan is not None and found:
+        is_accepted = _is_accepted(plan, _pins(plan, lock, folder, resolver), folder, environ)
+        return tuple(NamedSource(*one, folder / USUAL_PLAN, is_accepted) for one in dict.fromkeys(found))
     return tuple(
-        NamedSource(written, module.uri.text, lock)
-        for module in _locked(LockFile.read(lock), folder, environ)
+        NamedSource(written, module.uri.text, folder / LOCK_FILE)
+        for module in _locked(lock, folder, environ)
         if written in module.ids
     )
 
 
-def _entries(plan: Path) -> tuple[ModuleEntry, ...]:
+def _usual_plan(folder: Path) -> MountPlan | None:
+    plan = folder / USUAL_PLAN
     try:
-        return tuple(load_plan(plan, environ={}).entries()) if plan.is_file() else ()
+        return load_plan(plan, environ={}) if plan.is_file() else None
     except PaddockError:
-        return ()  # the commands that read the plan report its problems
+        return None  # the commands that read the plan report its problems
+
+
+def _is_accepted(plan: MountPlan, pins: Pins, working_dir: Path, environ: Mapping[str, str]) -> bool:
+    judged = with_places(plan, working_dir, Owner.current(environ))
+    acceptance = PlanAcceptance.of(judged, GrantsFile.of_user(environ))
+    return acceptance.trust.accepted and not acceptance.moved(pins)
+
+
+def _pins(plan: MountPlan, lock: LockFile, folder: Path, resolver: Resolver) -> Pins:
+    """Return the pins of a plan's sources, as a session that is about to start finds them."""
+    pins: dict[str, Pin | None] = {}
+    for module in _planned(plan, lock, folder, resolver):
+        if isinstance(module, SourcedModule):
+            pins[module.key] = None if module.locked is None else Pin.of(module.locked)
+    return pins
 
 
 def _parsed(written: str) -> SourceUri | None:

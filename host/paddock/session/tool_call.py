@@ -91,7 +91,7 @@ class ToolCallSession:
 
     Args:
         source: what a plan accepts: a folder, `builtin:<id>`, or the bare id of a module that is shipped.
-        module_id: the module's id, where a plan or a lock file named the source: the user's keys are then not lent.
+        module_id: the module's id, where an accepted plan named the source: the user's keys are then not lent.
         tool: the name that the module mounts the tool under.
         arguments: the tool's input.
         config: the module's configuration.
