@@ -122,10 +122,6 @@ class OpenCalls:
         """Return the calls whose callers wait."""
         return [call for call in self._calls.values() if not call.is_given_up]
 
-    def is_any_running(self) -> bool:
-        """Whether any caller waits."""
-        return self.oldest() is not None
-
     def oldest(self) -> int | None:
         """Return the number of the running call that began first."""
         return next((id for id, call in self._calls.items() if not call.is_given_up), None)

@@ -7,7 +7,6 @@ does not know the protocol with modules.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -31,6 +30,7 @@ from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
 from paddock.workers.mount_guard import GuardedLauncher, MountGuard, Replacement
 from paddock.workers.output import OutputLine
+from paddock.workers.room import own_umask
 from paddock.workers.scratch import remove_private_folder
 from paddock.workers.supervisor import Supervisor
 from paddock.workers.worker_host import WorkerHost, close_within_bound
@@ -155,7 +155,7 @@ class SessionResources:
             working_dir=sandboxed.confinement.folder,
             environ=sandboxed.environ,
             home_links=sandboxed.confinement.home_links(),
-            umask=_own_umask(),
+            umask=_umask_of_workers(),
             runtime=self.sandbox_planner.host.runtime.without(own_versions),
             entry=worker_entry,
             profile=sandboxed.confinement.profile,
@@ -250,11 +250,7 @@ class _GuardedFiles:
         return (*self._unguarded, *replaced.values())
 
 
-def _own_umask() -> int:
-    """Return the umask of this process, read without changing it; the user's own rights are never taken away."""
-    try:
-        status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        status = ""
-    found = re.search(r"^Umask:\s+([0-7]+)$", status, re.MULTILINE)
-    return int(found[1], 8) & _OF_OTHERS if found is not None else _OF_OTHERS
+def _umask_of_workers() -> int:
+    """Return the umask of this process, as far as it is about others; the user's own rights are never taken away."""
+    mask = own_umask()
+    return _OF_OTHERS if mask is None else mask & _OF_OTHERS

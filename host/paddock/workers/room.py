@@ -44,6 +44,16 @@ def check_room(modules: int) -> None:
         )
 
 
+def own_umask() -> int | None:
+    """Return the umask of this process, read without changing it; None where the system does not say it."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"^Umask:\s+([0-7]+)$", status, re.MULTILINE)
+    return int(found[1], 8) if found is not None else None
+
+
 def check_event_loop() -> None:
     """Refuse any event loop but asyncio's.
 
@@ -140,13 +150,10 @@ def _groups_of_tasks() -> Iterator[tuple[str, int, int]]:
 
 
 def _umask() -> Iterator[tuple[str, str]]:
-    try:
-        found = re.search(r"^Umask:\s+([0-7]+)", Path("/proc/self/status").read_text(), re.MULTILINE)
-    except OSError:
-        return
-    if found is not None and int(found[1], 8) & _OWN_FILES:
+    mask = own_umask()
+    if mask is not None and mask & _OWN_FILES:
         yield (
-            f"the umask {found[1]} takes from this user what it makes itself",
+            f"the umask {mask:04o} takes from this user what it makes itself",
             "start with another: `umask 077`, or `UMask=0077` in a unit",
         )
 
