@@ -1,7 +1,7 @@
 """Turn a failure of a command into an exit code, an object for scripts, and text for people or for a report.
 
 Errors of Paddock's own tree state these themselves. Other exceptions come from a module's code, recognisable by their
-traceback, or are internal errors. Nothing here writes anywhere.
+traceback, or are internal errors. Only `show_usage` and `report_unforeseen` write, for failures outside of commands.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _print_for_scripts(facts: Mapping[str, object], args: Sequence[str]) -> None
         from paddock.cli.terminal.json_output import print_json
 
         # A call prints a tool's result, whatever became of it.
-        print_json(as_result(facts) if args[:1] in (["call"], ("call",)) else {"error": facts})
+        print_json(as_result(facts) if args[:1] == ["call"] else {"error": facts})
 
 
 def defect_report(error: BaseException) -> str:

@@ -30,8 +30,6 @@ _SESSION_KEYS: Final = (
 )
 _RESOLVER_KEYS: Final = ("module-source-resolver", "module_source_resolver", "resolver", "resolvers")
 
-# High enough that keys applications really add (`session_id`) pass, low enough for `tool`, `provider` and `sesion`.
-
 
 class EntryReading:
     """One reading of one plan's entries: its problems and its notes."""

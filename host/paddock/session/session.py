@@ -255,7 +255,7 @@ class Session:
         return answer
 
     def lift_quarantine(self, module: str) -> None:
-        """Let a module that died too often be started again, when it is next called.
+        """Let a module that ended too often be started again, when it is next called.
 
         Raises:
             ModuleError: the plan has no module of that name.

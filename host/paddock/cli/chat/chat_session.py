@@ -105,7 +105,7 @@ class ChatSession:
             if written is not None:
                 self._consent.forget()
                 written.undo()
-                self._screen.note("the plan is restored; the chat continues without the grant")
+                self._screen.note("the plan is restored; the chat continues without the change")
                 self._screen.note("you accepted it, so a plan that is changed to the same again is not asked about")
             elif agreed is not None:
                 agreed.write()
@@ -131,7 +131,7 @@ class ChatSession:
             conversation = self._conversation = ChatConversation(
                 session, screen, approval, self._spending, follower, is_verbose=is_verbose
             )
-            commands = SlashCommands(conversation, screen, self._working_dir, self._grant)
+            commands = SlashCommands(conversation, screen, self._working_dir, self._regrant)
             use(commands, session.mask)
             self._say_what_started(session)
             if self._said:
@@ -192,9 +192,9 @@ class ChatSession:
         await conversation.turn(line)
         return Next.GO_ON
 
-    # -- /grant ----------------------------------------------------------------------------
+    # -- /grant and /revoke ----------------------------------------------------------------
 
-    async def _grant(self, entry: ModuleEntry, permissions: Permissions) -> bool:
+    async def _regrant(self, entry: ModuleEntry, permissions: Permissions) -> bool:
         """Show what the entry would say, ask, and write it; return whether it was written."""
         conversation = self._conversation
         assert conversation is not None
@@ -209,7 +209,7 @@ class ChatSession:
         if edit.before != written:
             raise PlanNotEditedError(path, "somebody else changed it at this moment", hints=["try again"])
         if edit.after == edit.before:
-            self._screen.note(f"the plan grants {escape(entry.module)} that already; it is not changed")
+            self._screen.note(f"the plan says that of {escape(entry.module)} already; it is not changed")
             return False
         is_covered = await anyio.to_thread.run_sync(self._consent.covers, edit.plan)
         if is_covered:

@@ -82,7 +82,7 @@ class LineChat:
             conversation = ChatConversation(
                 session, self._screen, approval, Spending(), None, is_verbose=self._is_verbose
             )
-            commands = SlashCommands(conversation, self._screen, self._working_dir, self._grant)
+            commands = SlashCommands(conversation, self._screen, self._working_dir, self._regrant)
             await self._talk(conversation, commands)
         for change in session.changes:
             self._screen.warning(change)
@@ -105,10 +105,10 @@ class LineChat:
             if outcome.error is not None:
                 self._code = failure.exit_code(outcome.error)
 
-    async def _grant(self, entry: ModuleEntry, permissions: Permissions) -> bool:
+    async def _regrant(self, entry: ModuleEntry, permissions: Permissions) -> bool:
         line = grant_line(self._plan, permissions)
         self._screen.note(
-            f"the plan is not changed: no terminal to ask at; to grant this, write at {entry.path}: {line}"
+            f"the plan is not changed: no terminal to ask at; to change it, write at {entry.path}: {line}"
         )
         return False
 

@@ -49,20 +49,20 @@ class _Command:
 
 
 class SlashCommands:
-    """The commands of one chat; `grant` gives a module more, and returns whether the session has to start again."""
+    """The commands of one chat; `regrant` sets a module's grants, and returns whether the session starts again."""
 
     def __init__(
         self,
         conversation: ChatConversation,
         screen: Screen,
         working_dir: Path | None,
-        grant: Callable[[ModuleEntry, Permissions], Awaitable[bool]],
+        regrant: Callable[[ModuleEntry, Permissions], Awaitable[bool]],
     ) -> None:
         self._conversation = conversation
         self._session = conversation.session
         self._screen = screen
         self._working_dir = working_dir
-        self._grant_more = grant
+        self._regrant = regrant
         self._commands: Mapping[str, _Command] = {
             "tools": _Command("", "list the tools that the model can call", self._tools),
             "modules": _Command("", "the modules and their state", self._modules),
@@ -81,7 +81,7 @@ class SlashCommands:
                 "take back a grant: write that to the plan, and continue; without one, end the module at once",
                 self._revoke,
             ),
-            "lift": _Command("MODULE", "let a module that died too often be started again", self._lift),
+            "lift": _Command("MODULE", "let a module that ended too often be started again", self._lift),
             "cost": _Command("", "the tokens that this chat used, and their cost", self._cost),
             "clear": _Command("", "clear the conversation", self._clear),
             "help": _Command("", "list the commands and keys", self._help),
@@ -180,10 +180,7 @@ class SlashCommands:
     async def _grant(self, words: Sequence[str]) -> Next | None:
         if len(words) < 2:
             raise click.UsageError("name a module, and what to grant it")
-        entry = self._entry(words[0])
-        status = next(one for one in self._session.modules if one.place == entry.path)
-        permissions = more_permissions(status.granted, words[1:])
-        return Next.RESTART if await self._grant_more(entry, permissions) else None
+        return await self._change(self._entry(words[0]), more_permissions, words[1:])
 
     async def _revoke(self, words: Sequence[str]) -> Next | None:
         if not words:
@@ -194,9 +191,13 @@ class SlashCommands:
             self._session.revoke(name)
             self._screen.note(f"{name} is ended, and runs no more in this session; the plan is not changed")
             return None
+        return await self._change(entry, fewer_permissions, words[1:])
+
+    async def _change(
+        self, entry: ModuleEntry, changed: Callable[[Permissions, Sequence[str]], Permissions], words: Sequence[str]
+    ) -> Next | None:
         status = next(one for one in self._session.modules if one.place == entry.path)
-        permissions = fewer_permissions(status.granted, words[1:])
-        return Next.RESTART if await self._grant_more(entry, permissions) else None
+        return Next.RESTART if await self._regrant(entry, changed(status.granted, words)) else None
 
     async def _lift(self, words: Sequence[str]) -> None:
         if len(words) != 1:
