@@ -197,7 +197,7 @@ class HostedModule:
 
         Raises:
             LaunchError: none could be made.
-            QuarantinedError: it died too often to be tried again.
+            QuarantinedError: it ended too often to be tried again.
         """
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
@@ -217,7 +217,7 @@ class HostedModule:
 
         Raises:
             LaunchError: no process could be made.
-            QuarantinedError: it died too often to be tried again.
+            QuarantinedError: it ended too often to be tried again.
             ModuleLoadError: it did not greet, could not be imported, or did not mount.
         """
         async with self._lock:

@@ -1,7 +1,7 @@
 """Decide how soon a module that died is started again, and when it no longer is.
 
 Values and arithmetic only: the caller hands in times, in seconds of any steady clock. A module that died once is tried
-again soon. One that keeps dying waits longer each time. One that died too often within the window is quarantined for
+again soon. One that keeps dying waits longer each time. One that ended too often within the window is quarantined for
 good.
 """
 

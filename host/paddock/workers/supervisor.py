@@ -104,7 +104,7 @@ class Supervisor:
 
     @property
     def quarantined(self) -> bool:
-        """True once the module died too often to be started again."""
+        """True once the module ended too often to be started again."""
         return self._state.quarantined
 
     def lift_quarantine(self) -> None:
@@ -125,7 +125,7 @@ class Supervisor:
 
         Raises:
             LaunchError: it could not be started, which counts as a death; or the supervisor was stopped.
-            QuarantinedError: it died too often to be tried again.
+            QuarantinedError: it ended too often to be tried again.
             RevokedError: what it was granted was taken back.
         """
         async with self._starting:
