@@ -46,7 +46,7 @@ from paddock_sdk.kernel.session import AmplifierSession
 T = TypeVar("T")
 
 _LAUNCHES_AT_ONCE: Final = 16  # each has six descriptors on their way, of which a user may have only so many
-_WEIGHING_SECONDS: Final = 2.0  # to find out the latest denials; it takes milliseconds
+_WEIGHING_SECONDS: Final = 5.0  # to find out the latest denials; it takes milliseconds, but on a busy machine
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
 
@@ -149,6 +149,8 @@ class SessionRuntime:
             with anyio.move_on_after(_WEIGHING_SECONDS):
                 for module in self.modules.all:
                     await module.attempts.settled()  # their last attempts are in their logs once they ended
+            for module in self.modules.all:
+                module.attempts.give_up()
 
     async def kill(self) -> None:
         """End every process at once, and start none again; calls that wait for one fail."""

@@ -56,7 +56,7 @@ from paddock_sources.cache import SourceCache
 from paddock_sources.module_id import kind_of_id
 from paddock_sources.uri import BuiltinUri, PackageUri
 
-_WEIGHING_SECONDS: Final = 2.0  # to find out the denials of a failed call; it takes milliseconds
+_WEIGHING_SECONDS: Final = 5.0  # to find out the denials of a failed call; it takes milliseconds, but on a busy machine
 
 _log = logging.getLogger(__name__)
 
@@ -249,6 +249,7 @@ async def _with_denials(outcome: ToolCallOutcome, session_runtime: SessionRuntim
     await module.stop()
     with anyio.move_on_after(_WEIGHING_SECONDS):
         await module.attempts.settled()
+    module.attempts.give_up()
     outcome = replace(
         outcome,
         denials=module.denials,

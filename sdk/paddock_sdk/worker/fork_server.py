@@ -28,7 +28,7 @@ from paddock_sdk.worker.immortal import make_immortal
 from paddock_sdk.worker.init_socket import report, report_failure, unpack
 
 _FDS = 4  # rpc, stdout, stderr, init socket
-_MANY = 5  # workers; what fewer of them can share is not worth the tenth of a second that it takes to have it shared
+_FEW = 4  # workers; what they can share is not worth the tenth of a second that it takes to have it shared
 _QUIET_MS = 10  # a worker that has just been started has the processor to itself
 
 
@@ -60,25 +60,33 @@ def serve(
     gc.freeze()
     groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
     spare_pool = SparePool([Mount(*mount) for mount in shared], groups)
-    requests = 0
+    served = 0
     quiet = select.poll()
     quiet.register(control, select.POLLIN)
     while True:
         if not quiet.poll(_QUIET_MS):
             spare_pool.refill()
-        received = _receive(control)
-        if received is None:
+            quiet.poll()
+        if served == _FEW:
+            make_immortal()  # while no request is here: it would be kept, and seen by all workers that are forked later
+        if not _serve_one(spare_pool, control):
             spare_pool.close()
             os._exit(0)
-        request, fds = received
-        requests += 1
-        if requests == _MANY:
-            make_immortal()
-        try:
-            _fork_init(spare_pool, control, request, fds)
-        finally:
-            for fd in fds:
-                os.close(fd)
+        served += 1
+
+
+def _serve_one(spare_pool: SparePool, control: socket.socket) -> bool:
+    """Fork an init for the next request; return False once the host is gone."""
+    received = _receive(control)
+    if received is None:
+        return False
+    request, fds = received
+    try:
+        _fork_init(spare_pool, control, request, fds)
+    finally:
+        for fd in fds:
+            os.close(fd)
+    return True
 
 
 class SparePool:

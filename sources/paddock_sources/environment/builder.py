@@ -107,7 +107,6 @@ def install(
         try:
             with _at_work(by, cache, runner, index, python, progress, named, "installing", site) as task:
                 by.install(locked, fetched(locked, task, attempt=by.name), site, task)
-                compile_code(site, task)
         except InstallerError as error:
             if error.code != "ModesRefusedError":
                 raise
@@ -121,7 +120,8 @@ def install(
             site.mkdir()
             with _at_work(pip, cache, runner, index, python, progress, named, "installing", site) as task:
                 pip.install(locked, fetched(locked, task, attempt=pip.name), site, task)
-                compile_code(site, task)
+        clean_site(site)
+        compile_code(site, runner, python)
         clean_site(site)
         check_distributions(site, locked)
 

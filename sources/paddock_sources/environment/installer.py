@@ -7,6 +7,7 @@ is executed. It reads no configuration, and installs only files whose hashes it 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,10 +16,10 @@ from typing import Protocol
 
 from paddock_sources.commands.command_runner import (
     CommandAccess,
+    CommandError,
     CommandResult,
     CommandRunner,
     CommandSession,
-    CommandTimeoutError,
 )
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
@@ -32,7 +33,7 @@ INSTALL_SECONDS = 1800.0  # of wheels that may be gigabytes
 _COMPILE_SECONDS = 300.0
 _COMPILE_SITE = Path(__file__).resolve().with_name("compile_site.py")
 # Our own programs that run where installers run.
-_PROGRAMS = tuple(_COMPILE_SITE.with_name(name) for name in ("compile_site.py", "fetch_wheels.py", "file_hashes.py"))
+_PROGRAMS = tuple(_COMPILE_SITE.with_name(name) for name in ("fetch_wheels.py", "file_hashes.py"))
 _REPORT_LINES = 12
 _LINE_LENGTH = 400
 _REFUSED = re.compile(r"\b(?:401|403|407)\b|unauthori[sz]ed|forbidden", re.IGNORECASE)
@@ -190,17 +191,28 @@ def pins(versions: Mapping[str, str]) -> Iterator[str]:
     return (f"{name}=={version}" for name, version in sorted(versions.items()))
 
 
-def compile_code(site: Path, task: Task) -> None:
-    """Compile what was installed; each start of a module compiles the rest, if there is any after a crash or too long.
+def compile_code(site: Path, runner: CommandRunner, python: Interpreter) -> None:
+    """Compile a clean site, in a session that reaches nothing else: the compiler reads strangers' code.
 
-    Raises:
-        CommandError: the command could not be run.
+    Afterwards nothing compiled is in it but what was made here. If that fails or takes too long, there is nothing, and
+    each start of a module compiles what it imports.
     """
-    argv = (str(task.python.path), "-I", "-S", "-B", "-W", "ignore", str(_COMPILE_SITE), str(site))
+    _remove_compiled(site)
+    access = CommandAccess(name="python", reads=(_COMPILE_SITE, *python.prefixes), writes=(site,))
+    argv = (str(python.path), "-I", "-S", "-B", "-W", "ignore", str(_COMPILE_SITE), str(site))
     try:
-        task.session.run(argv, timeout=_COMPILE_SECONDS)
-    except CommandTimeoutError:
-        pass
+        with runner.open(access) as session:
+            is_done = session.run(argv, timeout=_COMPILE_SECONDS).code == 0
+    except CommandError:
+        is_done = False
+    if not is_done:
+        _remove_compiled(site)
+
+
+def _remove_compiled(site: Path) -> None:
+    for folder in list(site.rglob("__pycache__")):
+        if folder.is_dir():
+            shutil.rmtree(folder)
 
 
 @contextmanager

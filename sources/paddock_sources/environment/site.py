@@ -16,10 +16,11 @@ from pathlib import Path
 from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.errors import SourceError
 
-MAX_FILES = 100_000  # of packages; the installed ones are compiled as well
+MAX_FILES = 100_000  # of packages; a site may have twice as many, as each may have a compiled one beside it
 MAX_BYTES = 8 << 30  # machine learning comes in gigabytes
 _MAX_DEPTH = 64
 _LEFT_OUT = ("bin", "Scripts", ".lock")  # at the top; below that they are a package's own
+_RUN_AT_START = ("sitecustomize", "usercustomize")  # an interpreter imports them wherever its path has them
 _INFO = re.compile(r"(.+?)-([^-]+)\.dist-info")
 
 
@@ -57,7 +58,7 @@ def clean_site(site: Path, *, max_files: int = 2 * MAX_FILES, max_bytes: int = M
         if size > max_bytes:
             raise _unsafe(shown, f"is too large: all that a module needs may be {max_bytes >> 20} MiB")
     for name in os.listdir(site):
-        if name in _LEFT_OUT or name.lower().endswith(".pth"):
+        if name in _LEFT_OUT or name.lower().endswith(".pth") or name.partition(".")[0] in _RUN_AT_START:
             shutil.rmtree(site / name) if (site / name).is_dir() else (site / name).unlink()
 
 

@@ -180,7 +180,9 @@ _CODE: Mapping[str, str | bytes] = {
     "mixed/broken.py": "def broken(:\n",
     "mixed/no_text.py": b"VALUE = '\0'\n",
     "mixed/nested.py": "VALUE = " + "(" * 5000 + ")" * 5000 + "\n",
-    "mixed/__pycache__/inner.cpython-311.pyc": b"of somebody else",
+    "mixed/large.py": "".join(f"V{number} = 'ab{number:04}' * 682\n" for number in range(1000)),
+    f"mixed/__pycache__/inner.{sys.implementation.cache_tag}.pyc": b"of somebody else",
+    f"mixed/__pycache__/broken.{sys.implementation.cache_tag}.pyc": b"of somebody else",
 }
 
 
@@ -213,7 +215,9 @@ def test_an_environment_is_made_once(fresh: Bench, server: IndexServer) -> None:
 
 def test_an_installer_reaches_the_index_and_writes_to_its_own_folders_only(fresh: Bench, server: IndexServer) -> None:
     fresh.install(*fresh.resolve("leaf"))
-    for reach in fresh.reaches:
+    *installing, compiling = fresh.reaches
+    assert not compiling.hosts and not compiling.environ and compiling.writes[0].name == "site"
+    for reach in installing:
         assert reach.hosts == (server.host,)
         assert all(path.is_relative_to(fresh.cache.folder) for path in reach.writes)
         assert fresh.cache.folder not in reach.writes
@@ -261,9 +265,24 @@ def test_an_index_that_is_gone_is_told_as_that(fresh: Bench) -> None:
 HOSTILE = {
     "start.pth": "import os; os._exit(3)\n",
     "hostile/__init__.py": "",
+    "sitecustomize.py": "print('started')\n",
+    "usercustomize/__init__.py": "print('started')\n",
     "hostile/data.pth": "kept: nothing reads it here\n",
     "hostile-1.0.data/scripts/tool": "#!python\n",
 }
+
+
+def test_a_compiler_that_crashes_leaves_what_was_installed(
+    fresh: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "crash.py"
+    program.write_text("import os, sys; open(sys.argv[1] + '/leaf/__pycache__', 'x').close(); os.abort()")
+    monkeypatch.setattr("paddock_sources.environment.installer._COMPILE_SITE", program)
+    with IndexServer() as server:
+        server.add_wheel("leaf", "1.0")
+        fresh.index = Index.of({"PIP_INDEX_URL": server.url})
+        site = fresh.install(pinned(server, "leaf"))
+    assert (site / "leaf" / "__init__.py").is_file()
 
 
 def test_what_would_run_when_python_starts_is_taken_out(fresh: Bench) -> None:

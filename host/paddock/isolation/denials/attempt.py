@@ -406,6 +406,7 @@ class AttemptReview:
         self._budget = budget
         self._leave_out = leave_out
         self._waiting: list[tuple[AccessAttempt, bool]] = []
+        self._under_way = 0
         self._programs: dict[str, None] = {}
         self._settled = asyncio.Event()
         self._settled.set()
@@ -439,12 +440,21 @@ class AttemptReview:
         """Return when no attempt waits to be looked at."""
         await self._settled.wait()
 
+    def give_up(self) -> None:
+        """Count the attempts that still wait to be looked at as left out."""
+        for _ in range(self._under_way + len(self._waiting)):
+            self._leave_out()
+        self._under_way = 0
+        self._waiting.clear()
+
     async def _judge_waiting(self, explainer: Explainer) -> None:
         try:
             while self._waiting:
                 waiting, self._waiting = self._waiting, []
+                self._under_way = len(waiting)
                 # In a thread, and left there if it has to be: a file system may take as long as it likes.
                 judged = await anyio.to_thread.run_sync(_judge, explainer, waiting, abandon_on_cancel=True)
+                self._under_way = 0
                 for denial, has_failed in judged.denials:
                     self._deny(denial, has_failed)
                 for name in judged.started:

@@ -1,0 +1,57 @@
+"""Attempts that are looked at beside everything else: each is judged, or counted as left out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import anyio
+
+from paddock.errors import Denial
+from paddock.isolation.denials.attempt import AccessAttempt, AttemptReview
+from paddock.token_bucket import TokenBucket
+
+_SECONDS = 60  # hit only by a hang
+
+
+class SlowExplainer:
+    """Judges nothing until it may, like a file system that takes its time."""
+
+    def __init__(self) -> None:
+        self.may_judge = threading.Event()
+        self.judging = threading.Event()
+
+    def judge(self, attempt: AccessAttempt) -> Denial | None:
+        self.judging.set()
+        self.may_judge.wait(_SECONDS)
+        return None
+
+    def tell(self, attempt: AccessAttempt) -> Denial | None:
+        return None
+
+    def started(self, attempt: AccessAttempt) -> str:
+        return ""
+
+
+async def test_attempts_that_were_not_judged_in_time_are_counted() -> None:
+    explainer, left_out, tasks = SlowExplainer(), [], []
+
+    def spawn(coroutine: Coroutine[Any, Any, None]) -> None:
+        tasks.append(asyncio.ensure_future(coroutine))
+
+    review = AttemptReview(
+        lambda denial, has_failed: None, spawn, TokenBucket(1000, 1000), lambda: left_out.append(1), explainer
+    )
+    with anyio.fail_after(_SECONDS):
+        review.weigh([AccessAttempt("read", f"/a/{number}") for number in range(3)], has_failed=False, now=0.0)
+        await anyio.to_thread.run_sync(explainer.judging.wait, _SECONDS)
+        review.weigh([AccessAttempt("read", "/b")], has_failed=False, now=0.0)
+        review.give_up()
+        assert len(left_out) == 4
+        explainer.may_judge.set()
+        await review.settled()
+        review.give_up()
+        assert len(left_out) == 4
+        await asyncio.gather(*tasks)
