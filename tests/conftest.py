@@ -25,9 +25,10 @@ _LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and 
 _numbers = itertools.count()
 _COLD = WorkerRuntime.spawn
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As of a job that a script started in the background; every program under test would be deaf to Ctrl-C as well.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        # As in a job of a script, or under nohup; every program under test would ignore it as well.
+        signal.signal(_number, _usual)
 
 
 @pytest.hookimpl(wrapper=True)
