@@ -226,7 +226,7 @@ def test_commands_show_the_session_and_a_grant_keeps_what_was_said(plan: Callabl
         terminal.type("/why tool-filesystem read /etc/hostname\r")
         terminal.until("allowed:")
         terminal.type("/grant tool-filesystem read=/etc/hostname\r")
-        terminal.until("grants tool-filesystem that already")
+        terminal.until("says that of tool-filesystem already")
         terminal.type("/clear\r")
         terminal.until("is cleared")
         terminal.type("/exit\r")
