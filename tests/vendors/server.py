@@ -173,8 +173,9 @@ class VendorServer:
             await self._fail(connection, asked, turn)
             return
         fault, asked.status = None, 200
+        script = self.script  # a test may set another before a reader is seen to have left
         if isinstance(turn, Fault):
-            fault, turn = turn, self.script.next_turn() or Turn()
+            fault, turn = turn, script.next_turn() or Turn()
             asked.fault = fault.kind
         reply = Reply(turn, turn.usage or _counted(asked, turn), asked.body, len(self.answers))
         try:
@@ -183,10 +184,10 @@ class VendorServer:
             else:
                 await connection.send_json(200, self._dialect.whole(reply))
         except BaseException:
-            self.script.give_back(turn)
+            script.give_back(turn)
             raise
         if fault is not None and fault.kind != "stall":  # what was stalled has come to its end
-            self.script.give_back(turn)
+            script.give_back(turn)
 
     def _judge(self, asked: Asked) -> Turn | Fault | None:
         """Return what a request is answered with, or None for the list of models."""
