@@ -179,7 +179,7 @@ def _print_for_scripts(facts: Mapping[str, object], args: Sequence[str]) -> None
     if "--json" in itertools.takewhile(lambda argument: argument != "--", args):
         from paddock.cli.terminal.json_output import print_json
 
-        # A call prints a tool's result, whatever became of it.
+        # A call prints a tool's result, also of one that failed.
         print_json(as_result(facts) if args[:1] == ["call"] else {"error": facts})
 
 
