@@ -8,17 +8,18 @@ workers and of cold commands start.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,18 @@ class WarmTemplate:
         if self.returncode is None and not os.path.exists(f"/proc/{self.pid}"):
             self.returncode = 0
         return self.returncode
+
+    def kill(self) -> None:
+        """End it; it may have ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> None:
+        """Return once it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            ended = os.pidfd_open(self.pid)
+            select.select([ended], [], [], _SECONDS)
+            os.close(ended)
 
 
 class WarmTemplates:
@@ -87,7 +100,7 @@ class WarmTemplates:
         )
 
 
-@contextmanager
+@contextlib.contextmanager
 def warm_templates() -> Iterator[WarmTemplates]:
     """Start the process that becomes templates; at the end it ends."""
     from paddock.workers.runtime import WorkerRuntime

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 
 import click
@@ -16,11 +17,24 @@ def example(line: str) -> str:
 
 
 class LazyCommand(click.Command):
-    """Stands for a command in lists; `brief` is the first sentence of its help, `place` is `package.module:name`."""
+    """Stands for a command in lists; `brief` is the first sentence of its help, `place` is `package.module:name`.
 
-    def __init__(self, name: str, place: str, brief: str) -> None:
+    A command that `starts_modules` has their template start before it is loaded itself.
+    """
+
+    def __init__(self, name: str, place: str, brief: str, *, starts_modules: bool = False) -> None:
         super().__init__(name, short_help=brief)
         self._place = place
+        self._starts_modules = starts_modules
+
+    def begin(self, context: click.Context, args: Sequence[str]) -> None:
+        """Start for a command with these arguments, until the end of `context`, what it will wait for."""
+        if self._starts_modules and not {*context.help_option_names}.intersection(args):
+            # Only here: most commands start no modules.
+            from paddock.workers.early_template import begun
+            from paddock.workers.runtime import WorkerRuntime
+
+            context.with_resource(begun(WorkerRuntime.locate))
 
     def load(self) -> click.Command:
         """Return the command itself."""
@@ -38,7 +52,10 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the name of the command that is meant, the command, loaded, and its arguments."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command.load() if isinstance(command, LazyCommand) else command, rest
+        if isinstance(command, LazyCommand):
+            command.begin(ctx, rest)
+            command = command.load()
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands."""

@@ -12,21 +12,25 @@ _COMMANDS = (
         "run",
         "paddock.cli.run_command:run",
         "Run one turn of a session: start the modules of PLAN, hand them PROMPT, print the answer.",
+        starts_modules=True,
     ),
     LazyCommand(
         "chat",
         "paddock.cli.chat.chat_command:chat",
         "Talk with the modules of PLAN, by default plan.yaml: on a terminal, or a line in and an answer out.",
+        starts_modules=True,
     ),
     LazyCommand(
         "call",
         "paddock.cli.call_command:call",
         "Call one tool of one module and print what it returns.",
+        starts_modules=True,
     ),
     LazyCommand(
         "demo",
         "paddock.cli.demo_command:demo",
         "Run a small job with five kinds of modules, six misbehaving ones beside them, and show what became of each.",
+        starts_modules=True,
     ),
     LazyCommand(
         "doctor",

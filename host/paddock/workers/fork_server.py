@@ -10,18 +10,21 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from contextlib import suppress
 from dataclasses import astuple
 from functools import partial
 
 import anyio
 
 from paddock.errors import LaunchError
+from paddock.workers.early_template import interpreter_for
 from paddock.workers.launcher import LaunchSpec, WorkerCgroups
 from paddock.workers.pipes import ChildPipes
 from paddock.workers.process import ENDED_SILENTLY, ModuleProcess
 from paddock.workers.reaper import Reaper
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
+from paddock_sdk.worker.init_socket import pack
 
 _CLOSE_SECONDS = 2.0  # a template that does not notice its control socket closing in this time is killed
 _DEATH_SECONDS = 0.5  # its sockets close a moment before its end can be seen
@@ -33,25 +36,18 @@ class Template:
     """One interpreter that waits to be forked; the constructor returns before it has imported anything."""
 
     def __init__(self, runtime: WorkerRuntime, groups: CgroupHome | None) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._stderr, stderr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._sending = asyncio.Lock()
         self._worker_groups = WorkerCgroups(groups)
+        self._interpreter = interpreter_for(runtime)
+        self._control = self._interpreter.control
+        shared = [astuple(mount) for mount in runtime.mounts]
         try:
-            settings = {
-                "control": theirs.fileno(),
-                "preload": runtime.preload,
-                "host": os.getpid(),
-                "shared": [astuple(mount) for mount in runtime.mounts],
-                "cgroups": self._worker_groups.cgroups,
-            }
-            self._reaper = Reaper(runtime.spawn(settings, (theirs.fileno(),), stderr))
+            self._reaper = Reaper(self._interpreter.child)
+            with suppress(ConnectionError):  # it is dead, which the first launch finds
+                self._control.send(pack({"shared": shared, "cgroups": self._worker_groups.cgroups}))
         except BaseException:
-            self._release()
+            self._interpreter.release()
             raise
-        finally:
-            theirs.close()
-            os.close(stderr)
         self._control.setblocking(False)
 
     @property
@@ -75,7 +71,7 @@ class Template:
     def last_words(self) -> str:
         """Return the last line that a dead template wrote before its end, or nothing."""
         try:
-            text = os.read(self._stderr, _LAST_WORDS_BYTES).decode("utf-8", errors="replace").strip()
+            text = os.read(self._interpreter.stderr, _LAST_WORDS_BYTES).decode("utf-8", errors="replace").strip()
         except BlockingIOError:
             text = ""
         return text.splitlines()[-1] if text else ""
@@ -90,7 +86,7 @@ class Template:
                     await self._reaper.ends_within(_DEATH_SECONDS)
         finally:
             self._reaper.kill()
-            self._release()
+            self._interpreter.release()
             self._worker_groups.remove_groups()
 
     async def _fork(self, request: bytes, child_pipes: ChildPipes) -> None:
@@ -110,12 +106,6 @@ class Template:
                         await writable.wait()
                     finally:
                         loop.remove_writer(self._control)
-
-    def _release(self) -> None:
-        self._control.close()
-        if self._stderr >= 0:
-            os.close(self._stderr)
-            self._stderr = -1
 
 
 class ForkServerLauncher:

@@ -48,7 +48,7 @@ def main() -> NoReturn:
     elif "control" in settings:
         from paddock_sdk.worker.fork_server import serve
 
-        serve(settings["control"], settings["preload"], settings["host"], settings["shared"], settings["cgroups"])
+        serve(settings["control"], settings["preload"], settings["host"])
     else:
         from paddock_sdk.worker.prefork import start_single_worker
 

@@ -32,16 +32,11 @@ _FEW = 4  # workers; what they can share is not worth the tenth of a second that
 _QUIET_MS = 10  # a worker that has just been started has the processor to itself
 
 
-def serve(
-    control_fd: int,
-    preload: Iterable[str],
-    host: int,
-    shared: Iterable[Sequence[Any]],
-    cgroups: dict[str, Any] | None,
-) -> NoReturn:
+def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
     """Import the shared code, then fork an init for each request until the host closes the control socket.
 
-    `shared` are the mounts that all workers' roots have in common, `cgroups` is where groups for them can be made.
+    The host's first message has `shared`, the mounts that all workers' roots have in common, and `cgroups`, where
+    groups for them can be made. The host may know them only after the imports here.
     """
     prctl.set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != host:
@@ -58,8 +53,10 @@ def serve(
     gc.disable()
     gc.collect()
     gc.freeze()
-    groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
-    spare_pool = SparePool([Mount(*mount) for mount in shared], groups)
+    settings, _ = prefork.receive(control, 0)
+    if not settings:
+        os._exit(0)
+    spare_pool = _spare_pool(**unpack(settings))
     served = 0
     quiet = select.poll()
     quiet.register(control, select.POLLIN)
@@ -73,6 +70,11 @@ def serve(
             spare_pool.close()
             os._exit(0)
         served += 1
+
+
+def _spare_pool(shared: Iterable[Sequence[Any]], cgroups: dict[str, Any] | None) -> SparePool:
+    groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
+    return SparePool([Mount(*mount) for mount in shared], groups)
 
 
 def _serve_one(spare_pool: SparePool, control: socket.socket) -> bool:

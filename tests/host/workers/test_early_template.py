@@ -1,0 +1,79 @@
+"""The interpreter that starts before it is needed: taken once, by its own runtime only, and never left behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+
+import anyio
+import anyio.lowlevel
+import psutil
+import pytest
+
+from host.workers.conftest import children_of_this_process
+from host.workers.waiting import PATIENCE, ended, here
+from paddock.workers.early_template import begun
+from paddock.workers.fork_server import ForkServerLauncher
+from paddock.workers.launcher import LaunchSpec
+from paddock.workers.runtime import WorkerRuntime
+
+
+async def launch_and_close(launcher: ForkServerLauncher, spec: LaunchSpec) -> int:
+    """Return the process that the worker's init was forked from, after the worker's end."""
+    with anyio.fail_after(PATIENCE):
+        process = await launcher.launch(spec)
+    await here(process)
+    init = psutil.Process(process.pid).parent()
+    assert init is not None
+    template = init.ppid()
+    process.rpc.close()
+    assert (await ended(process)).code == 0
+    return template
+
+
+async def test_first_template_takes_the_early_interpreter(spec: LaunchSpec) -> None:
+    before = children_of_this_process()
+    launcher, other = ForkServerLauncher(), ForkServerLauncher()
+    with begun(lambda: spec.runtime):
+        (early,) = children_of_this_process() - before
+        assert await launch_and_close(launcher, spec) == early
+        assert await launch_and_close(launcher, spec) == early
+        assert await launch_and_close(other, spec) != early
+    assert psutil.pid_exists(early)
+    await launcher.aclose()
+    await other.aclose()
+    assert children_of_this_process() == before
+
+
+async def test_early_interpreter_of_another_runtime_ends_unused(spec: LaunchSpec) -> None:
+    before = children_of_this_process()
+    launcher = ForkServerLauncher()
+    with begun(lambda: dataclasses.replace(spec.runtime, preload=("asyncio", "json"))):
+        (early,) = children_of_this_process() - before
+        assert await launch_and_close(launcher, spec) != early
+        await launcher.aclose()
+    assert children_of_this_process() == before
+
+
+async def test_dead_early_interpreter_is_replaced(spec: LaunchSpec) -> None:
+    before = children_of_this_process()
+    launcher = ForkServerLauncher()
+    with begun(lambda: spec.runtime):
+        (early,) = children_of_this_process() - before
+        os.kill(early, signal.SIGKILL)
+        while psutil.Process(early).status() != psutil.STATUS_ZOMBIE:
+            await anyio.lowlevel.checkpoint()
+        assert await launch_and_close(launcher, spec) != early
+    await launcher.aclose()
+    assert children_of_this_process() == before
+
+
+def test_an_interpreter_that_cannot_start_early_is_no_error() -> None:
+    def missing() -> WorkerRuntime:
+        raise ModuleNotFoundError("msgpack")
+
+    before = children_of_this_process()
+    with begun(missing), pytest.raises(ZeroDivisionError):
+        assert children_of_this_process() == before
+        raise ZeroDivisionError
