@@ -286,12 +286,26 @@ def permissions_line(permissions: Permissions) -> str:
     return f"permissions: {{{', '.join(families)}}}"
 
 
+def permissions_in_line(line: str) -> Permissions | None:
+    """Return the permissions in such a line; None if it is another line, or one that a person has to complete."""
+    table = dict(_families_in_line(line))
+    try:
+        return Permissions.model_validate(table) if table else None
+    except ValueError:
+        return None
+
+
 def grants_in_line(line: str) -> Iterator[tuple[str, str]]:
-    """Yield each grant of such a line with its family; of a secret, its name."""
+    """Yield each grant of such a line with its family, as it stands there; of a secret, its name."""
+    for family, grants in _families_in_line(line):
+        yield from ((family, one if isinstance(one, str) else one["name"]) for one in grants)
+
+
+def _families_in_line(line: str) -> Iterator[tuple[str, list[Any]]]:
     at = 0
     while (family := _FAMILY_OF_LINE.match(line, at)) is not None:
         grants, at = json.JSONDecoder().raw_decode(line, family.end())
-        yield from ((family[1], one if isinstance(one, str) else one["name"]) for one in grants)
+        yield family[1], grants
 
 
 def grants_in_word(word: str) -> list[str]:

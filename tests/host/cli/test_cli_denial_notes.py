@@ -57,6 +57,18 @@ def test_a_line_to_paste_grants_only_what_a_shown_denial_names() -> None:
     assert "~/.ssh" not in line and lines["x"].read == tuple(paths)
 
 
+def test_a_line_to_complete_is_never_merged_or_pasted() -> None:
+    denials = [
+        Denial("connect to", "any host", "x", "network", 'permissions: {net: ["HOST:PORT"]}', "not granted"),
+        Denial("read", "/a", "x", "files", 'permissions: {read: ["/a"]}'),
+        Denial("read", "/b", "x", "files", 'permissions: {read: ["/b"]}'),
+    ]
+    shown = _told(*denials)
+    assert shown[0].endswith('in the plan: permissions: {net: ["HOST:PORT"]}')
+    assert shown[-1] == '  permissions: {read: ["/a", "/b"]}'
+    assert lines_to_paste([one.as_dict() for one in denials], {})["x"].net == ()
+
+
 def test_what_was_left_out_is_counted() -> None:
     stream = io.StringIO()
     tell_denials(Screen(stream), (), 7)

@@ -11,10 +11,16 @@ from typing import Any, Final, cast
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 from paddock.lookalikes import marked
-from paddock.plan.permissions import Permissions, allow_option, grants_in_line, permissions_line, united
+from paddock.plan.permissions import (
+    Permissions,
+    allow_option,
+    grants_in_line,
+    permissions_in_line,
+    permissions_line,
+    united,
+)
 from paddock.text import escape
 
-_PERMISSIONS: Final = "permissions: "
 _STATE: Final = "state:"
 _LIMIT: Final = re.compile(r"limits: \{(\w+): (\w+)\}")
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
@@ -31,7 +37,7 @@ def tell_denials(
     different = _different(denials)
     merged = _merged(denial for _, denial in different[:_MAX_LINES])
     for text, denial in different[:_MAX_LINES]:
-        is_merged = denial.caller in merged and denial.grant.startswith(_PERMISSIONS)
+        is_merged = denial.caller in merged and permissions_in_line(denial.grant) is not None
         screen.warning(text if is_merged else f"{text}; {_remedy(denial, of_call)}")
     if len(different) > _MAX_LINES:
         where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
@@ -52,8 +58,8 @@ def lines_to_paste(
     """
     grants = {name: [permissions] for name, permissions in proposed.items()}
     for _, denial in _different(denials)[:_MAX_LINES]:
-        if denial.grant.startswith(_PERMISSIONS):
-            grants.setdefault(denial.caller, []).append(_permissions(denial.grant))
+        if (permissions := permissions_in_line(denial.grant)) is not None:
+            grants.setdefault(denial.caller, []).append(permissions)
     return {name: united(several) for name, several in grants.items()}
 
 
@@ -73,18 +79,11 @@ def _tell_line(screen: Screen, label: str, permissions: Permissions, *, of_call:
 
 def _merged(denials: Iterable[Denial]) -> dict[str, Permissions]:
     """Return what would allow all that a module was refused, for each module with more than one such line."""
-    lines: dict[str, dict[str, None]] = {}
+    lines: dict[str, dict[str, Permissions]] = {}
     for denial in denials:
-        if denial.grant.startswith(_PERMISSIONS):
-            lines.setdefault(denial.caller, {})[denial.grant] = None
-    return {caller: united([*map(_permissions, several)]) for caller, several in lines.items() if len(several) > 1}
-
-
-def _permissions(line: str) -> Permissions:
-    from paddock.plan.formats.bounded_yaml import read_yaml  # most commands are refused nothing, and do not load this
-
-    content, _ = read_yaml(line)
-    return Permissions.parse(content["permissions"])
+        if (permissions := permissions_in_line(denial.grant)) is not None:
+            lines.setdefault(denial.caller, {})[denial.grant] = permissions
+    return {caller: united([*several.values()]) for caller, several in lines.items() if len(several) > 1}
 
 
 def tell_programs(screen: Screen, module: str, level: str, programs: Sequence[str]) -> None:
