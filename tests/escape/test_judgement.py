@@ -70,7 +70,7 @@ def test_evidence_is_weighed(evidence: Evidence, verdict: Verdict, by: str) -> N
 
 
 def test_an_attacker_ended_for_its_attack_was_contained() -> None:
-    limit = LimitHit("memory_max", "128 MiB", "129 MiB", "cgroup memory")
+    limit = LimitHit("memory_max", 128 << 20, "129 MiB", "cgroup memory")
     outcome = judge(_GREEDY, "ns", Evidence(report=_report(ExitReason.MEMORY, limit)))
     assert outcome.verdict is Verdict.CONTAINED
     assert outcome.by == "ended: memory_max 128 MiB (cgroup memory)"

@@ -157,7 +157,7 @@ async def _answer_of(
                 raise ValueError("it is too long")
             return read(msgpack.unpackb(await _exactly(process.rpc, size)))
     except TimeoutError:
-        supervisor.end(ExitReason.TIMEOUT, LimitHit("runtime_max", f"{seconds:g} s", "", "host timer"))
+        supervisor.end(ExitReason.TIMEOUT, LimitHit("runtime_max", seconds, "", "host timer"))
     except OSError:  # also the end of the stream
         pass
     except ValueError:  # also from msgpack, for input it cannot read

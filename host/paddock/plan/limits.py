@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Annotated, Final
 
@@ -34,19 +35,33 @@ def limit_text(name: str, value: float | None) -> str:
         return size_text(int(value))
     if name in _DURATIONS:
         return f"{value:g} s"
-    return f"{value * 100:g}%" if name == "cpu_quota" else f"{value:g}"
+    return f"{value * 100:g}%" if name == "cpu_quota" else f"{value:.0f}"
 
 
 def limit_written(name: str, value: float) -> str:
-    """Return the value of a size or a count as a plan writes it."""
+    """Return the value of a limit as a plan writes it."""
+    if name in _DURATIONS:
+        return f"{value:g}s"
     if name not in _SIZES:
-        return f"{value:g}"
+        return limit_text(name, value)
     size = int(value)
     return next((f"{size // factor}{unit}" for unit, factor in _UNITS if size % factor == 0), str(size))
 
 
+def raised_limit_line(name: str, reached: float) -> str:
+    """Return the line of a plan that Paddock proposes when a limit was reached: it allows twice as much."""
+    return f"limits: {{{name}: {limit_written(name, 2 * reached)}}}"
+
+
+def limit_option_in_line(line: str) -> str | None:
+    """Return the option of `paddock call` for such a line; None for another line."""
+    found = _LINE.fullmatch(line)
+    return None if found is None else f"--limit {found[1]}={found[2]}"
+
+
 _UNITS: Final = (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 _SIZES: Final = frozenset({"memory_max", "file_size_max", "tmp_max", "output_max", "frame_max"})
+_LINE: Final = re.compile(r"limits: \{(\w+): ([\w.]+)\}")
 _DURATIONS: Final = frozenset({"runtime_max", "start_max"})
 
 _Size = Annotated[int | None, _unless_absent(parse_size)]

@@ -43,7 +43,7 @@ from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.descriptions import describe_anew
 from paddock.session.state.mirrors import Mirrors
 from paddock.session.state.ownership import SharedItem
-from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
+from paddock.workers.exit_report import PROTOCOL, ExitReason, ExitReport, LimitHit
 from paddock.workers.process import ModuleProcess
 from paddock.workers.supervisor import Supervisor
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
@@ -251,7 +251,7 @@ class HostedModule:
                 with anyio.fail_after(self.limits.start_max) as time:
                     await self._bring_up(process, peer, is_restart, time)
             except TimeoutError as exc:
-                limit = LimitHit("start_max", f"{self.limits.start_max:g} s", "", "host timer")
+                limit = LimitHit("start_max", self.limits.start_max, "", "host timer")
                 self._abandon(peer, ExitReason.TIMEOUT, limit=limit)
                 cause = f"it was not mounted within {self.limits.start_max:g} s"
                 raise ModuleLoadError(self.name, "start", cause, report=await self._death()) from exc
@@ -397,13 +397,13 @@ class HostedModule:
         _log.warning("module `%s` broke the protocol: %s", self.name, error)
         limit = None
         if isinstance(error, OverBudgetError):
-            limit = LimitHit(error.limit, str(error.allowed), str(error.observed), "protocol")
+            limit = LimitHit(error.limit, error.allowed, str(error.observed), PROTOCOL)
         self.supervisor.end(ExitReason.PROTOCOL, limit, detail=str(error))
 
     def on_overdue(self, method: str) -> None:
         """End the module, because a call has run longer than it may."""
         self.supervisor.note_call(method)
-        limit = LimitHit("runtime_max", f"{self.limits.runtime_max:g} s", "", "host timer")
+        limit = LimitHit("runtime_max", self.limits.runtime_max, "", "host timer")
         self.supervisor.end(ExitReason.TIMEOUT, limit)
 
     def on_over_quota(self, limit: LimitHit) -> None:
@@ -412,7 +412,7 @@ class HostedModule:
 
     def _on_output_spent(self, printed: int) -> None:
         """End the module, because it has printed more during a call than it may."""
-        limit = LimitHit("output_max", size_text(self.limits.output_max or 0), size_text(printed), "host count")
+        limit = LimitHit("output_max", self.limits.output_max or 0, size_text(printed), "host count")
         self.supervisor.end(ExitReason.OUTPUT, limit)
 
     async def death(self, peer: Peer, method: str) -> ModuleDiedError:

@@ -8,11 +8,12 @@ from the module and is not escaped.
 from __future__ import annotations
 
 import errno
-import re
 import signal
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
+from paddock.plan.limits import Limits, limit_option_in_line, limit_text, raised_limit_line
 from paddock_sandbox.cgroup import CgroupReadings
 
 
@@ -80,8 +81,6 @@ class ExitReason(StrEnum):
     KILLED_BY_HOST = "killed_by_host"
 
 
-_QUANTITY = re.compile(r"(\d+(?:\.5)?) ?(s|KiB|MiB|GiB|)")  # twice as much is a whole number
-
 # What the kernel means by these signals when no process sent them.
 _REASON_OF_SIGNAL = {
     "SIGXCPU": ExitReason.CPU,
@@ -108,14 +107,26 @@ _OUT_OF_MEMORY = (
 )
 
 
+PROTOCOL: Final = "protocol"
+"""The mechanism of a limit that a frame exceeded."""
+
+
 @dataclass(frozen=True, slots=True)
 class LimitHit:
-    """A limit that was reached: its name, the configured value, the observed value, and the mechanism that saw it."""
+    """A limit that was reached: its name and value, the observed value in words, and the mechanism that saw it.
+
+    A size is in bytes, a duration in seconds.
+    """
 
     name: str
-    configured: str
+    value: float
     observed: str
     mechanism: str
+
+    @property
+    def configured(self) -> str:
+        """The value for people; one of the protocol as a plain number, as in the sentence beside it."""
+        return f"{self.value}" if self.mechanism == PROTOCOL else limit_text(self.name, self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +188,10 @@ class ExitReport:
     def hints(self) -> tuple[str, ...]:
         """How a person can allow the module more of what it was ended for."""
         limit = self.limit
-        if limit is None or self.reason is ExitReason.PROTOCOL or not limit.name.endswith("_max"):
+        if limit is None or self.reason is ExitReason.PROTOCOL or limit.name not in Limits.model_fields:
             return ()  # the protocol's own limits break only for a worker that does not keep to it
-        found = _QUANTITY.fullmatch(limit.configured)
-        if found is None:
-            return (f"to allow it more, raise `{limit.name}` under `limits` in its entry",)
-        more = f"{2 * float(found[1]):g}{found[2]}"
-        line = f"limits: {{{limit.name}: {more}}}"
-        return (f"to allow it more, write in its entry: {line}; for a call, add --limit {limit.name}={more}",)
+        line = raised_limit_line(limit.name, limit.value)
+        return (f"to allow it more, write in its entry: {line}; for a call, add {limit_option_in_line(line)}",)
 
     def describe(self) -> str:
         """Return the end as one sentence for a person."""

@@ -8,7 +8,7 @@ import pytest
 
 from paddock.workers.exit_report import ExitReason, ExitReport, ExitStatus, FailedStep, LimitHit
 
-MEMORY = LimitHit(name="memory_max", configured="256 MiB", observed="257 MiB", mechanism="cgroup v2")
+MEMORY = LimitHit(name="memory_max", value=256 << 20, observed="257 MiB", mechanism="cgroup v2")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,21 @@ def test_the_data_is_the_report_in_types_json_knows() -> None:
         "detail": "",
         "message": "tool-x was ended for using too much memory (memory_max 256 MiB, 257 MiB seen) after 2.0 s",
     }
+
+
+@pytest.mark.parametrize(
+    ("limit", "proposed"),
+    [
+        (MEMORY, "memory_max=512M"),
+        (LimitHit("memory_max", 1200 << 10, "2 MiB", "cgroup v2"), "memory_max=2400K"),
+        (LimitHit("tasks_max", 600_000, "600001", "watchdog"), "tasks_max=1200000"),
+        (LimitHit("runtime_max", 0.75, "", "host timer"), "runtime_max=1.5s"),
+    ],
+)
+def test_twice_the_limit_is_proposed_as_it_is_written(limit: LimitHit, proposed: str) -> None:
+    (hint,) = ExitReport("tool-x", ExitReason.TASKS, 1.0, limit=limit).hints
+    line = f"limits: {{{proposed.replace('=', ': ')}}}"
+    assert hint == f"to allow it more, write in its entry: {line}; for a call, add --limit {proposed}"
 
 
 def test_a_failed_step_is_named_with_its_error() -> None:

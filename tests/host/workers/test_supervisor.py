@@ -135,7 +135,7 @@ async def test_the_reason_recorded_before_a_kill_is_the_one_reported(supervise: 
     supervisor = supervise()
     process = await started(supervisor)
     await here(process)
-    limit = LimitHit("runtime_max", "30 s", "31 s", "the host's clock")
+    limit = LimitHit("runtime_max", 30, "31 s", "the host's clock")
     supervisor.end(ExitReason.TIMEOUT, limit)
     supervisor.end(ExitReason.PROTOCOL)
     await ended(process)

@@ -167,7 +167,7 @@ async def test_without_control_groups_too_many_children_are_the_end(supervise: S
     await run_out(supervisor)
     (report,) = supervisor.reports
     assert report.reason is ExitReason.TASKS
-    assert report.limit == LimitHit("tasks_max", "8", report.limit.observed if report.limit else "", "watchdog")
+    assert report.limit == LimitHit("tasks_max", 8, report.limit.observed if report.limit else "", "watchdog")
 
 
 @by(NS, BWRAP)
@@ -315,7 +315,7 @@ def test_an_end_is_for_memory_when_the_kernel_killed_for_it(status: ExitStatus, 
     found = LimitedTree(None, TreeLimits(memory_max=MOST)).end(status)
     assert (found[0] if found else None) is reason
     if found:
-        assert found[1] == LimitHit("memory_max", "64 MiB", "64 MiB", "cgroup memory")
+        assert found[1] == LimitHit("memory_max", 64 << 20, "64 MiB", "cgroup memory")
 
 
 def test_a_peak_that_the_kernel_does_not_tell_is_left_out() -> None:

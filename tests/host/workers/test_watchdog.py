@@ -154,7 +154,7 @@ async def test_a_tree_beyond_its_memory_is_told_of_once() -> None:
     async with running(bench.watchdog):
         for _ in range(3):
             await bench.look()
-    assert bench.hits == [(0, LimitHit("memory_max", "64 MiB", "72.5 MiB", "watchdog"))]
+    assert bench.hits == [(0, LimitHit("memory_max", 64 << 20, "72.5 MiB", "watchdog"))]
     assert watch.is_stopped
     assert watch.peak_memory == 72 * _MIB + 512 * 1024
     assert hog.measurements == 2
@@ -204,8 +204,8 @@ async def test_too_many_tasks_are_told_of_at_the_first_look() -> None:
     async with running(bench.watchdog):
         await bench.look()
     assert bench.hits == [
-        (0, LimitHit("tasks_max", "32", "33", "watchdog")),
-        (2, LimitHit("tasks_max", "32", "40 or more", "watchdog")),
+        (0, LimitHit("tasks_max", 32, "33", "watchdog")),
+        (2, LimitHit("tasks_max", 32, "40 or more", "watchdog")),
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -11,6 +10,7 @@ from typing import Any, Final, cast
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 from paddock.lookalikes import marked
+from paddock.plan.limits import limit_option_in_line
 from paddock.plan.permissions import (
     Permissions,
     allow_option,
@@ -22,7 +22,6 @@ from paddock.plan.permissions import (
 from paddock.text import escape
 
 _STATE: Final = "state:"
-_LIMIT: Final = re.compile(r"limits: \{(\w+): (\w+)\}")
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 
@@ -123,8 +122,8 @@ def _remedy(denial: Denial, of_call: bool) -> str:
         return denial.hint
     if denial.grant.startswith(_STATE):
         return f"a call keeps nothing; in a plan, write in its entry: {denial.grant}"
-    if (limit := _LIMIT.fullmatch(denial.grant)) is not None:
-        return f"to allow more, add --limit {limit[1]}={limit[2]}"
+    if (option := limit_option_in_line(denial.grant)) is not None:
+        return f"to allow more, add {option}"
     return f"to allow it, add {_options(denial.grant)}"
 
 

@@ -30,7 +30,7 @@ from paddock.isolation.denials.attempted_path import AttemptedPath
 from paddock.isolation.denials.explain import ExplainedModule, explain, explain_kept
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.host_name import Destination, parse_authority
-from paddock.plan.limits import limit_written
+from paddock.plan.limits import limit_written, raised_limit_line
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import is_program_path, redacted_permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
@@ -303,8 +303,8 @@ class AttemptJudge:
         if layer is None or (target == "tmp_max" and self._profile.level not in LEVELS_WITH_NAMESPACES):
             return None
         value = getattr(ResourceLimits.of(self._subject.entry), target)
-        more = f"limits: {{{target}: {limit_written(target, 2 * value)}}}"
-        return self._denial(kind, f"{target}: {limit_written(target, value)}", layer, more, reason)
+        line = raised_limit_line(target, value)
+        return self._denial(kind, f"{target}: {limit_written(target, value)}", layer, line, reason)
 
     def _tell_destination(self, kind: AttemptKind, target: str) -> Denial | None:
         if not target:

@@ -99,7 +99,7 @@ class FolderQuota:
 
     def _exceeded(self, observed: str) -> None:
         self._doubts = 0
-        self._on_exceeded(LimitHit("tmp_max", size_text(self._most), observed, "folder count"))
+        self._on_exceeded(LimitHit("tmp_max", self._most, observed, "folder count"))
 
 
 def held_bytes(folder: Path, most: int) -> int:

@@ -126,7 +126,7 @@ def _kernel_kill(group: Cgroup, memory_max: int) -> LimitHit | None:
 
 
 def _memory_hit(memory_max: int, peak: int | None) -> LimitHit:
-    return LimitHit("memory_max", size_text(memory_max), "" if peak is None else size_text(peak), "cgroup memory")
+    return LimitHit("memory_max", memory_max, "" if peak is None else size_text(peak), "cgroup memory")
 
 
 _REASONS = {

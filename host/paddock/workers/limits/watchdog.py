@@ -229,7 +229,7 @@ class Watch:
         if counts or memory <= limit:
             self.peak_memory = max(self.peak_memory, memory)
         if counts and memory > limit:
-            self._exceeded("memory_max", size_text(limit), size_text(memory))
+            self._exceeded("memory_max", limit, size_text(memory))
         return memory > limit
 
     def _most_unmapped(self, reading: TreeReading) -> int:
@@ -256,7 +256,7 @@ class Watch:
                 record_locks, reading.pids, limit, abandon_on_cancel=True, limiter=limiter
             )
         if held > limit:
-            self._exceeded("record locks", f"{limit}", f"{held} or more")
+            self._exceeded("record locks", limit, f"{held} or more")
 
     def _release(self) -> None:
         """Release the means of counting, unless a count is going on."""
@@ -267,10 +267,10 @@ class Watch:
         limit = self._limits.tasks_max
         if limit is not None and reading.tasks > limit:
             observed = f"{reading.tasks}" if reading.is_complete else f"{reading.tasks} or more"
-            self._exceeded("tasks_max", f"{limit}", observed)
+            self._exceeded("tasks_max", limit, observed)
 
-    def _exceeded(self, name: str, configured: str, observed: str) -> None:
-        self._report(LimitHit(name, configured, observed, "watchdog"))
+    def _exceeded(self, name: str, limit: float, observed: str) -> None:
+        self._report(LimitHit(name, limit, observed, "watchdog"))
 
     def _report(self, hit: LimitHit) -> None:
         if self.is_stopped:
