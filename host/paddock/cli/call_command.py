@@ -104,8 +104,7 @@ def call(
     The module is granted what the `--allow-` options say and nothing else. They can be repeated, and take several
     values with commas between them; a comma of a value's own is written twice.
     """
-    if quiet and verbose:
-        raise click.UsageError("-q leaves out what -v adds: name one")
+    options.check_verbosity(quiet=quiet, verbose=verbose)
     screen = Screen(sys.stderr, is_quiet=quiet)
     written = plan_options.read_limits(limits)
     granted = plan_options.read_grants({name.removeprefix("allow_"): values for name, values in grants.items()})

@@ -111,6 +111,12 @@ class SessionOptions:
     sources: SourceFlags = SourceFlags()
 
 
+def check_verbosity(*, quiet: bool, verbose: bool) -> None:
+    """Raise `click.UsageError` where both are given."""
+    if quiet and verbose:
+        raise click.UsageError("-q leaves out what -v adds: name one")
+
+
 def source_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options about modules' code, which `command` gets as `sources`."""
 

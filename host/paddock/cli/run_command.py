@@ -22,7 +22,7 @@ import click
 
 from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED, example
-from paddock.cli.options import JSON, QUIET, SessionOptions, session_options
+from paddock.cli.options import JSON, QUIET, SessionOptions, check_verbosity, session_options
 from paddock.cli.session_on_screen import SessionOpener, row_of
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
@@ -95,8 +95,7 @@ def run(
     PLAN is plan.yaml by default. Without PROMPT it is read from stdin.
     """
     plan, prompt = _plan_and_prompt(plan, prompt)
-    if quiet and verbose:
-        raise click.UsageError("-q leaves out what -v adds: name one")
+    check_verbosity(quiet=quiet, verbose=verbose)
     screen = Screen(sys.stderr, is_quiet=quiet)
     opener = SessionOpener(plan, options, screen, is_verbose=verbose)
     if prompt is None:  # a plan that is not there is reported at once

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 _MAX_CHARACTERS: Final = 65536  # of one text, at its end, where failures are
@@ -33,17 +33,13 @@ def limits_in(failure: object, private: str) -> list[str]:
         found |= {key: None for words, key in _WORDS.items() if words in text}
         if _NO_TASK in text and any(word in text for word in _OF_FORKS):
             found["tasks_max"] = None
-        if _SPACE in text and not _is_full(os.getcwd(), apart_from=private):
+        if _SPACE in text and not is_full(os.getcwd(), apart_from=private):
             found["tmp_max"] = None
     return list(found)
 
 
-def is_full(folder: str) -> bool:
-    """Whether nothing more goes into a folder's file system."""
-    return _is_full(folder)
-
-
-def _is_full(folder: str, apart_from: str = "") -> bool:
+def is_full(folder: str, apart_from: str = "") -> bool:
+    """Whether nothing more goes into a folder's file system, if that is not the one of `apart_from`."""
     try:
         if apart_from and os.stat(folder).st_dev == os.stat(apart_from).st_dev:
             return False
@@ -56,20 +52,16 @@ def _is_full(folder: str, apart_from: str = "") -> bool:
 def _texts(failure: object) -> Iterator[str]:
     if isinstance(failure, BaseException):
         # By the arguments: the text of an exception of the module's own class is code of its own.
-        yield from (one[-_MAX_CHARACTERS:] for one in failure.args if type(one) is str)
+        yield from _strings(failure.args)
         if isinstance(failure, BlockingIOError) and failure.errno == errno.EAGAIN:
             yield f"{_NO_TASK} {_innermost_function(failure)}"
         return
-    yield from _strings(getattr(failure, "error", None))
-    yield from _strings(getattr(failure, "output", None))
+    for value in (getattr(failure, "error", None), getattr(failure, "output", None)):
+        yield from _strings(value.values() if type(value) is dict else (value,))
 
 
-def _strings(value: Any) -> Iterator[str]:
-    """Yield a value that is a text, and the texts that a mapping has."""
-    if type(value) is str:
-        yield value[-_MAX_CHARACTERS:]
-    elif type(value) is dict:
-        yield from (one[-_MAX_CHARACTERS:] for one in value.values() if type(one) is str)
+def _strings(values: Iterable[Any]) -> Iterator[str]:
+    return (one[-_MAX_CHARACTERS:] for one in values if type(one) is str)
 
 
 def _innermost_function(error: BaseException) -> str:

@@ -15,7 +15,8 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
@@ -45,6 +46,16 @@ def _note(event: str, args: tuple[Any, ...]) -> None:
             take(*args)
         except Exception:  # noqa: S110 - what module code is about to do is worth more than a note of it
             pass
+
+
+@contextmanager
+def _unnoticed() -> Iterator[None]:
+    """Have no attempt noted of what this thread looks at meanwhile: it is none of the module's."""
+    _looking.append(threading.get_ident())
+    try:
+        yield
+    finally:
+        _looking.remove(threading.get_ident())
 
 
 class AttemptRecorder:
@@ -185,11 +196,8 @@ class AttemptRecorder:
             on_command(command)
 
         def on_command(command: object, folder: Any = None) -> None:
-            _looking.append(threading.get_ident())  # the module reached for nothing that is looked at here
-            try:
+            with _unnoticed():
                 git = changed_repository(command, os.fspath(folder) if folder is not None else _current_folder())
-            finally:
-                _looking.remove(threading.get_ident())
             if git is not None:
                 note("write", git)
 
@@ -229,23 +237,21 @@ class AttemptRecorder:
 
 
 def _is_out_of_reach(kind: str, path: str) -> bool:
-    _looking.append(threading.get_ident())
     try:
-        mode = os.stat(path).st_mode
-        if kind == "write":
-            # Not by opening it: a program that watches the file would take it for changed.
-            return not os.access(path, os.W_OK) or _sees_what_it_may_not_read()
-        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-            # A visible file may still be refused, which only opening it shows; opening has no side effect.
-            os.close(os.open(path, _LOOK))
+        with _unnoticed():
+            mode = os.stat(path).st_mode
+            if kind == "write":
+                # Not by opening it: a program that watches the file would take it for changed.
+                return not os.access(path, os.W_OK) or _sees_what_it_may_not_read()
+            if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                # A visible file may still be refused, which only opening it shows; opening has no side effect.
+                os.close(os.open(path, _LOOK))
     except FileNotFoundError:
         return True
     except OSError as error:
         return error.errno in _REFUSALS or error.errno in (errno.ENOTDIR, errno.ELOOP)
     except ValueError:
         return False  # no path at all
-    finally:
-        _looking.remove(threading.get_ident())
     return False
 
 

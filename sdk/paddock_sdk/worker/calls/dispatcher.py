@@ -35,7 +35,7 @@ from paddock_sdk.worker.object_table import Exported, ObjectTable
 
 _MESSAGE_CHARACTERS: Final = 8000  # of an error text, which a model may read
 
-_TELLING_SECONDS: Final = 0.2  # from the end of a call to its report, so that many calls share one report
+_REPORT_SECONDS: Final = 0.2  # from the end of a call to its report, so that many calls share one report
 
 _NO_CONTEXT: Final = contextlib.nullcontext()  # beside the arguments of a call
 
@@ -59,7 +59,7 @@ class Dispatcher:
         self._driver = driver
         self._contexts = contexts
         self._attempts = attempts
-        self._is_telling = False
+        self._reports_soon = False
         self._coordinator = coordinator
         self._objects = objects
         self._runtime = runtime
@@ -115,7 +115,7 @@ class Dispatcher:
             self._driver.fail(id, exc)
         finally:
             self._driver.disown(id)
-            self._tell_later()
+            self._report_later()
 
     async def _run(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
@@ -126,15 +126,13 @@ class Dispatcher:
             # Behind a decorator a coroutine function may be a plain one.
             if type(result) is CoroutineType or inspect.isawaitable(result):
                 result = await result
-            self._say_changes(exported)
+            self._send_changes(exported)
             self._driver.reply(id, result)
         except BaseException as exc:  # a module may raise SystemExit as well; it ends the call, not the process
-            self._attempts.note_limits(exc)
-            self.tell_attempts()
-            self._driver.fail(id, exc)
+            self._fail(id, exc)
         finally:
             self._driver.disown(id)
-            self._tell_later()
+            self._report_later()
 
     async def _run_tool(
         self,
@@ -156,7 +154,7 @@ class Dispatcher:
             except BaseException as exc:  # as in _run
                 self._attempts.note_limits(exc)
                 result = _raised(exc, exported.value)
-            self._say_changes(exported)
+            self._send_changes(exported)
             if _has_failed(result):
                 self._attempts.note_limits(result)
                 folder = self._coordinator.get_capability("session.working_dir")
@@ -168,7 +166,7 @@ class Dispatcher:
             self._driver.fail(id, exc)
         finally:
             self._driver.disown(id)
-            self._tell_later()
+            self._report_later()
 
     def _reply_tool_result(self, id: int, result: Any) -> None:
         try:
@@ -189,15 +187,13 @@ class Dispatcher:
             async with contextlib.aclosing(source) if hasattr(source, "aclose") else contextlib.nullcontext():
                 async for item in source:
                     await self._driver.send_item(id, item)
-            self._say_changes(exported)
+            self._send_changes(exported)
             self._driver.reply(id, None)
         except BaseException as exc:  # as in _run
-            self._attempts.note_limits(exc)
-            self.tell_attempts()
-            self._driver.fail(id, exc)
+            self._fail(id, exc)
         finally:
             self._driver.disown(id)
-            self._tell_later()
+            self._report_later()
 
     def _run_in_place(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
@@ -208,13 +204,17 @@ class Dispatcher:
             if inspect.isawaitable(result):
                 self._start(id, self._run(id, exported, lambda: result, [], {}))
                 return
-            self._say_changes(exported)
+            self._send_changes(exported)
             self._driver.reply(id, result)
         except BaseException as exc:  # as in _run
-            self._attempts.note_limits(exc)
-            self.tell_attempts()
-            self._driver.fail(id, exc)
-        self._tell_later()
+            self._fail(id, exc)
+        self._report_later()
+
+    def _fail(self, id: int, error: BaseException) -> None:
+        """Report the attempts that may have led to a module's exception, then answer with it."""
+        self._attempts.note_limits(error)
+        self.report_attempts()
+        self._driver.fail(id, error)
 
     # -- refusals of module code ----------------------------------------------------------
 
@@ -228,9 +228,9 @@ class Dispatcher:
             return []
         return denials if isinstance(denials, list) else []
 
-    def tell_attempts(self) -> None:
+    def report_attempts(self) -> None:
         """Report the module's failed attempts to the host, if any; never raises."""
-        self._is_telling = False
+        self._reports_soon = False
         try:
             news = self._attempts.news() if self._attempts.has_news else []
             if news:
@@ -240,12 +240,12 @@ class Dispatcher:
         except Exception:
             _log.debug("the module's failed attempts could not be reported", exc_info=True)
 
-    def _tell_later(self) -> None:
-        if not self._is_telling and self._attempts.has_news:
-            self._is_telling = True
-            asyncio.get_running_loop().call_later(_TELLING_SECONDS, self.tell_attempts)
+    def _report_later(self) -> None:
+        if not self._reports_soon and self._attempts.has_news:
+            self._reports_soon = True
+            asyncio.get_running_loop().call_later(_REPORT_SECONDS, self.report_attempts)
 
-    def _say_changes(self, called: Exported) -> None:
+    def _send_changes(self, called: Exported) -> None:
         try:
             for changed in self._objects.changed_by(called):
                 self._describe(changed)
