@@ -273,9 +273,9 @@ def _show(screen: Screen, *, added: _Added) -> None:
         screen.note("none of that is granted, and not all of it is of a form that a plan can grant")
     if added.edit is None and found.locked is not None:
         entry: dict[str, Any] = {"module": found.module_id, "source": found.written}
-        screen.title("a plan names it so")
+        screen.title("to use it, write in a plan")
         screen.text("".join(f"  {escape(line)}\n" for line in entry_lines(Path("plan.yaml"), entry)))
     missing = [name for name in added.planned.secret_names if name not in SecretSources.load(os.environ)]
     if added.edit is not None and missing:
-        screen.title("its key is to be set before it runs")
+        screen.title("set its key before you run it")
         screen.text("".join(f"  export {name}=…\n" for name in missing))
