@@ -168,4 +168,4 @@ def test_a_question_off_a_terminal_takes_its_default(plan: Callable[..., str], t
     done = paddock("run", plan(hostile=True), "go", "-C", str(tmp_path), "--trust-plan")
     assert done.stdout.startswith("It said: Denied")
     (line,) = [line for line in done.stderr.splitlines() if "Run ls?" in line]
-    assert line.startswith("warning: nobody is at a terminal to be asked") and r"\x1b[2J" in line
+    assert line.startswith("warning: there is no terminal to ask at") and r"\x1b[2J" in line

@@ -92,7 +92,7 @@ def test_a_relative_path_without_a_grant_is_a_denial(loser: str, tmp_path: Path)
 
 def test_a_file_left_in_the_private_folder_is_told_of(loser: str, tmp_path: Path) -> None:
     shown = call(loser, "write", "made/out.txt")
-    assert f"may not write to `{tmp_path}/made/out.txt`" in shown and "gone with it" in shown
+    assert f"may not write to `{tmp_path}/made/out.txt`" in shown and "lost when the module ends" in shown
     assert "warning" not in call(loser, "write", "made/out.txt", *mended(shown))
     assert (tmp_path / "made/out.txt").read_text() == "kept?"
     shown = call(loser, "shell", "echo x > other.txt", "--allow-run=sh")

@@ -65,14 +65,15 @@ class SessionOpener:
         return session
 
     def started(self, modules: Iterable[ModuleStatus]) -> None:
-        """Take note that the levels of the modules are on the screen; say if each provider plays a script."""
+        """Write no isolation levels from now on, as the command shows them; warn if no provider asks a model."""
         self._level.drop()
         providers = dict.fromkeys(
             module.module for module in modules if module.kind == "provider" and module.is_mounted
         )
         if providers and all(map(is_scripted, providers)):
+            plays = "plays" if len(providers) == 1 else "play"
             add = shlex.join(["paddock", "add", "provider-openai", "--to", str(self._plan)])
-            self._screen.note(f"no model answers: {' and '.join(providers)} plays a script; `{add}` adds a model")
+            self._screen.note(f"no model answers: {' and '.join(providers)} {plays} a script; `{add}` adds a model")
 
     def _tell_confined(self, confined: Confined) -> None:
         tell_confinements(self._screen, confined, verbose=self._is_verbose)

@@ -32,7 +32,7 @@ def check_room(modules: int) -> None:
     """Refuse to start a session of so many modules where the system does not leave it enough.
 
     Raises:
-        KindError: with everything that is lacking, and how to get it.
+        KindError: something is lacking; the error names each thing, and how to get it.
     """
     lacks = [*_files(modules), *_processes(modules), *_umask(), *_temporary_folder()]
     if lacks:
@@ -153,8 +153,8 @@ def _umask() -> Iterator[tuple[str, str]]:
     mask = own_umask()
     if mask is not None and mask & _OWN_FILES:
         yield (
-            f"the umask {mask:04o} takes from this user what it makes itself",
-            "start with another: `umask 077`, or `UMask=0077` in a unit",
+            f"the umask {mask:04o} keeps this user out of the files that the session makes",
+            "start Paddock with another: `umask 077`, or `UMask=0077` in a unit",
         )
 
 

@@ -478,7 +478,7 @@ async def test_off_a_terminal_nobody_is_asked_and_the_default_holds(there: Askin
     with requesting(_HOOK):
         assert await approval.request_approval("Run \x1b[2Jthis?", ["Allow", "Deny"], 60.0, "deny") == "Deny"
     assert stream.getvalue() == (
-        "warning: nobody is at a terminal to be asked by module `hooks-asking` (hook), so the answer is deny: "
+        "warning: there is no terminal to ask at, so the answer to module `hooks-asking` (hook) is deny: "
         "Run \\x1b[2Jthis?\n"
     )
 

@@ -73,8 +73,8 @@ class TerminalApproval:
         """
         requester = current_requester()
         if not self._dialogue.has_person:
-            by = f" by {_named(requester)}" if requester is not None else ""
-            self._screen.warning(f"nobody is at a terminal to be asked{by}, so the answer is {default}: {prompt}")
+            to = f" to {_named(requester)}" if requester is not None else ""
+            self._screen.warning(f"there is no terminal to ask at, so the answer{to} is {default}: {prompt}")
             return _called(default, options)
         if self._is_withdrawn or self._is_flood(requester):
             return _DENIED
@@ -102,7 +102,7 @@ class TerminalApproval:
             )
         except NobodyAnsweredError:
             self._screen.note(f"no answer; the default is {default}")
-            raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None
+            raise ApprovalTimeoutError(f"no answer came within {timeout:g} s") from None
         finally:
             self._row_of(requester).end(self._clock())
         return _DENIED if answer is None else answer  # the end of the input, or of the time, permits nothing
@@ -166,7 +166,7 @@ def _called(name: str, options: Sequence[str]) -> str:
     for option in options:
         if option.casefold() == name:
             return option
-    raise ApprovalTimeoutError(f"nobody can be asked, and no option is called `{name}`")
+    raise ApprovalTimeoutError(f"there is no terminal to ask at, and no option is called `{name}`")
 
 
 def _bounded(seconds: float) -> float:

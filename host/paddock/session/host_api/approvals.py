@@ -115,7 +115,7 @@ class SessionApprovalProvider:
                 details = self._coordinator.named(request.details)
                 reply = await system.request_approval(_question(request, details), list(_OPTIONS), timeout, "deny")
         except ApprovalTimeoutError:
-            return ApprovalResponse(approved=False, reason="Nobody answered in time")
+            return ApprovalResponse(approved=False, reason="No answer came in time")
         except CallRefusedError as error:
             self._module.deny(error.denial)
             return ApprovalResponse(approved=False, reason=error.denial.describe())
