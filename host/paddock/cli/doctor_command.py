@@ -18,7 +18,7 @@ from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding,
 from paddock.doctor.diagnosis import NAMES, names_of
 from paddock.isolation.levels import guarantees_missing
 from paddock.isolation.machine import Machine
-from paddock.policy.files.in_force import FileInForce, files_in_force
+from paddock.policy.files.file_status import FileStatus, statuses_of_files
 from paddock.policy.rule import FLOOR
 
 _Rows = Iterator[tuple[str, str]]
@@ -36,7 +36,7 @@ def doctor(as_json: bool) -> int:
     diagnosis = find(lambda: examine(os.environ), screen, lambda: "trying every isolation level", as_json=as_json)
     if isinstance(diagnosis, int):
         return diagnosis
-    files = files_in_force(os.environ)
+    files = statuses_of_files(os.environ)
     is_ok = diagnosis.ok and not any(one.error is not None for one in files)
     if as_json:
         print_json({**diagnosis.as_dict(), "ok": is_ok, "files": [one.as_dict() for one in files]})
@@ -48,7 +48,7 @@ def doctor(as_json: bool) -> int:
     return 0 if is_ok else 1
 
 
-def _show(diagnosis: Diagnosis, files: Sequence[FileInForce], screen: Screen) -> None:
+def _show(diagnosis: Diagnosis, files: Sequence[FileStatus], screen: Screen) -> None:
     screen.title("machine")
     screen.labelled([*_of_machine(diagnosis.machine)])
     screen.title("isolation")

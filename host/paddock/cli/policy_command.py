@@ -20,7 +20,7 @@ from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
-from paddock.policy.files.in_force import FileInForce, checked_file, files_in_force
+from paddock.policy.files.file_status import FileStatus, status_of_text, statuses_of_files
 from paddock.text import reason_of
 
 _REFUSED: Final = 4
@@ -38,7 +38,7 @@ def show(as_json: bool) -> int:
 
     Exits with 4 if one of them is refused, which stops every session.
     """
-    return _report(files_in_force(os.environ), as_json=as_json)
+    return _report(statuses_of_files(os.environ), as_json=as_json)
 
 
 @policy.command(epilog=example("paddock policy check policy.toml"))
@@ -59,17 +59,17 @@ def check(file: Path, as_json: bool) -> int:
         if as_json:
             print_json({"ok": False, "files": [], "error": failure.as_dict(unread)})
         return unread.exit_code
-    return _report([checked_file(file, text)], as_json=as_json)
+    return _report([status_of_text(file, text)], as_json=as_json)
 
 
-def show_files(screen: Screen, files: Sequence[FileInForce]) -> None:
+def show_files(screen: Screen, files: Sequence[FileStatus]) -> None:
     """Write the files, each with what it bounds."""
     for one in files:
         screen.labelled([(f"  {one.state:8}  ", str(one.path))])
         screen.labelled([(" " * 12, line) for line in one.bounds])
 
 
-def _report(files: Sequence[FileInForce], *, as_json: bool) -> int:
+def _report(files: Sequence[FileStatus], *, as_json: bool) -> int:
     refused = [one.error for one in files if one.error is not None]
     if as_json:
         facts = [one.as_dict() for one in files]

@@ -202,7 +202,7 @@ class _Turn:
                 failed = error
             finally:
                 self.is_interrupted = interruption.happened
-                self._modules = _with_last_denials(self._modules, session.modules) or session.modules
+                self._modules = _as_before_the_end(self._modules, session.modules) or session.modules
         self._say_what_happened()
         for change in session.changes:
             self._screen.warning(change)
@@ -299,8 +299,8 @@ def _follower(session: Session, screen: Screen, folder: Path, *, is_verbose: boo
     return Follower(session, screen, folder, is_verbose=is_verbose)
 
 
-def _with_last_denials(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:
-    """Return modules as they were before they ended, but with their denials and resources up to their end."""
+def _as_before_the_end(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:
+    """Return modules as they were before their end, with the denials, programs and resources up to it."""
     return tuple(
         replace(
             one,

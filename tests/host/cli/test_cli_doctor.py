@@ -13,7 +13,7 @@ from paddock.cli import doctor_command
 from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding
 from paddock.errors import LevelFailure
 from paddock.isolation.machine import Machine
-from paddock.policy.files.in_force import FileInForce
+from paddock.policy.files.file_status import FileStatus
 from paddock_sandbox.cgroup import CgroupPlace, CgroupProblem
 from paddock_sandbox.profile import IsolationLevel
 
@@ -29,10 +29,10 @@ FAILED: dict[IsolationLevel, LevelFinding] = {
     "landlock": LevelFinding("landlock", LevelFailure("Landlock", errno.EOPNOTSUPP, "switched off")),
 }
 FILES = (
-    FileInForce(
+    FileStatus(
         Path("/etc/paddock/policy.toml"), "in force", ("line 3: modules from `*`: read at most .; " + "run, " * 40,)
     ),
-    FileInForce(Path("/home/me/.config/paddock/grants.toml"), "absent"),
+    FileStatus(Path("/home/me/.config/paddock/grants.toml"), "absent"),
 )
 
 
@@ -61,7 +61,7 @@ def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
             return found
 
         monkeypatch.setattr(doctor_command, "examine", examine)
-        monkeypatch.setattr(doctor_command, "files_in_force", lambda environ: FILES)
+        monkeypatch.setattr(doctor_command, "statuses_of_files", lambda environ: FILES)
         code = doctor_command.doctor.main(["--json"] if as_json else [], standalone_mode=False)
         shown = capsys.readouterr()
         assert shown.err == ""

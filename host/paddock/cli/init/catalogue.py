@@ -7,9 +7,9 @@ and pinned when they are named. They are read as data: none of their code runs.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.new_entry import context_of_new_entries, fitted
@@ -39,6 +39,9 @@ from paddock_sources.near import near
 if TYPE_CHECKING:
     from paddock.cli.sources.found_module import FoundModule
 
+    FetchModule = Callable[[str, Path], FoundModule]
+    """Fetches the module of a source as a person wrote it, for a plan in a folder."""
+
 SCRIPTED: Final = "provider-mock"
 """The provider that needs neither a model nor a key."""
 
@@ -64,16 +67,10 @@ PURPOSES: Final[Mapping[str, str]] = {
 }
 
 
-class Fetch(Protocol):
-    """Fetches the module of a source as a person wrote it, for a plan in a folder."""
-
-    def __call__(self, written: str, folder: Path, /) -> FoundModule: ...
-
-
 class ModuleCatalogue:
     """The modules that a plan in `folder` can name: the shipped ones, those in folders, and those that are fetched."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], fetch: Fetch) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str], fetch: FetchModule) -> None:
         self.fetched: list[FoundModule] = []  # those to be locked beside the plan
         self._folder = folder
         self._fetch = fetch

@@ -1,4 +1,4 @@
-"""The operator's files that hold for the user of this process, with what each of them bounds or decides.
+"""The status of each operator's file that applies to the user of this process, with what it bounds or decides.
 
 A file that cannot be trusted or understood stops every session; here it is a result like any other, so that a person
 sees all of them at once. No secret's value is read.
@@ -29,7 +29,7 @@ _NAMES: Final = ("policy.toml", "grants.toml", "secrets.toml", "sources.toml")
 
 
 @dataclass(frozen=True, slots=True)
-class FileInForce:
+class FileStatus:
     """One file: `bounds` are lines for people; `error` says why it is refused, as far as it is.
 
     Its state is `valid` where it was only checked, and would be taken.
@@ -46,7 +46,7 @@ class FileInForce:
         return {"file": str(self.path), "state": self.state, "bounds": list(self.bounds), "problems": problems}
 
 
-def files_in_force(environ: Mapping[str, str]) -> tuple[FileInForce, ...]:
+def statuses_of_files(environ: Mapping[str, str]) -> tuple[FileStatus, ...]:
     """Return the machine's policy and the user's policy, grants, places of secrets and settings of sources."""
     owner, folder = Owner.current(environ), user_config_folder(environ)
     policy, grants, secrets, sources = (folder / name for name in _NAMES)
@@ -59,7 +59,7 @@ def files_in_force(environ: Mapping[str, str]) -> tuple[FileInForce, ...]:
     )
 
 
-def checked_file(path: Path, text: str) -> FileInForce:
+def status_of_text(path: Path, text: str) -> FileStatus:
     """Return what a file with this text would bound; its name says which of the four it is, else it is a policy."""
     match path.name:
         case "grants.toml":
@@ -71,12 +71,12 @@ def checked_file(path: Path, text: str) -> FileInForce:
     return _found(path, lambda: _of_policy(PolicyFile.parse(text, str(path))), "valid")
 
 
-def _found(path: Path, read: Callable[[], list[str] | None], state: FileState = "in force") -> FileInForce:
+def _found(path: Path, read: Callable[[], list[str] | None], state: FileState = "in force") -> FileStatus:
     try:
         bounds = read()
     except PolicyFileError as error:
-        return FileInForce(path, "refused", error=error)
-    return FileInForce(path, "absent") if bounds is None else FileInForce(path, state, tuple(bounds))
+        return FileStatus(path, "refused", error=error)
+    return FileStatus(path, "absent") if bounds is None else FileStatus(path, state, tuple(bounds))
 
 
 def _of_policy(file: PolicyFile | None) -> list[str] | None:
