@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.doctor.defaults import default_texts
 from paddock.doctor.diagnosis import NAMES, names_of
+from paddock.doctor.examination import default_texts
 from paddock.doctor.settings import settings_that_matter
 from paddock.isolation.machine import CAP_SYS_ADMIN, Machine
 from paddock.plan.limits import Limits
