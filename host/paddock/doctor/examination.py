@@ -18,7 +18,7 @@ from paddock.isolation.enforcement import Enforcement, enforcement
 from paddock.isolation.machine import Machine
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy
 from paddock.isolation.sandbox_host import SandboxHost, failure_of
-from paddock.plan.limits import Limits
+from paddock.plan.limits import Limits, limit_text
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.plan.units import size_text
 from paddock.policy.limits import OUTPUT_PER_SECOND, ResourceLimits
@@ -96,10 +96,6 @@ def _landlock_abi() -> int | None:
         return None
 
 
-_SIZES: Final = frozenset({"memory_max", "file_size_max", "tmp_max", "output_max", "frame_max"})
-_DURATIONS: Final = frozenset({"runtime_max", "start_max"})
-
-
 def default_texts() -> dict[str, str]:
     """Return the default of each limit, by the kind of module where it differs."""
     by_kind = {kind: _limits_of(kind) for kind in _KINDS}
@@ -129,8 +125,5 @@ def _quantity(name: str, value: float | None) -> str:
         return f"{size_text(OUTPUT_PER_SECOND)} a second, the rest left out"
     if value is None or value == math.inf:
         return "none"
-    if name in _SIZES:
-        return size_text(int(value))
-    if name in _DURATIONS:
-        return f"{value:g} s"
-    return f"{value:.0%} of a CPU" if name == "cpu_quota" else str(value)
+    text = limit_text(name, value)
+    return f"{text} of a CPU" if name == "cpu_quota" else text
