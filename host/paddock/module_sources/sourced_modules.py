@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Self
 from urllib.parse import unquote
 
-from paddock.errors import PaddockError
+from paddock.errors import KindError, PaddockError
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.evaluate import refuse_sources
@@ -43,10 +43,8 @@ _ANY_COMMIT: Final = "0" * 40
 _USUAL_LAYERS: Final = ("source of the plan entry", "builtin modules", "installed packages")  # as resolvers name them
 
 
-class NoSuchModuleError(PaddockError):
-    """Raised for a name that fits no module here, or several."""
-
-    exit_code = 1
+NO_SUCH_MODULE: Final = "NoSuchModuleError"
+"""The code of the error for a name that fits no module of a plan or lock file, or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +165,14 @@ class SourcedModules:
         """Return the modules that an id or a source names.
 
         Raises:
-            NoSuchModuleError: none is.
+            KindError: none is.
         """
         found = tuple(module for module in self.modules if module.is_meant_by(written, self.folder))
         if not found:
             known = ", ".join(dict.fromkeys(module.name for module in self.modules))
             where = f"`{self.plan.origin}`" if self.plan is not None else f"`{self.lock_path}`"
             hint = f"known there: {known}" if known else "no module is known there"
-            raise NoSuchModuleError(f"there is no module `{written}` in {where}", hints=[hint])
+            raise KindError(NO_SUCH_MODULE, f"there is no module `{written}` in {where}", hints=[hint])
         return found
 
     def refuse_by(self, policy: Policy) -> None:

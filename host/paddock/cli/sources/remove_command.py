@@ -30,7 +30,7 @@ from paddock.cli.sources.source_command import (
 )
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
-from paddock.module_sources.sourced_modules import NoSuchModuleError, SourcedModule, SourcedModules
+from paddock.module_sources.sourced_modules import NO_SUCH_MODULE, SourcedModule, SourcedModules
 from paddock.plan.edit import PlanEdit, without_entry
 from paddock_sources.lock.lock_file import LockFile
 
@@ -85,7 +85,7 @@ def _place(sources: SourcedModules, written: str) -> str:
     """Return the place in the plan of the one module that is meant, which may be one without a source.
 
     Raises:
-        NoSuchModuleError: no module fits, or several.
+        KindError: no module fits, or several.
     """
     assert sources.plan is not None
     plan = sources.plan
@@ -108,9 +108,12 @@ def _locked_as(sources: SourcedModules, written: str) -> list[SourcedModule]:
     return found
 
 
-def _several(written: str, which: Sequence[str]) -> NoSuchModuleError:
-    return NoSuchModuleError(
-        f"`{written}` is several", detail=[f"- {one}" for one in which], hints=["name its source, with the ref"]
+def _several(written: str, which: Sequence[str]) -> KindError:
+    return KindError(
+        NO_SUCH_MODULE,
+        f"`{written}` names several modules",
+        detail=[f"- {one}" for one in which],
+        hints=["name its source, with the ref"],
     )
 
 
