@@ -99,10 +99,10 @@ def call(
 
     SOURCE is what a plan accepts: a folder (./module), git+https://…@ref, a package (name==version), builtin:<id>, or
     the id of a module that is shipped, or that plan.yaml of the working directory names, once you accepted that plan.
-    The tool's input is a JSON object; `-` reads it from stdin. A paddock.lock there applies.
+    A paddock.lock in the working directory applies. The tool's input is a JSON object; `-` reads it from stdin.
 
     The module is granted what the `--allow-` options say and nothing else. They can be repeated, and take several
-    values with commas between them; a comma of a value's own is written twice.
+    values with commas between them; write a comma inside a value twice.
     """
     options.check_verbosity(quiet=quiet, verbose=verbose)
     screen = Screen(sys.stderr, is_quiet=quiet)

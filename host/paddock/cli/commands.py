@@ -17,7 +17,7 @@ _COMMANDS = (
     LazyCommand(
         "chat",
         "paddock.cli.chat.chat_command:chat",
-        "Talk with the modules of PLAN, by default plan.yaml: on a terminal, or a line in and an answer out.",
+        "Hold a conversation with the modules of PLAN, by default plan.yaml.",
         starts_modules=True,
     ),
     LazyCommand(
@@ -29,33 +29,33 @@ _COMMANDS = (
     LazyCommand(
         "demo",
         "paddock.cli.demo_command:demo",
-        "Run a small job with five kinds of modules, six misbehaving ones beside them, and show what became of each.",
+        "Run twelve modules, six of which misbehave, and show what stopped each.",
         starts_modules=True,
     ),
     LazyCommand(
         "doctor",
         "paddock.cli.doctor_command:doctor",
-        "Find out what isolation this machine gives modules, and how to get more.",
+        "Show what isolation this machine gives modules, and how to get more.",
     ),
     LazyCommand(
         "policy",
         "paddock.cli.policy_command:policy",
-        "Look at the operator's files: the policy, accepted plans, places of secrets, settings of sources.",
+        "Show the operator's files: policy, accepted plans, places of secrets, settings of sources.",
     ),
     LazyCommand(
         "selftest",
         "paddock.cli.selftest_command:selftest",
-        "Attack the isolation of this machine for real, and show what became of each attack; by default of all.",
+        "Attack the sandbox of this machine for real, and show the result of each attack.",
     ),
     LazyCommand(
         "why",
         "paddock.cli.why_command:why",
-        "Explain whether MODULE may do a thing, by which rules, and which line would let it.",
+        "Explain whether MODULE may do something, by which rules, and which line would allow it.",
     ),
     LazyCommand(
         "init",
         "paddock.cli.init.init_command:init",
-        "Write a plan that runs, PLAN or plan.yaml: ask on a terminal, or take options, who answers with which tools.",
+        "Write a plan to PLAN, by default plan.yaml, with the model and the tools that you choose.",
     ),
     LazyCommand(
         "add",
@@ -75,7 +75,7 @@ _COMMANDS = (
     LazyCommand(
         "lock",
         "paddock.cli.sources.lock_command:lock",
-        "Lock what PLAN names, by default plan.yaml, and its paddock.lock lacks; what is locked stays as it is.",
+        "Lock the modules of PLAN, by default plan.yaml, that paddock.lock lacks; keep the rest.",
     ),
     LazyCommand(
         "sync",
@@ -90,17 +90,17 @@ _COMMANDS = (
     LazyCommand(
         "verify",
         "paddock.cli.sources.verify_command:verify",
-        "Read again all that is locked, and see whether tags still lead to where they led.",
+        "Read all that is locked again, and check that tags lead where they led.",
     ),
     LazyCommand(
         "cache",
         "paddock.cli.sources.cache_command:cache",
-        "Look after the cache, which keeps the code of modules and what they depend on.",
+        "Show, check and shrink the cache of modules' code and dependencies.",
     ),
     LazyCommand(
         "module",
         "paddock.cli.modules:module",
-        "Write modules: start one, see whether it is what hosts expect, run its tests.",
+        "Write modules: start a project, validate it, run its tests.",
     ),
     LazyCommand(
         "help",

@@ -21,7 +21,7 @@ _FAILED = 3  # the demonstration is Paddock's own, so a missing result is an int
 @click.command(epilog=example("paddock demo"))
 @options.JSON
 def demo(as_json: bool) -> int:
-    """Run a small job with five kinds of modules, six misbehaving ones beside them, and show what became of each."""
+    """Run twelve modules, six of which misbehave, and show what stopped each."""
     screen = Screen(sys.stderr)
     demonstration = Demonstration()
 

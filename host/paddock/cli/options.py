@@ -46,7 +46,7 @@ _SOURCES: Final = (
     click.option("--offline", is_flag=True, help="Fetch nothing: run what the cache has, or say what it lacks."),
     click.option("--locked", is_flag=True, help="Refuse to start if paddock.lock is not up to date."),
     click.option("--frozen", is_flag=True, help="Run exactly what paddock.lock says, and never change it."),
-    click.option("--dev", is_flag=True, help="Run modules in folders from there, and not from a copy."),
+    click.option("--dev", is_flag=True, help="Run modules in folders from where they are, without a copy."),
 )
 _SESSION: Final = (
     WORKING_DIR,

@@ -74,7 +74,7 @@ def _plan_and_prompt(first: Path | None, prompt: str | None) -> tuple[Path, str 
 @session_options
 @JSON
 @QUIET
-@click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and tell more of what happens.")
+@click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and more of what happens.")
 @click.option(
     "--print-grants",
     "prints_grants",

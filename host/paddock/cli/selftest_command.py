@@ -43,10 +43,9 @@ _NOWHERE: Final = "not possible here"
 )
 @options.JSON
 def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_json: bool) -> int:
-    """Attack the isolation of this machine for real, and show what became of each attack; by default of all.
+    """Attack the sandbox of this machine for real, and show the result of each attack.
 
-    The name of an attack is what the table begins each of its entries with. A name that is none is answered with the
-    list of all.
+    By default all attacks run. Their names are in the table; an unknown name is answered with the list.
     """
     chosen = _chosen(attacks)
     screen = Screen(sys.stderr)

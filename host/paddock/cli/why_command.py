@@ -127,7 +127,7 @@ def why(
     working_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Explain whether MODULE may do a thing, by which rules, and which line would let it.
+    """Explain whether MODULE may do something, by which rules, and which line would allow it.
 
     KIND is a family of permissions (read, write, run, env, secrets, net, call, emit, hooks, mount), TARGET what it is
     about: a path, a program, a host[:port], the name of a variable or secret, `tools:<name>`, an event, a mount point.

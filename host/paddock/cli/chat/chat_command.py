@@ -21,9 +21,9 @@ from paddock.cli.options import SessionOptions, session_options
 @session_options
 @click.option("-v", "--verbose", is_flag=True, help="Show what is for developers too, such as the model's thinking.")
 def chat(plan: Path, options: SessionOptions, verbose: bool) -> int:
-    """Talk with the modules of PLAN, by default plan.yaml: on a terminal, or a line in and an answer out.
+    """Hold a conversation with the modules of PLAN, by default plan.yaml.
 
-    On a terminal, /help lists the commands and keys.
+    On a terminal, /help lists the commands and keys. Elsewhere each line of stdin is a prompt.
     """
     if not plan.exists():
         # Imported here, so that a chat with a plan does not wait for it.

@@ -73,15 +73,19 @@ class _Wishes:
 @click.option(
     "--provider",
     metavar="NAME",
-    help="Who answers: openai, anthropic; ollama, vllm, lmstudio, llama.cpp or `local`, asked for its models on this "
-    "machine; `server`, named by --base-url; the id of a shipped provider, a folder with its code, an address "
-    "git+https://…, or a package as name==1.0.",
+    help="The provider: a vendor (openai, anthropic); a server on this machine (ollama, vllm, lmstudio, llama.cpp, or "
+    "`local` for the first that answers); `server` with --base-url; the id of a shipped provider; or a folder, "
+    "git+https://… or name==1.0 with its code.",
 )
 @click.option("--model", metavar="NAME", help="The model that answers.")
 @click.option("--key-variable", metavar="VARIABLE", help="The variable that holds the key. `none`: no key is needed.")
 @click.option("--base-url", metavar="URL", help="Where the service is, if not at its usual address.")
 @click.option(
-    "--tool", "tools", metavar="MODULE", multiple=True, help="A tool, likewise; can be repeated. `none`: no tool."
+    "--tool",
+    "tools",
+    metavar="MODULE",
+    multiple=True,
+    help="A tool: its id, a folder, git+https://… or name==1.0; can be repeated. `none`: no tool.",
 )
 @click.option(
     "--approval/--no-approval",
@@ -90,7 +94,7 @@ class _Wishes:
     help="Whether you are asked before a tool writes or runs a program; by default on a terminal.",
 )
 @click.option("--log/--no-log", "logs", default=None, help="Whether to keep a log of the session's events in ./logs.")
-@click.option("--yes", "asks_nothing", is_flag=True, help="Ask nothing; what no option says is as it is by default.")
+@click.option("--yes", "asks_nothing", is_flag=True, help="Ask nothing; take the default where no option is given.")
 @click.option("--force", "replaces", is_flag=True, help="Replace the plan if it is there already.")
 @options.JSON
 def init(
@@ -106,10 +110,10 @@ def init(
     replaces: bool,
     as_json: bool,
 ) -> int:
-    """Write a plan that runs, PLAN or plan.yaml: ask on a terminal, or take options, who answers with which tools.
+    """Write a plan to PLAN, by default plan.yaml, with the model and the tools that you choose.
 
-    A folder is a module's repository, or its package; what a module is granted there fits what it is, and the plan says
-    what each grant is for.
+    On a terminal it asks for what no option says. The plan grants each module what suits it, and says what each grant
+    is for.
     """
     if plan.suffix.lower() not in _EXTENSIONS:
         raise click.UsageError(

@@ -15,7 +15,7 @@ _COMMANDS = (
     LazyCommand(
         "validate",
         "paddock.cli.modules.module_validate_command:validate",
-        "Find out whether the module at PATH, its repository or its package, is what hosts expect of its kind.",
+        "Check that the module at PATH, its repository or its package, keeps to the contract of its kind.",
     ),
     LazyCommand(
         "shell",
@@ -25,14 +25,14 @@ _COMMANDS = (
     LazyCommand(
         "test",
         "paddock.cli.modules.module_test_command:test",
-        "Run the tests of the module at PATH with pytest, over a copy of it, in a worker that is gone afterwards.",
+        "Run the tests of the module at PATH with pytest, over a copy of it in a sandbox.",
     ),
 )
 
 
 @click.group(cls=CommandGroup, commands=_COMMANDS)
 def module() -> None:
-    """Write modules: start one, see whether it is what hosts expect, run its tests.
+    """Write modules: start a project, validate it, run its tests.
 
-    Whatever is run of a module runs in a sandbox, which is gone afterwards.
+    The module's code runs in a sandbox, except in `shell`.
     """

@@ -44,7 +44,7 @@ _DEBUGGERS = ("--pdb", "--trace")  # also `--pdbcls`
 @click.argument("pytest_args", nargs=-1, metavar="[-- PYTEST_ARGS]...")
 @trial_options
 def test(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions) -> int:
-    """Run the tests of the module at PATH with pytest, over a copy of it, in a worker that is gone afterwards.
+    """Run the tests of the module at PATH with pytest, over a copy of it in a sandbox.
 
     Tests have what the module depends on, what its developers install (its extras or dependency groups `dev` and
     `test`), pytest and pytest-asyncio. They reach no network, and write nowhere but to a folder of the worker's own.

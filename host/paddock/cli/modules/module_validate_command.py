@@ -59,10 +59,10 @@ def validate(
     verbose: bool,
     trial: TrialOptions,
 ) -> int:
-    """Find out whether the module at PATH, its repository or its package, is what hosts expect of its kind.
+    """Check that the module at PATH, its repository or its package, keeps to the contract of its kind.
 
-    It is imported and mounted in a worker that is granted nothing, and gone afterwards. Exits with 0 if it is, with 1
-    if it is not, with 5 if the module died over it or did not come to an end.
+    It is imported and mounted in a sandbox that is granted nothing. Exits with 0 if it is valid, with 1 if it is not,
+    with 5 if the module died or did not end in time.
     """
     as_json = as_json or output == "json"
     screen = Screen(sys.stderr)

@@ -67,16 +67,16 @@ def _damage_error(damages: tuple[Damage, ...]) -> KindError | None:
 
 @click.group(cls=CommandGroup)
 def cache() -> None:
-    """Look after the cache, which keeps the code of modules and what they depend on.
+    """Show, check and shrink the cache of modules' code and dependencies.
 
-    Many sessions may use it meanwhile: what one of them runs is never taken away.
+    Many sessions may use it at the same time: what one of them runs is never removed.
     """
 
 
 @cache.command("dir", epilog=example("paddock cache dir"))
 @options.JSON
 def show_dir(as_json: bool) -> int:
-    """Print where it is. PADDOCK_CACHE_DIR puts it elsewhere."""
+    """Print where the cache is. PADDOCK_CACHE_DIR puts it elsewhere."""
 
     def work(cache: SourceCache) -> _CommandReport:
         return _CommandReport({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))
@@ -87,7 +87,7 @@ def show_dir(as_json: bool) -> int:
 @cache.command("size", epilog=example("paddock cache size"))
 @options.JSON
 def show_size(as_json: bool) -> int:
-    """Print how much room it takes."""
+    """Print how much room the cache takes."""
 
     def work(cache: SourceCache) -> _CommandReport:
         sizes = cache.size()
@@ -104,7 +104,7 @@ def show_size(as_json: bool) -> int:
 @cache.command("list", epilog=example("paddock cache list"))
 @options.JSON
 def show_list(as_json: bool) -> int:
-    """Print all there is in it, with when it was last used."""
+    """Print what is in the cache, and when each entry was last used."""
 
     def work(cache: SourceCache) -> _CommandReport:
         items = cache.list()
@@ -120,9 +120,9 @@ def show_list(as_json: bool) -> int:
 @cache.command(epilog=example("paddock cache verify"))
 @options.JSON
 def verify(as_json: bool) -> int:
-    """Read all there is in it, and find what is not as it was put there.
+    """Read all of it, and name what is not as it was stored.
 
-    That is handed out no more. Exits with 0 if there is nothing of that kind, with 1 if there is.
+    Damaged entries are not used any more. Exits with 0 if none is damaged, with 1 if one is.
     """
 
     def work(cache: SourceCache) -> _CommandReport:
@@ -142,11 +142,11 @@ def verify(as_json: bool) -> int:
     metavar="AGE",
     default="30d",
     show_default=True,
-    help="Take away what was not used for so long, as in 30min, 12h, 30d or 8w.",
+    help="Remove what was not used for so long, as in 30min, 12h, 30d or 8w.",
 )
 @options.JSON
 def prune(older_than: str, as_json: bool) -> int:
-    """Take away what was not used for long, what is damaged, and what was left by processes that died."""
+    """Remove what was not used for long, what is damaged, and what killed processes left."""
     age = _read_age(older_than)
     return _run(lambda cache: _freed(cache.prune(age)), as_json=as_json)
 
@@ -154,9 +154,10 @@ def prune(older_than: str, as_json: bool) -> int:
 @cache.command(epilog=example("paddock cache clean"))
 @options.JSON
 def clean(as_json: bool) -> int:
-    """Take away everything that no session uses right now. What is needed again is fetched again.
+    """Remove everything that no session uses right now. What is needed again is fetched again.
 
-    This includes what other versions of Paddock keep there in another format, which no session of theirs may be using.
+    This includes what other versions of Paddock keep there in another format: make sure that
+    no session of theirs is running.
     """
     return _run(lambda cache: _freed(cache.clean()), as_json=as_json)
 

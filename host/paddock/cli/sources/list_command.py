@@ -75,7 +75,7 @@ class _Row:
 def list_(plan: Path | None, live: bool, working_dir: Path | None, as_json: bool) -> int:
     """List modules: where each comes from, and what it is pinned to.
 
-    Those of PLAN, by default of plan.yaml, or without a plan those that are locked.
+    Lists the modules of PLAN, by default plan.yaml; where there is no plan, those that are locked.
     """
     try:
         sources = read_modules(plan, working_dir)

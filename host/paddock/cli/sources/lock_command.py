@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @options.JSON
 @options.QUIET
 def lock(plan: Path | None, checks: bool, offline: bool, working_dir: Path | None, as_json: bool, quiet: bool) -> int:
-    """Lock what PLAN names, by default plan.yaml, and its paddock.lock lacks; what is locked stays as it is."""
+    """Lock the modules of PLAN, by default plan.yaml, that paddock.lock lacks; keep the rest."""
 
     async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))

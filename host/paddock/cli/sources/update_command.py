@@ -70,7 +70,7 @@ def read_age(written: str | None) -> timedelta:
     "--min-age",
     metavar="AGE",
     help="Hold back commits younger than this, as in 12h, 7d or 2w. A commit's date is what its author wrote into it: "
-    "whoever may push can write any.",
+    "anyone who may push can write any date.",
 )
 @click.option("--yes", is_flag=True, help="Take also what asks for more than the version that is locked.")
 @click.option("--allow-moved-tag", is_flag=True, help="Follow tags that now lead to another commit.")

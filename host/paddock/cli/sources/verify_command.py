@@ -58,7 +58,7 @@ class _Verdict:
 @WORKING_DIR
 @options.JSON
 def verify(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bool) -> int:
-    """Read again all that is locked, and see whether tags still lead to where they led.
+    """Read all that is locked again, and check that tags lead where they led.
 
     Exits with 0 when all is there as it was locked, else with 1.
     """
