@@ -47,8 +47,8 @@ def test(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions) -> int:
     """Run the tests of the module at PATH with pytest, over a copy of it in a sandbox.
 
     Tests have what the module depends on, what its developers install (its extras or dependency groups `dev` and
-    `test`), pytest and pytest-asyncio. They reach no network, and write nowhere but to a folder of the worker's own.
-    Exits with 0 if all pass, with 1 if one fails or there is none, with 5 if they died or did not come to an end.
+    `test`), pytest and pytest-asyncio. They reach no network, and write to the sandbox's private folder alone.
+    Exits with 0 if all pass, with 1 if one fails or there is none, with 5 if they died or did not end in time.
     """
     screen = Screen(sys.stderr)
     if any(one.startswith(_DEBUGGERS) for one in pytest_args):

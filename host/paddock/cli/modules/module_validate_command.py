@@ -44,7 +44,7 @@ _MAX_LINES: Final = 500  # of pytest's output about failing tests
     type=click.Choice(["human", "json"]),
     default="human",
     show_default=True,
-    help="How what was found out is written to stdout.",
+    help="How the findings are written to stdout.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as `-o json`.")
 @click.option("-b", "--behavioral", is_flag=True, help="Run the tests that every module of its kind has to pass, too.")
