@@ -5,6 +5,7 @@ Nothing is started before something has to be fetched. Leaving the context ends 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import cache, partial
@@ -36,6 +37,7 @@ _OF_RUNTIME: Final = (
     "typing-inspection",
     "msgpack",
 )
+_VERSION: Final = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 
 _ANY_COMMIT: Final = "0" * 40
 
@@ -118,10 +120,14 @@ def _judge(policy: Policy, uri: GitUri) -> None:
 @cache
 def _preloaded() -> Mapping[str, str]:
     """Return the versions of those of these distributions that exist; which do depends on their own versions."""
-    from importlib import metadata  # This loads the standard library's mail parser, which nothing else here needs.
+    from importlib import metadata  # It loads the standard library's package of mail, which nothing else here needs.
 
     found = {}
     for name in _OF_RUNTIME:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
+            distribution = metadata.distribution(name)
+            # Its header alone: to parse the page below it as well takes several milliseconds.
+            header, _, _ = (distribution.read_text("METADATA") or "").partition("\n\n")
+            stated = _VERSION.search(header)
+            found[name] = stated[1] if stated else distribution.version
     return found
