@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paddock_sources.cache import Bucket, SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.constraints import NO_RULES, Constraint, DependencyRules, refuse_contradictions
 from paddock_sources.errors import SourceError, SourceUriError, pin_mismatch
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.lock.source_key import normalised_source
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from paddock_sources.environment.interpreter import Interpreter
     from paddock_sources.environment.locked import LockedDistribution
     from paddock_sources.environment.requirements import Requirements
+    from paddock_sources.environment.uv_lock import UvLock
     from paddock_sources.git.git_source import GitSource
 
 # Packages that a worker's runtime needs in its own version: it imports them before anything of a module.
@@ -111,32 +113,63 @@ class Dependencies:
         keeps: bool,
         extras: Collection[str] = (),
         more: Collection[str] = (),
+        rules: DependencyRules = NO_RULES,
+        top: Path | None = None,
     ) -> tuple[LockedDependency, ...]:
         """Return what the project in `root`, of the source `near`, depends on, each in one version; repositories first.
 
         Choices in `previous` are kept as far as they still satisfy the requirements. `mine` means that the user wrote
         the code: it may name any repository, and has it fetched with the user's keys. `keeps` means that packages that
         satisfy the requirements are not chosen anew: for code that changes all the time, or without a connection.
-        `extras` are the wanted extras of the project itself; `more` are requirements that it does not name.
+        `extras` are the wanted extras of the project itself; `more` are requirements that it does not name. Every
+        choice is within the `rules`. The project's own `uv.lock` may lie in any folder from `root` up to `top`.
 
         Raises:
             SourceError: there is no such choice, or it cannot be found out.
         """
-        if not (more or (root / "pyproject.toml").is_file()):
+        if not (more or rules.by_uv_lock or (root / "pyproject.toml").is_file()):
             return ()
         from paddock_sources.environment.requirements import Requirements
 
         needs = Requirements.of(root, self.python, extras=extras, more=more, may_name_local=mine)
-        libraries = tuple(self._libraries(needs, previous, near, mine=mine))
+        own = self._uv_lock(root, top, needs, extras) if rules.by_uv_lock else None
+        bounds = rules.constraints
+        if own is not None:
+            bounds = (*bounds, *own.constraints)
+            refuse_contradictions(bounds)
+        libraries = tuple(self._libraries(needs, previous, near, mine=mine, own=own))
+        if own is not None:
+            own.check_repositories([one.dependency.name for one in libraries])
+        for broken in rules.broken_by((one.dependency.name, one.dependency.version) for one in libraries):
+            raise _outside_repository(broken.shown)
         together = needs.joined(*(one.needs for one in libraries))
         before = distributions(previous) if previous is not None else ()
         versions = {one.dependency.name: one.dependency.version for one in libraries}
-        if not (keeps and before and together.index and _satisfy(before, together)):
+        fits = keeps and before and together.index and _satisfy(before, together) and own is None
+        if not fits or rules.broken_by(_versions(before)):
             kept = {**self._preloaded, **{one.name: one.version for one in before}}
-            before = tuple(self._resolve(together, versions, kept))
+            before = tuple(self._resolve(together, versions, {} if own is not None else kept, bounds))
+        if own is not None:
+            before = own.narrowed(before)
         self.check(before)
         packages = (LockedDependency(one.name, one.version, one.hashes) for one in before)
         return (*(one.dependency for one in libraries), *packages)
+
+    def differs(self, root: Path, top: Path, locked: LockedModule, *, mine: bool) -> str | None:
+        """Return how locked dependencies differ from the `uv.lock` of the project in `root`, if they do.
+
+        Raises:
+            SourceError: the lock cannot be followed.
+        """
+        from paddock_sources.environment.requirements import Requirements
+
+        own = self._uv_lock(root, top, Requirements.of(root, self.python, may_name_local=mine), ())
+        return own.difference(locked.dependencies)
+
+    def _uv_lock(self, root: Path, top: Path | None, needs: Requirements, extras: Collection[str]) -> UvLock:
+        from paddock_sources.environment.uv_lock import UvLock
+
+        return UvLock.read(root, top or root, needs, self.python, extras)
 
     def check(self, locked: Sequence[LockedDistribution]) -> None:
         """Refuse versions of the runtime's own packages that a worker cannot run with.
@@ -154,9 +187,12 @@ class Dependencies:
                 raise _unusable_version(one, f"the contract needs {oldest} or later")
 
     def _libraries(
-        self, needs: Requirements, previous: LockedModule | None, near: SourceUri, *, mine: bool
+        self, needs: Requirements, previous: LockedModule | None, near: SourceUri, *, mine: bool, own: UvLock | None
     ) -> Iterator[_Library]:
-        """Yield the repositories that code depends on, and those that these depend on, where they were before."""
+        """Yield the repositories that code depends on, and those that these depend on, where they were before.
+
+        If there is a lock of the module's `own`, they are where that has them.
+        """
         from paddock_sources.environment.requirements import Requirements
 
         before = {one.source: one for one in _repositories(previous)} if previous is not None else {}
@@ -171,7 +207,10 @@ class Dependencies:
             source = normalised_source(direct.uri, Path("/"))
             self._judge(direct.uri)
             git = self._git(direct.uri, is_mine, near)
-            commit = before[source].commit if source in before else git.pin().commit
+            if own is not None:
+                commit = own.commit_of(direct.name, direct.uri.url)
+            else:
+                commit = before[source].commit if source in before else git.pin().commit
             entry = git.fetch(commit)
             root = entry.root / direct.uri.subdirectory
             its = Requirements.of(root, self.python, extras=direct.extras)
@@ -180,7 +219,11 @@ class Dependencies:
             yield _Library(LockedDependency(direct.name, version, (), source, commit, entry.digest), its)
 
     def _resolve(
-        self, needs: Requirements, provided: Mapping[str, str], kept: Mapping[str, str]
+        self,
+        needs: Requirements,
+        provided: Mapping[str, str],
+        kept: Mapping[str, str],
+        bounds: Sequence[Constraint],
     ) -> Sequence[LockedDistribution]:
         """Return the versions to take from the index: those `kept` if they will do; `provided` are not taken there."""
         from paddock_sources.environment.builder import resolve
@@ -195,6 +238,7 @@ class Dependencies:
                 index=self.index,
                 python=self.python,
                 constraints=kept,
+                bounds=bounds,
                 provided={CONTRACT: CONTRACT_VERSION, **provided},
                 progress=self._progress,
             )
@@ -312,6 +356,19 @@ def distributions(locked: LockedModule) -> tuple[LockedDistribution, ...]:
     from paddock_sources.environment.locked import LockedDistribution
 
     return tuple(LockedDistribution(one.name, one.version, one.hashes) for one in locked.dependencies if not one.commit)
+
+
+def _versions(chosen: Iterable[LockedDistribution]) -> Iterator[tuple[str, str]]:
+    return ((one.name, one.version) for one in chosen)
+
+
+def _outside_repository(broken: str) -> SourceError:
+    """Return the error for a repository among the dependencies whose version a constraint does not allow."""
+    return SourceError(
+        f"it depends on a repository with {broken}",
+        code="BoundsError",
+        hints=["widen the constraint, or have the module name another version: none is looked for in a repository"],
+    )
 
 
 def _repositories(locked: LockedModule) -> Iterator[LockedDependency]:

@@ -196,6 +196,16 @@ def not_locked(source: str, use: str) -> SourceError:
     )
 
 
+def contradicts_rules(source: str, problem: str) -> SourceError:
+    """Return the error for a lock file whose dependencies are not those that are wanted; `problem` says which."""
+    return SourceError(
+        f"`paddock.lock` has other dependencies for `{source}` than are wanted",
+        code="LockContradictsError",
+        detail=[problem],
+        hints=["have them chosen again: `paddock update MODULE`"],
+    )
+
+
 def pin_mismatch(source: str, locked: str, found: str) -> SourceError:
     """Return the error for code that differs from what was locked; `locked` and `found` are digests of its tree."""
     return SourceError(

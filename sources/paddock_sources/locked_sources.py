@@ -14,7 +14,8 @@ from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
-from paddock_sources.errors import SourceError, not_locked, pin_mismatch
+from paddock_sources.constraints import NO_RULES, DependencyRules
+from paddock_sources.errors import SourceError, contradicts_rules, not_locked, pin_mismatch
 from paddock_sources.lock.lock_file import LockedModule, LockFile, normalised_source
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.resolution import Resolution
@@ -39,6 +40,7 @@ class LockedSources:
         self._lock = lock
         self._folder = folder
         self._use = use
+        self._rules: dict[str, DependencyRules] = {}
         self._noted: dict[str, LockedModule] = {}
         self._noting = threading.Lock()
 
@@ -70,6 +72,17 @@ class LockedSources:
                 found[key] = locked
         return found
 
+    def bind(self, uri: SourceUri, rules: DependencyRules) -> None:
+        """Have the dependencies of a source be within rules, together with those that it was bound by before.
+
+        Raises:
+            SourceError: the rules contradict each other or the user's settings.
+        """
+        key = normalised_source(uri, self._folder)
+        bound = self._rules.get(key, NO_RULES).joined(rules)
+        self._provisioner.rules(uri, bound)
+        self._rules[key] = bound
+
     def module_ids(self, uri: SourceUri) -> tuple[str, ...]:
         """Return the ids that the code at `uri` goes by, fetching it if that is needed.
 
@@ -89,7 +102,12 @@ class LockedSources:
             locked = self._as_it_needs_now(uri, locked)
         if locked is not None and isinstance(uri, FolderUri) and self._use is not LockUse.FROZEN:
             locked = self._as_it_is_now(uri, locked)
-        return self._provisioner.provide(uri, module_id, locked)
+        if locked is not None:
+            locked = self._within_rules(uri, locked)
+        return self._provisioner.provide(uri, module_id, locked, self._rules_of(uri))
+
+    def _rules_of(self, uri: SourceUri) -> DependencyRules:
+        return self._rules.get(normalised_source(uri, self._folder), NO_RULES)
 
     def _locked(self, uri: SourceUri) -> LockedModule | None:
         """Return the locked module of a source; None for a folder or a shipped module that needs no lock."""
@@ -104,7 +122,7 @@ class LockedSources:
             return locked
         if self._use is not LockUse.UPDATE:
             raise not_locked(key, self._use.value)
-        return self._note(replace(self._provisioner.lock(uri), source=key))
+        return self._note(replace(self._provisioner.lock(uri, rules=self._rules_of(uri)), source=key))
 
     def _as_it_is_now(self, uri: FolderUri, locked: LockedModule) -> LockedModule:
         """Return the locked module of a folder, which may have changed since."""
@@ -118,7 +136,7 @@ class LockedSources:
             "`--locked` refuses that, `--frozen` runs what was locked",
             locked.source,
         )
-        return self._note(replace(self._provisioner.lock(uri, previous=locked), source=locked.source))
+        return self._locked_again(uri, locked)
 
     def _as_it_needs_now(self, uri: BuiltinUri, locked: LockedModule) -> LockedModule:
         """Return the locked module of a shipped module, which another version of Paddock may have changed since."""
@@ -127,8 +145,25 @@ class LockedSources:
         if self._use is LockUse.LOCKED:
             raise not_locked(locked.source, self._use.value)
         _log.warning("%s needs other packages than were locked for it: they are locked again", locked.source)
-        return self._note(replace(self._provisioner.lock(uri, previous=locked), source=locked.source))
+        return self._locked_again(uri, locked)
 
-    def _note(self, locked: LockedModule) -> LockedModule:
+    def _within_rules(self, uri: SourceUri, locked: LockedModule) -> LockedModule:
+        """Return the locked module of a source, with its dependencies chosen anew where its rules do not allow them."""
+        problem = self._provisioner.contradiction(uri, locked, self._rules_of(uri))
+        if problem is None:
+            return locked
+        if self._use is not LockUse.UPDATE or self._provisioner.is_offline:
+            raise contradicts_rules(locked.source, problem)
+        _log.warning("%s is locked with %s: its dependencies are chosen and locked again", locked.source, problem)
+        return self._note(self._provisioner.relock(uri, locked, self._rules_of(uri)), instead_of=locked)
+
+    def _locked_again(self, uri: SourceUri, locked: LockedModule) -> LockedModule:
+        again = self._provisioner.lock(uri, previous=locked, rules=self._rules_of(uri))
+        return self._note(replace(again, source=locked.source))
+
+    def _note(self, locked: LockedModule, *, instead_of: LockedModule | None = None) -> LockedModule:
+        """Note an entry for the lock file and return it, or the one that another thread noted meanwhile."""
         with self._noting:
-            return self._noted.setdefault(locked.source, locked)
+            if self._noted.get(locked.source) in (None, instead_of):
+                self._noted[locked.source] = locked
+            return self._noted[locked.source]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.environment.builder import install, resolve
 from paddock_sources.environment.errors import ConstrainedError, InstalledDistributionError
 from paddock_sources.environment.index import Index
@@ -37,7 +38,8 @@ class PackageSource:
     """The package `name`, or the one that announces the module of that id; with a `version`, the index's.
 
     `preloaded` are the packages of a worker's runtime, by name, with their versions: if the version is the same, the
-    runtime's is used. `runner` and `index` are only needed for a version of the index.
+    runtime's is used. `runner` and `index` are only needed for a version of the index. A version of the index is chosen
+    within the `rules`; what is installed has to be.
     """
 
     name: str
@@ -51,6 +53,7 @@ class PackageSource:
     index: Index | None = field(kw_only=True, default=None)
     installer: Installer | None = field(kw_only=True, default=None)
     progress: Progress | None = field(kw_only=True, default=None)
+    rules: DependencyRules = field(kw_only=True, default=NO_RULES)
 
     def list(self) -> tuple[InstalledModule, ...]:
         """Return the modules that installed packages announce, without importing them."""
@@ -70,6 +73,7 @@ class PackageSource:
             return replace(FileSource(distribution.editable).resolve(module_id), is_live=True)
         package, attribute = distribution.module_package(module_id)
         together = self.installed.closure(distribution, self.python, self.preloaded)
+        self._check_rules(together)
         site = self._copied(together)
         return self._resolution(module_id, site, package, attribute, distribution, together)
 
@@ -107,6 +111,7 @@ class PackageSource:
                 index=self.index,
                 python=self.python,
                 constraints={one: version for one, version in self.preloaded.items() if one != name},
+                bounds=self.rules.constraints,
                 provided=self.provided,
                 progress=self.progress,
                 installer=self.installer,
@@ -125,6 +130,16 @@ class PackageSource:
         package, attribute = distribution.module_package(module_id)
         together = tuple(InstalledDistributions([site]).by_name.values())
         return self._resolution(module_id, site, package, attribute, distribution, together)
+
+    def _check_rules(self, together: Sequence[InstalledDistribution]) -> None:
+        broken = self.rules.broken_by((one.name, one.version) for one in together)
+        if broken:
+            wanted = " ".join(f"'{one.constraint.text}'" for one in broken)
+            raise SourceError(
+                f"the installed package `{self.name}` needs {'; '.join(one.shown for one in broken)}",
+                code="BoundsError",
+                hints=[f"install other versions beside paddock: `pip install {wanted}`", "or widen the constraint"],
+            )
 
     def _site(self, locked: Sequence[LockedDistribution]) -> Path:
         """Return the folder with all that is locked, except what a runtime has."""

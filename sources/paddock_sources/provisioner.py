@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from paddock_sources.builtin import BuiltinSource
 from paddock_sources.cache import Bucket, SourceCache, TreeEntry
 from paddock_sources.commands.command_runner import CommandAccess, CommandRunner, CommandSession
+from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.dependencies import Dependencies, distributions
 from paddock_sources.errors import (
     NotFetchedError,
@@ -125,6 +126,11 @@ class Provisioner:
         self._installed_here: InstalledDistributions | None = None
         self._making = threading.Lock()
 
+    @property
+    def is_offline(self) -> bool:
+        """Whether nothing is fetched."""
+        return self._offline
+
     # -- pinning ---------------------------------------------------------------------------
 
     def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> PinnedSource:
@@ -188,15 +194,17 @@ class Provisioner:
         allow_impostor: bool = False,
         extras: Collection[str] = (),
         more: Collection[str] = (),
+        rules: DependencyRules = NO_RULES,
     ) -> LockedModule:
         """Fetch a source and return its entry for a lock file; its key is the source's text.
 
         Dependencies in `previous` are kept where they still satisfy the code. Developers may want these `extras` of it,
-        and `more` requirements that it does not name.
+        and `more` requirements that it does not name. All dependencies are within the `rules`, and the user's own.
 
         Raises:
             SourceError: it cannot be had, or cannot be reproduced later.
         """
+        rules = self.rules(uri, rules)
         match uri:
             case GitUri():
                 pinned = pinned or self.pin(uri, allow_impostor=allow_impostor)
@@ -207,9 +215,9 @@ class Provisioner:
                 entry = self._snapshot(uri)
                 root = entry.root
             case PackageUri(version=str(version)) if version:
-                return self._lock_package(uri)
+                return self._lock_package(uri, rules)
             case BuiltinUri() if self.needs_lock(uri):
-                return self._lock_shipped(uri, previous, extras=extras, more=more)
+                return self._lock_shipped(uri, previous, extras=extras, more=more, rules=rules)
             case _:
                 raise SourceUriError(uri.text, "there is nothing to lock: it is what is installed here")
         is_folder = isinstance(uri, FolderUri)
@@ -222,16 +230,86 @@ class Provisioner:
             subdirectory="" if is_folder else uri.subdirectory,
             permissions_digest=permissions_digest(PermissionRequest.read(root)),
             dependencies=self._dependencies.choose(
-                root, previous, uri, mine=is_mine, keeps=is_mine or self._offline, extras=extras, more=more
+                root,
+                previous,
+                uri,
+                mine=is_mine,
+                keeps=is_mine or self._offline,
+                extras=extras,
+                more=more,
+                rules=rules,
+                top=entry.root,
             ),
             requested_kind="" if is_folder else pinned.kind,
             committed_at=pinned.committed_at,
         )
 
+    # -- rules about dependencies ----------------------------------------------------------
+
+    def rules(self, uri: SourceUri, rules: DependencyRules) -> DependencyRules:
+        """Return the rules for the dependencies of a source together with those of the user's settings.
+
+        Raises:
+            SourceError: they contradict each other, or ask for a lock that this source cannot have.
+        """
+        rules = rules.joined(DependencyRules(self.settings.constraints))
+        if rules.by_uv_lock and not isinstance(uri, (GitUri, FolderUri)):
+            raise SourceError(
+                f"`{uri.text}` has no `uv.lock` whose versions could be taken: it is no repository or folder",
+                code="UvLockMissingError",
+                hints=["take `dependencies: locked` out of its entry"],
+            )
+        return rules
+
+    def contradiction(self, uri: SourceUri, locked: LockedModule, rules: DependencyRules) -> str | None:
+        """Return how locked dependencies contradict the rules for them, in words, if they do.
+
+        Code that is needed for an answer is fetched.
+
+        Raises:
+            SourceError: that cannot be found out, or the rules cannot be followed.
+        """
+        rules = self.rules(uri, rules)
+        broken = rules.broken_by((one.name, one.version) for one in locked.dependencies)
+        if broken:
+            return "; ".join(one.shown for one in broken)
+        if not rules.by_uv_lock or not isinstance(uri, (GitUri, FolderUri)):
+            return None
+        root = self._code(uri, locked)
+        return self._dependencies.differs(root, _top(root, uri), locked, mine=self._is_mine(uri))
+
+    def relock(self, uri: SourceUri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
+        """Return the same code with its dependencies chosen anew within the rules.
+
+        Raises:
+            SourceError: there are none, or they cannot be had.
+        """
+        rules = self.rules(uri, rules)
+        match uri:
+            case PackageUri():
+                return replace(self._lock_package(uri, rules), source=locked.source)
+            case BuiltinUri():
+                chosen = self._lock_shipped(uri, locked, extras=(), more=(), rules=rules).dependencies
+            case FolderUri() | GitUri():
+                root = self._code(uri, locked)
+                chosen = self._dependencies.choose(
+                    root, locked, uri, mine=self._is_mine(uri), keeps=True, rules=rules, top=_top(root, uri)
+                )
+            case _:
+                raise unavailable(uri.text, "a source whose dependencies are not chosen")
+        return replace(locked, dependencies=chosen)
+
+    def _is_mine(self, uri: SourceUri) -> bool:
+        return isinstance(uri, FolderUri) and self._lends_keys
+
     # -- providing -------------------------------------------------------------------------
 
-    def provide(self, uri: SourceUri, module_id: str, locked: LockedModule | None) -> Resolution:
+    def provide(
+        self, uri: SourceUri, module_id: str, locked: LockedModule | None, rules: DependencyRules = NO_RULES
+    ) -> Resolution:
         """Return a module, ready to be run; what the cache lacks is fetched, and must match the lock.
+
+        The `rules` are only for what is installed beside Paddock: it is as it is, and may contradict them.
 
         Raises:
             SourceError: it does not match.
@@ -243,7 +321,7 @@ class Provisioner:
                 if locked is None:
                     return resolution
             case PackageUri():
-                return self._provide_package(uri, module_id, locked)
+                return self._provide_package(uri, module_id, locked, rules)
             case FolderUri() if locked is None or self._live:
                 resolution = FileSource(uri.folder, cache=self._cache, live=self._live).resolve(module_id)
             case FolderUri() | GitUri() if locked is not None:
@@ -309,11 +387,19 @@ class Provisioner:
     # -- code ------------------------------------------------------------------------------
 
     def _lock_shipped(
-        self, uri: BuiltinUri, previous: LockedModule | None, *, extras: Collection[str], more: Collection[str]
+        self,
+        uri: BuiltinUri,
+        previous: LockedModule | None,
+        *,
+        extras: Collection[str],
+        more: Collection[str],
+        rules: DependencyRules,
     ) -> LockedModule:
         """Return the lock of a module that came with Paddock: its dependencies, and nothing of its code."""
         root = self._builtin.resolve(uri.module_id).root
-        chosen = self._dependencies.choose(root, previous, uri, mine=False, keeps=True, extras=extras, more=more)
+        chosen = self._dependencies.choose(
+            root, previous, uri, mine=False, keeps=True, extras=extras, more=more, rules=rules
+        )
         return LockedModule(source=uri.text, dependencies=chosen)
 
     def _code(self, uri: FolderUri | GitUri, locked: LockedModule) -> Path:
@@ -368,7 +454,7 @@ class Provisioner:
 
     # -- packages --------------------------------------------------------------------------
 
-    def _package(self, uri: PackageUri) -> PackageSource:
+    def _package(self, uri: PackageUri, rules: DependencyRules = NO_RULES) -> PackageSource:
         from paddock_sources.package import PackageSource
 
         return PackageSource(
@@ -381,11 +467,12 @@ class Provisioner:
             runner=self._runner,
             index=self._dependencies.index if uri.version else None,
             progress=self._progress,
+            rules=rules,
         )
 
-    def _lock_package(self, uri: PackageUri) -> LockedModule:
+    def _lock_package(self, uri: PackageUri, rules: DependencyRules) -> LockedModule:
         """Return the lock of a package of the index, which is one of its own dependencies."""
-        locked = self._package(uri).lock()
+        locked = self._package(uri, rules).lock()
         self._dependencies.check(locked)
         name = package_key(uri.name)
         return LockedModule(
@@ -397,8 +484,10 @@ class Provisioner:
             dependencies=tuple(LockedDependency(one.name, one.version, one.hashes) for one in locked),
         )
 
-    def _provide_package(self, uri: PackageUri, module_id: str, locked: LockedModule | None) -> Resolution:
-        package = self._package(uri)
+    def _provide_package(
+        self, uri: PackageUri, module_id: str, locked: LockedModule | None, rules: DependencyRules
+    ) -> Resolution:
+        package = self._package(uri, self.rules(uri, rules))
         if not uri.version:
             return package.resolve(module_id)
         if locked is None:
@@ -473,6 +562,11 @@ def _of_folder(uri: FolderUri, tree: Path) -> Path:
     """Return the part of a folder's snapshot that stands for the folder: for a package, the folder of that name."""
     name = uri.folder.name
     return tree / name if os.listdir(tree) == [name] and (tree / name / "__init__.py").is_file() else tree
+
+
+def _top(root: Path, uri: FolderUri | GitUri) -> Path:
+    """Return the folder of all the code that a source pins, given the part that an address names."""
+    return root.parents[len(Path(uri.subdirectory).parts) - 1] if isinstance(uri, GitUri) and uri.subdirectory else root
 
 
 def _inside(uri: GitUri, tree: Path) -> Path:

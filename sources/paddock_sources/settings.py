@@ -2,6 +2,7 @@
 
 ```toml
 workspace = "/home/me/modules"                  # a folder of folders, each called as the id of its module
+constraints = ["mcp<2"]                         # on the versions of what modules depend on
 
 [modules]
 "tool-x" = "git+https://github.com/org/tool-x@v1"
@@ -28,6 +29,7 @@ from types import MappingProxyType
 from typing import Final, Self, TypeVar
 from urllib.parse import urlsplit
 
+from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintTextError
 from paddock_sources.errors import ModuleIdError, SourceError, SourceUriError
 from paddock_sources.module_id import checked_module_id
 from paddock_sources.near import near
@@ -75,22 +77,32 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """All of the settings; without any, the defaults. `origin` is the file that they came from, for messages."""
+    """All of the settings; without any, the defaults. `origin` is the file that they came from, for messages.
+
+    `constraints` are on what modules depend on.
+    """
 
     workspace: Path | None = None
     modules: Mapping[str, SourceUri] = field(default_factory=lambda: MappingProxyType({}))
     index: IndexSettings = field(default_factory=IndexSettings)
     origin: str = "sources.toml"
+    constraints: tuple[Constraint, ...] = ()
 
     @classmethod
-    def of(cls, written: Mapping[str, object], *, origin: str = "sources.toml") -> Self:
-        """Return the settings that a file's content is.
+    def of(
+        cls,
+        written: Mapping[str, object],
+        *,
+        origin: str = "sources.toml",
+        place_of: Callable[[tuple[str | int, ...]], str] | None = None,
+    ) -> Self:
+        """Return the settings that a file's content is. `place_of` names a place in the file, given its keys.
 
         Raises:
             SettingsError: with everything in it that is not understood.
         """
         reading = _Reading()
-        reading.check_keys(written, ("workspace", "modules", "index"), ())
+        reading.check_keys(written, ("workspace", "constraints", "modules", "index"), ())
         index = reading.table(written, "index")
         reading.check_keys(index, ("url", "hosts"), ("index",))
         settings = cls(
@@ -100,6 +112,7 @@ class SourceSettings:
                 reading.value(index, ("index", "url"), _index_url) or "", tuple(reading.hosts(index.get("hosts", [])))
             ),
             origin,
+            tuple(reading.constraints(written.get("constraints", []), place_of or (lambda path: origin))),
         )
         if reading.problems:
             raise SettingsError(reading.problems)
@@ -150,6 +163,20 @@ class _Reading:
                 self._refuse(("modules", module_id), error.summary, error.hints)
             except _NotAcceptedError as error:
                 self._refuse(("modules", module_id), error.problem, (error.hint,))
+
+    def constraints(self, written: object, place_of: Callable[[tuple[str | int, ...]], str]) -> Iterable[Constraint]:
+        if not isinstance(written, list):
+            self._refuse(("constraints",), f"must be a list, is {_type(written)}", ('write `["mcp<2"]`',))
+            return
+        if len(written) > MAX_CONSTRAINTS:
+            self._refuse(("constraints",), f"has more than {MAX_CONSTRAINTS} entries", ())
+            return
+        for number, one in enumerate(written):
+            path = ("constraints", number)
+            try:
+                yield Constraint.parse(one, place_of(path))
+            except ConstraintTextError as error:
+                self._refuse(path, error.problem, (error.accepted,))
 
     def hosts(self, written: object) -> Iterable[str]:
         if not isinstance(written, list):

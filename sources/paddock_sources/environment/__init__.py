@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from paddock_sources.environment.interpreter import Interpreter
     from paddock_sources.environment.locked import LockedDistribution, environment_digest, without_preloaded
     from paddock_sources.environment.metadata import Metadata, distribution_metadata
-    from paddock_sources.environment.requirements import PROVIDED, DirectRequirement, Requirements
+    from paddock_sources.environment.requirements import DirectRequirement, Requirements
 
 __all__ = [
-    "PROVIDED",
     "DirectRequirement",
     "Requirements",
     "Index",
@@ -47,7 +46,7 @@ _PARTS = {
     "interpreter": ("Interpreter",),
     "locked": ("LockedDistribution", "environment_digest", "without_preloaded"),
     "metadata": ("Metadata", "distribution_metadata"),
-    "requirements": ("PROVIDED", "DirectRequirement", "Requirements"),
+    "requirements": ("DirectRequirement", "Requirements"),
 }
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paddock_sources.commands.command_runner import CommandRunner
-from paddock_sources.environment.errors import ConstrainedError, InstallerError
+from paddock_sources.constraints import PROVIDED, Constraint, outside
+from paddock_sources.environment.errors import BoundsError, ConstrainedError, InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.installer import Installer, ResolutionRequest, Task, compile_code, opened
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import SITE, LockedDistribution, environment_digest, installed
-from paddock_sources.environment.requirements import PROVIDED, Requirements
+from paddock_sources.environment.requirements import Requirements
 from paddock_sources.environment.site import check_distributions, clean_site
 from paddock_sources.environment.wheels import fetched
 from paddock_sources.errors import SourceError
@@ -41,17 +42,20 @@ def resolve(
     index: Index,
     python: Interpreter,
     constraints: Mapping[str, str] | None = None,
+    bounds: Sequence[Constraint] = (),
     provided: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     installer: Installer | None = None,
 ) -> tuple[LockedDistribution, ...]:
     """Return the versions of all packages that satisfy the requirements for the index, and of their dependencies.
 
-    `constraints` are versions, by name, to keep to if the package is needed at all. `provided` are packages that the
-    worker has from elsewhere, by name, with the version if it is known: they and their dependencies are left out.
+    `constraints` are versions, by name, to keep to if the package is needed at all. `bounds` are what people allow, and
+    are never left. `provided` are packages that the worker has from elsewhere, by name, with the version if it is
+    known: they and their dependencies are left out.
 
     Raises:
         ConstrainedError: there is a solution, but none that keeps to the constraints.
+        BoundsError: there is a solution, but none within the bounds.
         InstallerError: there is no solution, a package would have to be built, or it could not be found out.
     """
     if not requirements.index:
@@ -59,24 +63,35 @@ def resolve(
     installer = installer or find_installer(os.environ)
     subject = requirements.name or "the module"
     left_out = {**dict.fromkeys(PROVIDED, ""), **(provided or {})}
+    bounds = tuple(one for one in bounds if one.name not in left_out)
     kept = {name: version for name, version in (constraints or {}).items() if name not in left_out}
-    wanted = ResolutionRequest(requirements.index, kept, left_out)
-    with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
-        try:
+    for name in set(outside(kept, bounds)):
+        del kept[name]
+
+    def solved(kept: Mapping[str, str], bounds: Sequence[Constraint]) -> tuple[LockedDistribution, ...]:
+        wanted = ResolutionRequest(requirements.index, kept, left_out, tuple(one.text for one in bounds))
+        with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
             return installer.resolve(wanted, task)
-        except InstallerError as error:
-            if not kept or error.code not in _NO_VERSIONS:
-                raise
-            failed = error
-    # Only a second try shows whether the constraints are the cause; and the caller needs its answer next.
-    with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
+
+    # Only a further try shows whether what holds versions is the cause; and the caller needs its answer next.
+    tries: list[tuple[Mapping[str, str], tuple[Constraint, ...]]] = [(kept, bounds)]
+    tries += [({}, bounds)] if kept else []
+    tries += [({}, ())] if bounds else []
+    failures: list[InstallerError] = []
+    for tried, within in tries:
         try:
-            locked = installer.resolve(ResolutionRequest(requirements.index, {}, left_out), task)
+            locked = solved(tried, within)
         except InstallerError as error:
             if error.code not in _NO_VERSIONS:
                 raise
-            raise error from failed
-    raise ConstrainedError(failed, locked) from failed
+            failures.append(error)
+            continue
+        if not failures:
+            return locked
+        if within == bounds:
+            raise ConstrainedError(failures[0], locked) from failures[0]
+        raise BoundsError(failures[-1], bounds, {one.name: one.version for one in locked}) from failures[-1]
+    raise failures[-1] from (failures[0] if len(failures) > 1 else None)
 
 
 def install(

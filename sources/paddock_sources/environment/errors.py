@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from paddock_sources.constraints import Constraint, listed
 from paddock_sources.errors import SourceError
 
 if TYPE_CHECKING:
     from paddock_sources.environment.locked import LockedDistribution
 
 InstallerCode = Literal[
+    "BoundsError",
     "ConstrainedError",
     "HashMismatchError",
     "IndexAccessError",
@@ -114,6 +116,29 @@ class ConstrainedError(InstallerError):
             code="ConstrainedError",
             report=error.report,
             hints=["the module can be run with versions of its own, at some cost when it starts"],
+        )
+
+
+class BoundsError(InstallerError):
+    """Raised when only what people allow prevents a solution; `chosen` is the solution without that, by name."""
+
+    def __init__(self, error: InstallerError, bounds: Sequence[Constraint], chosen: Mapping[str, str]) -> None:
+        self.bounds = tuple(bounds)
+        self.chosen = dict(chosen)
+        needed = [one for one in bounds if one.name in chosen]
+        broken = [one for one in needed if not one.allows(chosen[one.name])]
+        super().__init__(
+            error.installer,
+            error.attempted,
+            f"no set of versions is within the constraints {listed(broken or needed or bounds)}",
+            code="BoundsError",
+            report=error.report,
+            hints=[
+                "without them it would be "
+                + ", ".join(f"{one.name} {chosen[one.name]}" for one in {one.name: one for one in broken}.values())
+            ]
+            if broken
+            else [],
         )
 
 

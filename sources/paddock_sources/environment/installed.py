@@ -21,10 +21,11 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from paddock_sources.constraints import PROVIDED
 from paddock_sources.environment.contract import check_contract
 from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.environment.interpreter import Interpreter
-from paddock_sources.environment.requirements import PROVIDED, applies, normalised, parsed_requirement
+from paddock_sources.environment.requirements import applies, normalised, parsed_requirement
 from paddock_sources.errors import ManifestError, ModuleIdError, SourceError
 from paddock_sources.manifest.read import ENTRY_POINT_GROUPS
 from paddock_sources.module_id import PACKAGE_PREFIX, checked_module_id, kind_of_id

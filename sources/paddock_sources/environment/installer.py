@@ -50,11 +50,19 @@ _HASHES = re.compile(r"hash mismatch|do not match the hashes|hash-checking mode|
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRequest:
-    """The input of a resolution: lines of requirements, versions to keep to, and packages that need no install."""
+    """The input of a resolution: lines of requirements, versions to keep to, and packages that need no install.
+
+    `bounds` are further lines, each of a package and the versions of it that may be chosen.
+    """
 
     requirements: tuple[str, ...]
     constraints: Mapping[str, str] = field(default_factory=dict)
     provided: Mapping[str, str] = field(default_factory=dict)
+    bounds: tuple[str, ...] = ()
+
+    def constraint_lines(self, **more: str) -> tuple[str, ...]:
+        """Return all that holds an installer to versions, as lines; `more` are further versions to keep to."""
+        return (*pins({**self.constraints, **more}), *self.bounds)
 
 
 @dataclass(frozen=True, slots=True)

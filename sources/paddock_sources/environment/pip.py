@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
-from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, ResolutionRequest, Task, pins
+from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, ResolutionRequest, Task
 from paddock_sources.environment.listing import IndexFile, files_of
 from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.environment.requirements import parsed_requirement
@@ -77,11 +77,10 @@ class Pip:
             f"--find-links {shlex.quote(str(task.folder / 'stubs'))}",
             *wanted.requirements,
         ]
-        constraints = {**wanted.constraints, **stubs}
         argv = [
             *(*self._command(task), "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"),
             *("--only-binary", ":all:"),
-            *("--constraint", str(task.write("constraints.txt", pins(constraints)))),
+            *("--constraint", str(task.write("constraints.txt", wanted.constraint_lines(**stubs)))),
             *("--requirement", str(task.write("requirements.in", lines))),
         ]
         result = task.run(argv, timeout=RESOLVE_SECONDS)

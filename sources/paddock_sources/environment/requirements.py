@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock_sources.bounded_toml import TomlError, read_toml
+from paddock_sources.constraints import PROVIDED
 from paddock_sources.environment.contract import check_contract
 from paddock_sources.environment.errors import RequirementsError
 from paddock_sources.environment.interpreter import Interpreter
@@ -23,8 +24,6 @@ from paddock_sources.uri import GitUri, SourceUri
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
-
-PROVIDED = ("amplifier-core", "paddock", "paddock-sdk")  # in every worker, or needed in none
 
 MAX_PYPROJECT_BYTES = 256 * 1024
 _MAX_REQUIREMENTS = 1000

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
-from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, ResolutionRequest, Task, pins
+from paddock_sources.environment.installer import INSTALL_SECONDS, RESOLVE_SECONDS, ResolutionRequest, Task
 from paddock_sources.environment.locked import LockedDistribution
 
 _NEVER = "python_version < '0'"
@@ -59,8 +59,8 @@ class Uv:
 
     def resolve(self, wanted: ResolutionRequest, task: Task) -> tuple[LockedDistribution, ...]:
         constraints: tuple[str, ...] = ()
-        if wanted.constraints:  # an empty file is warned of
-            constraints = ("--constraints", str(task.write("constraints.txt", pins(wanted.constraints))))
+        if lines := wanted.constraint_lines():  # an empty file is warned of
+            constraints = ("--constraints", str(task.write("constraints.txt", lines)))
         argv = [
             *(str(self.path), "pip", "compile", *_common(task), "--generate-hashes", "--no-header", "--no-annotate"),
             *constraints,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from failures import failing
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult
 from paddock_sources.commands.direct_runner import DirectRunner
+from paddock_sources.constraints import Constraint
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, Requirements
 from paddock_sources.environment.builder import find_installer, install, resolve
 from paddock_sources.environment.errors import (
@@ -50,7 +51,7 @@ class Bench:
         self.reaches.append(reach)
         return DirectRunner().open(reach)
 
-    def resolve(self, *lines: str, **versions: str) -> tuple[LockedDistribution, ...]:
+    def resolve(self, *lines: str, within: Sequence[str] = (), **versions: str) -> tuple[LockedDistribution, ...]:
         return resolve(
             Requirements("tool-demo", "1", lines),
             cache=self.cache,
@@ -58,6 +59,7 @@ class Bench:
             index=self.index,
             python=self.python,
             constraints=versions,
+            bounds=[Constraint.parse(one, "plan.yaml:7") for one in within],
             installer=self.installer,
             progress=self.progress,
         )
@@ -117,6 +119,24 @@ def test_unusable_preloaded_versions_are_named(bench: Bench) -> None:
     with pytest.raises(ConstrainedError) as caught:
         bench.resolve("branch", "leaf>=2", leaf="1.0")
     assert versions(caught.value.locked) == {"branch": "1.0", "leaf": "2.0"}
+
+
+def test_bounds_are_never_left(bench: Bench) -> None:
+    assert versions(bench.resolve("branch", within=["leaf<2", "unrelated>3"])) == {"branch": "1.0", "leaf": "1.0"}
+    # A version at hand gives way, whether it is outside of them or keeps from a solution.
+    assert versions(bench.resolve("branch", within=["leaf<2"], leaf="2.0")) == {"branch": "1.0", "leaf": "1.0"}
+
+
+def test_bounds_that_prevent_a_solution_are_named(bench: Bench) -> None:
+    with failing("BoundsError") as caught:
+        bench.resolve("branch", "leaf>=2", within=["leaf<2", "branch<9"])
+    assert "constraints `leaf<2` (plan.yaml:7)" in caught.value.summary
+    assert caught.value.hints == ("without them it would be leaf 2.0",)
+
+
+def test_bounds_are_not_blamed_for_a_requirement(bench: Bench) -> None:
+    with failing("UnsolvableError"):
+        bench.resolve("leaf==9", within=["branch<9"])
 
 
 @pytest.mark.parametrize("line", ["leaf==9", "no-such-package", "leaf>=2"])

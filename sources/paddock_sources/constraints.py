@@ -1,0 +1,221 @@
+"""Bounds on the versions of what modules depend on, as an operator or the author of a plan writes them.
+
+A constraint is a package's name with versions, as in `mcp<2`. It narrows the versions that a resolution may choose. It
+adds no package and names no source, so that also a plan that was not accepted may have some.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self
+
+from paddock_sources.errors import SourceError
+from paddock_sources.lock.source_key import package_key
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+MAX_CONSTRAINTS: Final = 200  # in one list; a person writes a handful
+_MAX_LENGTH: Final = 200  # characters of one
+PROVIDED: Final = ("amplifier-core", "paddock", "paddock-sdk")  # in every worker, or needed in none
+_EXAMPLE: Final = "a constraint is a package and its versions, as in `mcp<2` or `httpx>=0.27,<1`"
+_LISTED: Final = 8  # constraints that one message names
+
+
+class ConstraintTextError(ValueError):
+    """Raised for a text that is no constraint; `accepted` says what one looks like."""
+
+    def __init__(self, problem: str, accepted: str = _EXAMPLE) -> None:
+        self.problem = problem
+        self.accepted = accepted
+        super().__init__(problem)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Constraint:
+    """The versions of the package `name` that may be chosen; `place` is where it is written, for people."""
+
+    name: str
+    specifier: str
+    place: str = ""
+
+    @classmethod
+    def parse(cls, text: object, place: str = "") -> Self:
+        """Return the constraint that a text is.
+
+        Raises:
+            ConstraintTextError: it is none, or says more than a name and versions.
+        """
+        from packaging.requirements import InvalidRequirement, Requirement
+
+        if not isinstance(text, str):
+            raise ConstraintTextError("must be text")
+        if len(text) > _MAX_LENGTH or not text.isprintable():
+            raise ConstraintTextError(f"is longer than {_MAX_LENGTH} characters, or has an unprintable one")
+        shown = f"`{text}`"
+        try:
+            requirement = Requirement(text)
+        except (InvalidRequirement, RecursionError) as error:
+            raise ConstraintTextError(f"{shown} is no package with versions") from error
+        if requirement.url is not None:
+            raise ConstraintTextError(f"{shown} has an address, and a constraint names no source")
+        if requirement.extras:
+            raise ConstraintTextError(f"{shown} has extras, which no version has")
+        if requirement.marker is not None:
+            raise ConstraintTextError(f"{shown} has a condition after `;`")
+        if not requirement.specifier:
+            raise ConstraintTextError(f"{shown} names no versions")
+        if any(one.operator == "===" for one in requirement.specifier):
+            raise ConstraintTextError(f"{shown} compares text with `===`, and not versions")
+        name = package_key(requirement.name)
+        if name in PROVIDED:
+            raise ConstraintTextError(f"{shown} has no effect: `{name}` is always Paddock's own", "leave it out")
+        return cls(name, str(requirement.specifier), place)
+
+    @property
+    def text(self) -> str:
+        """The constraint as installers take it."""
+        return f"{self.name}{self.specifier}"
+
+    @property
+    def shown(self) -> str:
+        """The constraint and its place, for people."""
+        return f"`{self.text}` ({self.place})" if self.place else f"`{self.text}`"
+
+    def allows(self, version: str) -> bool:
+        """Return whether a version is within it; a text that is no version is not."""
+        from packaging.specifiers import SpecifierSet
+        from packaging.version import InvalidVersion
+
+        try:
+            return SpecifierSet(self.specifier).contains(version, prereleases=True)
+        except InvalidVersion:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyRules:
+    """What decides the versions of what a module depends on, beside its own requirements.
+
+    With `by_uv_lock`, they are those of the `uv.lock` in the module's folder or repository.
+    """
+
+    constraints: tuple[Constraint, ...] = field(default=())
+    by_uv_lock: bool = False
+
+    def joined(self, *others: DependencyRules) -> DependencyRules:
+        """Return these rules together with others.
+
+        Raises:
+            SourceError: two constraints leave no version of a package.
+        """
+        constraints = tuple(dict.fromkeys(itertools.chain(self.constraints, *(other.constraints for other in others))))
+        refuse_contradictions(constraints)
+        return DependencyRules(constraints, self.by_uv_lock or any(other.by_uv_lock for other in others))
+
+    def broken_by(self, versions: Iterable[tuple[str, str]]) -> tuple[BrokenConstraint, ...]:
+        """Return the constraints that these versions, by package, are not within."""
+        if not self.constraints:
+            return ()
+        chosen = {package_key(name): version for name, version in versions}
+        return tuple(
+            BrokenConstraint(one, chosen[one.name])
+            for one in self.constraints
+            if one.name in chosen and not one.allows(chosen[one.name])
+        )
+
+
+NO_RULES: Final = DependencyRules()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenConstraint:
+    """A constraint, and the version of its package that it does not allow."""
+
+    constraint: Constraint
+    version: str
+
+    @property
+    def shown(self) -> str:
+        """The two in words."""
+        return f"{self.constraint.name} {self.version}, where only {self.constraint.shown} is wanted"
+
+
+def outside(version_of: Mapping[str, str], constraints: Collection[Constraint]) -> Iterator[str]:
+    """Yield the names of those versions that a constraint does not allow."""
+    for one in constraints:
+        if one.name in version_of and not one.allows(version_of[one.name]):
+            yield one.name
+
+
+def listed(constraints: Collection[Constraint]) -> str:
+    """Return constraints as part of a sentence."""
+    shown = [one.shown for one in constraints][:_LISTED]
+    more = [f"{len(constraints) - _LISTED} more"] if len(constraints) > _LISTED else []
+    return " and ".join([*shown, *more])
+
+
+def refuse_contradictions(constraints: Iterable[Constraint]) -> None:
+    """Check that the constraints of each package have a version in common.
+
+    Raises:
+        SourceError: they have none; it names the places of those that contradict each other.
+    """
+    by_name: dict[str, list[Constraint]] = {}
+    for one in constraints:
+        by_name.setdefault(one.name, []).append(one)
+    for name, group in by_name.items():
+        if _leave_a_version(group):
+            continue
+        pairs = itertools.combinations(group, 2)
+        culprits = next((pair for pair in pairs if not _leave_a_version(pair)), group)
+        alone = next(((one,) for one in group if not _leave_a_version([one])), None)
+        raise contradiction(name, alone or culprits)
+
+
+def contradiction(name: str, constraints: Collection[Constraint]) -> SourceError:
+    """Return the error for constraints that leave no version of a package."""
+    return SourceError(
+        f"no version of `{name}` is within all its constraints: {listed(constraints)}",
+        code="ConstraintsContradictError",
+        hints=["take one of them out, or widen it"],
+    )
+
+
+def _leave_a_version(constraints: Iterable[Constraint]) -> bool:
+    """Return whether some version is within all of them.
+
+    Only the versions that they name divide the line of all versions. So it is enough to try these, and one on either
+    side of each.
+    """
+    from packaging.specifiers import SpecifierSet
+
+    together = SpecifierSet(",".join(one.specifier for one in constraints))
+    return any(together.contains(version, prereleases=True) for version in _candidates(together))
+
+
+def _candidates(specifiers: SpecifierSet) -> Iterator[Version]:
+    from packaging.version import InvalidVersion, Version
+
+    yield Version("0")
+    for one in specifiers:
+        version = Version(one.version.removesuffix(".*"))
+        epoch = f"{version.epoch}!" if version.epoch else ""
+        release = ".".join(map(str, version.release))
+        above = ".".join(map(str, (*version.release[:-1], version.release[-1] + 1)))
+        yield version
+        texts = [f"{epoch}0", f"{epoch}{release}", f"{epoch}{release}.0.0.1", f"{epoch}{above}", f"{version}.post1"]
+        texts += [f"{epoch}{release}.dev0", f"{epoch}{release}a0", f"{epoch}{release}rc99", f"{version}.dev0"]
+        if version.pre is not None:
+            letter, number = version.pre
+            texts.append(f"{epoch}{release}{letter}{number + 1}")
+        if version.post is not None:
+            texts.append(f"{epoch}{release}.post{version.post + 1}")
+        for text in texts:
+            try:
+                yield Version(text)
+            except InvalidVersion:
+                continue
