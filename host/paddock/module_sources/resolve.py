@@ -38,6 +38,7 @@ from paddock_sdk.contract import module_sources
 from paddock_sources import Resolution, Resolver, SourceError, SourceUri
 from paddock_sources.application import ApplicationResolver
 from paddock_sources.cache import SourceCache
+from paddock_sources.constraints import DependencyRules
 from paddock_sources.errors import without_credentials
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.lock.lock_placeholder import LockPlaceholder
@@ -110,16 +111,17 @@ class ModuleSources:
         entries: Sequence[ModuleEntry],
         positions: Positions | None = None,
         *,
+        rules: Callable[[ModuleEntry], DependencyRules] | None = None,
         check_pins: Callable[[Pins], Awaitable[None]] | None = None,
     ) -> dict[str, Resolution | ModuleMissingError]:
         """Return where each entry's code is, or why it is unavailable, by the entry's place in the plan.
 
-        `check_pins` is called with what the lock file pins these sources to, before anything of them is fetched; its
-        exceptions propagate.
+        `rules` returns those for what an entry's module depends on. `check_pins` is called with what the lock file pins
+        these sources to, before anything of them is fetched; its exceptions propagate.
 
         Raises:
             PolicyRefusedError: no module may come from one of the sources.
-            KindError: the lock file or the cache cannot be used.
+            KindError: the lock file or the cache cannot be used, or rules contradict each other.
             PolicyFileError: the user's settings cannot be used.
         """
         found: dict[str, Resolution | ModuleMissingError] = {}
@@ -136,6 +138,10 @@ class ModuleSources:
             self._pins = {key: None if one is None else Pin.of(one) for key, one in pinned.items()}
             if check_pins is not None:
                 await check_pins(self._pins)
+            if rules is not None:
+                for entry in entries:
+                    if entry.path in chosen:
+                        sources.bind(chosen[entry.path].uri, rules(entry))
             limiter = anyio.CapacityLimiter(_AT_A_TIME)
 
             async def provide(entry: ModuleEntry) -> None:

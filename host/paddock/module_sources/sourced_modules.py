@@ -6,7 +6,7 @@ names, settings and the lock file, and no module code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
@@ -33,6 +33,7 @@ from paddock_sources import (
     SourceUriError,
 )
 from paddock_sources.cache import SourceCache
+from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
 from paddock_sources.uri import FolderUri
 
@@ -53,7 +54,8 @@ class SourcedModule:
 
     `entry` is the plan's. Without a plan there is none, `ids` are those of all modules in the source, and `name` is
     their list, or the name of the source if its code is not in the cache. `layer` is the layer that replaced the plan's
-    source, if one did; `written_key` is then the key of the source in the plan, if it has one.
+    source, if one did; `written_key` is then the key of the source in the plan, if it has one. `rules` are those of all
+    entries with this source.
     """
 
     name: str
@@ -64,6 +66,7 @@ class SourcedModule:
     layer: str | None = None
     written_key: str | None = None
     ids: tuple[str, ...] = ()
+    rules: DependencyRules = NO_RULES
 
     @property
     def keys(self) -> frozenset[str]:
@@ -120,6 +123,7 @@ class SourcedModules:
             PlanError: the plan has problems.
             PolicyFileError: the user's settings cannot be trusted or understood.
             LockFileError: the lock file cannot be trusted or understood.
+            SourceError: constraints of the plan contradict each other.
         """
         loaded = load_plan(plan, environ={}) if plan is not None else None
         folder = loaded.origin.parent if loaded is not None and loaded.origin is not None else folder.resolve()
@@ -133,7 +137,7 @@ class SourcedModules:
             folder,
             loaded,
             lock,
-            tuple(one for one in found if isinstance(one, SourcedModule)),
+            tuple(_with_rules([one for one in found if isinstance(one, SourcedModule)], loaded)),
             tuple(one for one in found if isinstance(one, UnresolvedModule)),
         )
 
@@ -229,6 +233,16 @@ def _planned(
             continue
         written = _written_key(entry, folder)
         yield SourcedModule(entry.module, chosen.uri, key, lock.get(key), entry, chosen.layer, written)
+
+
+def _with_rules(modules: Sequence[SourcedModule], plan: MountPlan) -> Iterator[SourcedModule]:
+    """Yield modules with their rules: a lock file has one record of a source, which several entries may take."""
+    by_key: dict[str, DependencyRules] = {}
+    for one in modules:
+        if one.entry is not None:
+            by_key[one.key] = by_key.get(one.key, NO_RULES).joined(plan.dependency_rules(one.entry))
+    for one in modules:
+        yield replace(one, rules=by_key.get(one.key, NO_RULES))
 
 
 def _written_key(entry: ModuleEntry, folder: Path) -> str | None:

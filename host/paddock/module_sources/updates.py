@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _MENDED: Final = "locked again: its files were not those of the lock"
 
+_CHOSEN_AGAIN: Final = "its dependencies were chosen again"
+
 UpdateState = Literal["current", "moved", "held", "refused", "failed"]
 
 
@@ -65,7 +67,11 @@ class SourceUpdates:
     def _look(self, module: SourcedModule, old: LockedModule) -> SourceUpdate:
         pinned = self._provider.pin(module.uri)
         if self._is_same(module, old, pinned):
-            return SourceUpdate(module, old, "current", pinned)
+            problem = self._provider.contradiction(module.uri, old, module.rules)
+            if problem is None:
+                return SourceUpdate(module, old, "current", pinned)
+            again = self._provider.relock(module.uri, old, module.rules)
+            return SourceUpdate(module, old, "moved", pinned, again, reason=f"{_CHOSEN_AGAIN}: it had {problem}")
         is_other = pinned.commit != old.commit
         is_tag = is_other and "tag" in (pinned.kind, old.requested_kind)
         before, after = old.committed_at, pinned.committed_at
@@ -76,7 +82,7 @@ class SourceUpdates:
             return replace(found, state="refused", reason=reason)
         if is_other and (young := self._is_too_young(pinned)) is not None:
             return replace(found, state="held", reason=young)
-        new = self._provider.lock(module.uri, pinned=pinned, previous=old)
+        new = self._provider.lock(module.uri, pinned=pinned, previous=old, rules=module.rules)
         new = replace(new, source=module.key)
         if new == old:
             return SourceUpdate(module, old, "current", pinned)

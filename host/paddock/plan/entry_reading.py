@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pydantic import ValidationError
+
 from paddock.errors import PlanError, PlanProblem
-from paddock.plan.model import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry
-from paddock.plan.problems import must_be, path_text, unknown_key
+from paddock.plan.model import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry, PlanConstraints
+from paddock.plan.problems import must_be, path_text, problems_of, unknown_key
 from paddock.plan.secret_references import malformed_references
 from paddock_sources.near import near
 
@@ -56,6 +58,14 @@ class EntryReading:
                 self.problems.append(unknown_key(key, known, path))
             else:
                 yield key
+
+    def constraints(self, raw: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the constraints on what all modules of a plan depend on."""
+        try:
+            return PlanConstraints.model_validate({"constraints": raw.get("constraints", [])}).constraints
+        except ValidationError as error:
+            self.problems.extend(problems_of(error, "", {"": ("constraints",)}, {}))
+            return ()
 
     def check_session(self, session: Mapping[str, Any], path: str) -> None:
         """Report problems of the table `session`, apart from the modules it names."""

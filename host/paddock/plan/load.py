@@ -24,7 +24,7 @@ from paddock.plan.plain_data import PlainData
 from paddock.plan.problems import must_be
 from paddock.plan.source_map import Positions
 
-_TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context")
+_TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context", "constraints")
 
 _UNWRITTEN = "the plan"  # the name, in messages, of a plan without a file
 
@@ -109,6 +109,7 @@ class _Reading:
         orchestrator = self._session_module("orchestrator", session, raw)
         context = self._session_module("context", session, raw)
         modules = {section: entries.section(section, raw) for section in SECTIONS}
+        constraints = entries.constraints(raw)
         own = OwnEntries(orchestrator, context, modules["providers"], modules["tools"], modules["hooks"])
         agents = read_agents(raw.get("agents", {}), own, entries)
         self._put_first(plain.problems)
@@ -126,6 +127,7 @@ class _Reading:
             digest=digest,
             positions=self._positions,
             notes=tuple(entries.notes),
+            constraints=constraints,
         )
 
     def _put_first(self, problems: list[PlanProblem]) -> None:

@@ -29,6 +29,7 @@ from paddock.plan.problems import NotAcceptedError, StrictModel, must_be, path_t
 from paddock.plan.secret_references import reference_problems
 from paddock.plan.source_map import Location, Positions
 from paddock_sources import ModuleIdError, SourceUri, SourceUriError, checked_module_id
+from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintTextError, DependencyRules
 
 Kind = Literal["orchestrator", "context", "provider", "tool", "hook"]
 Isolation = Literal["ns", "bwrap", "landlock", "none"]
@@ -90,6 +91,22 @@ def _names(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _constraint(text: str) -> str:
+    try:
+        return Constraint.parse(text).text
+    except ConstraintTextError as error:
+        raise NotAcceptedError(error.problem, error.accepted) from error
+
+
+def _constraints(value: object) -> object:
+    if isinstance(value, list) and len(value) > MAX_CONSTRAINTS:
+        raise NotAcceptedError(f"has more than {MAX_CONSTRAINTS} entries")
+    return tuple(value) if isinstance(value, list) else value
+
+
+Constraints = Annotated[tuple[Annotated[str, AfterValidator(_constraint)], ...], BeforeValidator(_constraints)]
+
+
 def _empty_for_none(value: object) -> object:
     return {} if value is None else value
 
@@ -99,6 +116,8 @@ class ModuleEntry(StrictModel):
 
     module: Annotated[str, AfterValidator(_known_module)]
     source: Annotated[str | None, BeforeValidator(_anchored_source)] = None
+    constraints: Constraints = ()
+    dependencies: Literal["resolved", "locked"] = "resolved"
     config: Annotated[dict[str, Any], BeforeValidator(_empty_for_none)] = Field(default_factory=dict)
     instance_id: Annotated[str | None, AfterValidator(_filled)] = None
     permissions: Annotated[Permissions, BeforeValidator(Permissions.written)] = Field(default_factory=Permissions)
@@ -160,6 +179,12 @@ class ModuleEntry(StrictModel):
     def config_problems(self, environ: Mapping[str, str]) -> tuple[PlanProblem, ...]:
         """Return a problem for each `${NAME}` that is not granted to this entry or not set in `environ`."""
         return tuple(reference_problems(self.config, self._place.config_path, self.permissions, environ))
+
+
+class PlanConstraints(StrictModel):
+    """The constraints on what all modules of a plan depend on."""
+
+    constraints: Constraints = ()
 
 
 ENTRY_KEYS = tuple(ModuleEntry.model_fields)
@@ -244,7 +269,8 @@ class MountPlan:
     `raw` is the plan in the form of a session's configuration: `session.orchestrator` and `session.context` are tables,
     folders in `source` are absolute, references to secrets stay references, and its lists match the tuples here index
     by index. `origin` is the file it came from, and `positions` its lines; `digest` covers the whole content of that
-    file as it was read. `notes` name values that were passed on without being understood.
+    file as it was read. `notes` name values that were passed on without being understood. `constraints` are on what any
+    of its modules depends on.
     """
 
     orchestrator: ModuleEntry
@@ -258,6 +284,7 @@ class MountPlan:
     digest: str
     positions: Positions
     notes: tuple[str, ...]
+    constraints: tuple[str, ...] = ()
 
     def entries(self) -> Iterator[ModuleEntry]:
         """Yield every entry that a session may start: its own, and those in which its agents differ."""
@@ -272,6 +299,22 @@ class MountPlan:
         yield from self.providers
         yield from self.tools
         yield from self.hooks
+
+    def dependency_rules(self, entry: ModuleEntry | None = None) -> DependencyRules:
+        """Return what decides the versions of what an entry's module depends on; without one, of what any does."""
+        written = [("constraints", self.constraints)]
+        if entry is not None:
+            written.append((path_text(entry.path, "constraints"), entry.constraints))
+        constraints = tuple(
+            Constraint.parse(text, self._named(f"{path}[{index}]"))
+            for path, texts in written
+            for index, text in enumerate(texts)
+        )
+        return DependencyRules(constraints, entry is not None and entry.dependencies == "locked")
+
+    def _named(self, path: str) -> str:
+        place = self.place_of(path)
+        return place.text if place.line is not None else f"{path} in {place.file}"
 
     def place_of(self, path: str) -> Location:
         """Return where a place in the plan, such as `tools[0].permissions`, stands in its file."""

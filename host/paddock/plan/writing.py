@@ -53,7 +53,8 @@ _FAMILIES: Final[Mapping[str, str]] = {
 class PlannedModule:
     """A module of a plan that is being written; `purpose` says in a few words what it is for.
 
-    `lacks` is what it goes without, for a reader who wants to grant it. `notes` explain keys of `config`.
+    `lacks` is what it goes without, for a reader who wants to grant it. `notes` explain keys of `config`. With
+    `by_uv_lock`, the versions of what it depends on are those of its own lock.
     """
 
     kind: Kind
@@ -64,6 +65,7 @@ class PlannedModule:
     purpose: str = ""
     lacks: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+    by_uv_lock: bool = False
 
     @property
     def granted(self) -> str:
@@ -83,6 +85,8 @@ class PlannedModule:
         entry: dict[str, Any] = {"module": self.module}
         if self.source is not None:
             entry["source"] = self.source
+        if self.by_uv_lock:
+            entry["dependencies"] = "locked"
         if self.config:
             entry["config"] = dict(self.config)
         if self.permissions != Permissions():
@@ -166,6 +170,8 @@ def _entry(module: PlannedModule) -> Iterator[str]:
     yield f"module: {_flow(module.module)}"
     if module.source is not None:
         yield f"source: {_flow(module.source)}"
+    if module.by_uv_lock:
+        yield "dependencies: locked # in the versions of the module's own uv.lock"
     if module.config:
         yield "config:"
         for key, value in module.config.items():

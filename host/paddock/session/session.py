@@ -365,7 +365,9 @@ class _PlanRequest:
                 consent=self._consent,
             )
             entries = tuple(self._plan.entries())
-            found = await sources.resolve(entries, self._plan.positions, check_pins=check_pins)
+            found = await sources.resolve(
+                entries, self._plan.positions, rules=self._plan.dependency_rules, check_pins=check_pins
+            )
             yield FoundCode(entries, checked_resolutions(self._plan, found), sources.pins, sources.write)
 
     async def authorize(

@@ -18,7 +18,7 @@ answer.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -54,6 +54,7 @@ from paddock.plan.writing import PlannedModule
 from paddock.policy.secrets.store import SecretSources
 from paddock.text import escape
 from paddock_sources import checked_module_id
+from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LockFile
 from paddock_sources.provisioner import PinnedSource
 
@@ -115,6 +116,13 @@ class _Added:
 @click.argument("source")
 @click.option("--to", "plan", metavar="PLAN", type=click.Path(path_type=Path), help="Name the module in this plan.")
 @click.option("--as", "module_id", metavar="ID", help="Its id: which of several it is, or what the plan calls it.")
+@click.option(
+    "--dependencies",
+    type=click.Choice(("resolved", "locked")),
+    default="resolved",
+    show_default=True,
+    help="Choose the versions of what it depends on, or take those of the module's own uv.lock.",
+)
 @click.option("--yes", is_flag=True, help="Ask nothing before it is written.")
 @OFFLINE
 @click.option(
@@ -128,6 +136,7 @@ def add(
     source: str,
     plan: Path | None,
     module_id: str | None,
+    dependencies: str,
     yes: bool,
     offline: bool,
     allow_impostor: bool,
@@ -145,7 +154,10 @@ def add(
     start = working_dir or Path.cwd()
 
     async def work(context: CommandContext) -> CommandOutcome:
-        added = await _added(context, source, plan, module_id, start, allow_impostor=allow_impostor)
+        by_uv_lock = dependencies == "locked"
+        added = await _added(
+            context, source, plan, module_id, start, by_uv_lock=by_uv_lock, allow_impostor=allow_impostor
+        )
         if not yes:
             wanted = await context.agrees(_question(added), _described(added), "write it", "write nothing")
             if wanted is False:
@@ -169,13 +181,27 @@ def add(
 
 
 async def _added(
-    context: CommandContext, source: str, plan: Path | None, module_id: str | None, start: Path, *, allow_impostor: bool
+    context: CommandContext,
+    source: str,
+    plan: Path | None,
+    module_id: str | None,
+    start: Path,
+    *,
+    by_uv_lock: bool,
+    allow_impostor: bool,
 ) -> _Added:
-    folder = await context.call(partial(_folder, plan, start))
+    folder, rules = await context.call(partial(_folder, plan, start))
     found = await find_module(
-        context, source, start, folder, module_id=module_id, allow_impostor=allow_impostor, for_plan=plan is not None
+        context,
+        source,
+        start,
+        folder,
+        module_id=module_id,
+        allow_impostor=allow_impostor,
+        for_plan=plan is not None,
+        rules=replace(rules, by_uv_lock=by_uv_lock),
     )
-    planned = PlannedModule(cast(Kind, found.kind), found.module_id, found.written)
+    planned = PlannedModule(cast(Kind, found.kind), found.module_id, found.written, by_uv_lock=by_uv_lock)
     if plan is None:
         return _Added(found, None, planned, None)
     known = context_of_new_entries(os.environ, start)
@@ -202,10 +228,15 @@ def _scripted(plan: Path, added: PlannedModule) -> str | None:
     return providers[0].module if is_scripted(providers[0].module) else None
 
 
-def _folder(plan: Path | None, start: Path) -> Path:
-    """Return the folder of the lock file: that of the plan, which has to be valid, or the working directory."""
-    origin = load_plan(plan, environ={}).origin if plan is not None else None
-    return origin.parent if origin is not None else start.resolve()
+def _folder(plan: Path | None, start: Path) -> tuple[Path, DependencyRules]:
+    """Return the folder of the lock file, and the rules for any module's dependencies.
+
+    They are those of the plan, which has to be valid; without one, the working directory, and none.
+    """
+    loaded = load_plan(plan, environ={}) if plan is not None else None
+    if loaded is None or loaded.origin is None:
+        return start.resolve(), NO_RULES
+    return loaded.origin.parent, loaded.dependency_rules()
 
 
 def _check_id(written: str) -> None:

@@ -28,6 +28,7 @@ from paddock_sources import (
     kind_of_id,
 )
 from paddock_sources.builtin import BuiltinSource
+from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
 from paddock_sources.manifest.permission_request import PermissionRequest
@@ -73,10 +74,12 @@ async def find_module(
     module_id: str | None = None,
     allow_impostor: bool = False,
     for_plan: bool,
+    rules: DependencyRules = NO_RULES,
 ) -> FoundModule:
     """Return the module at a source, as written in `start`, for the lock file in `folder`.
 
-    `module_id` is which of several it is, or what the plan calls it. With `for_plan` its code decides its kind.
+    `module_id` is which of several it is, or what the plan calls it. With `for_plan` its code decides its kind. What it
+    depends on is within the `rules`.
 
     Raises:
         KindError: there is no such module, or there are several.
@@ -89,7 +92,7 @@ async def find_module(
     key = await context.call(partial(normalised_source, uri, folder))
     lock = await context.call(partial(LockFile.read, folder / LOCK_FILE))
     known = lock.get(key)
-    pinned, locked = await context.call(partial(_pinned, context, uri, key, known, allow_impostor))
+    pinned, locked = await context.call(partial(_pinned, context, uri, key, known, rules, allow_impostor))
     if locked is None and not for_plan:
         raise KindError(
             "NothingToAddError",
@@ -153,16 +156,24 @@ def _folders(parent: Path) -> list[str]:
 
 
 def _pinned(
-    context: CommandContext, uri: SourceUri, key: str, known: LockedModule | None, allow_impostor: bool
+    context: CommandContext,
+    uri: SourceUri,
+    key: str,
+    known: LockedModule | None,
+    rules: DependencyRules,
+    allow_impostor: bool,
 ) -> tuple[PinnedSource, LockedModule | None]:
     """Return the pinned source, and the part to lock: the existing pin, except for a folder."""
+    rules = context.provider.rules(uri, rules)
     if known is not None and not isinstance(uri, FolderUri):
+        if context.provider.contradiction(uri, known, rules) is not None:
+            return _as_locked(uri, known), context.provider.relock(uri, known, rules)
         return _as_locked(uri, known), known
     pinned = context.provider.pin(uri, allow_impostor=allow_impostor)
     # A folder is locked on request even without dependencies, so that `list` and `verify` know it.
     if not (context.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
         return pinned, None
-    locked = context.provider.lock(uri, pinned=pinned, allow_impostor=allow_impostor)
+    locked = context.provider.lock(uri, pinned=pinned, allow_impostor=allow_impostor, rules=rules)
     return pinned, replace(locked, source=key)
 
 

@@ -101,15 +101,24 @@ async def _lock(context: CommandContext, sources: SourcedModules, *, checks: boo
 
 def _lacks_lock(provider: Provisioner, module: SourcedModule) -> bool:
     """Whether a source has to be locked, or differs from its locked content."""
+    provider.rules(module.uri, module.rules)  # raises where they cannot be followed
     if module.locked is None:
         return provider.needs_lock(module.uri)
     if isinstance(module.uri, BuiltinUri):
-        return provider.needs_lock(module.uri) and provider.is_outdated(module.uri, module.locked)
-    return isinstance(module.uri, FolderUri) and provider.tree_of(module.uri) != module.locked.tree
+        if not provider.needs_lock(module.uri):
+            return False
+        if provider.is_outdated(module.uri, module.locked):
+            return True
+    if isinstance(module.uri, FolderUri) and provider.tree_of(module.uri) != module.locked.tree:
+        return True
+    return provider.contradiction(module.uri, module.locked, module.rules) is not None
 
 
 def _locked(provider: Provisioner, module: SourcedModule) -> LockedModule:
-    locked = provider.lock(module.uri, previous=module.locked)
+    is_same_code = module.locked is not None and not isinstance(module.uri, (BuiltinUri, FolderUri))
+    if module.locked is not None and is_same_code:
+        return provider.relock(module.uri, module.locked, module.rules)
+    locked = provider.lock(module.uri, previous=module.locked, rules=module.rules)
     return replace(locked, source=module.key)
 
 

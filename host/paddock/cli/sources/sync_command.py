@@ -30,6 +30,7 @@ from paddock.cli.sources.source_command import (
 )
 from paddock.cli.terminal.render import Screen
 from paddock.module_sources.sourced_modules import SourcedModule
+from paddock_sources.errors import contradicts_rules
 
 if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
@@ -77,6 +78,9 @@ def _have(provider: Provisioner, module: SourcedModule) -> bool:
     """Make a module ready; False if it would have to be locked first."""
     if module.locked is None and provider.needs_lock(module.uri):
         return False
+    problem = provider.contradiction(module.uri, module.locked, module.rules) if module.locked is not None else None
+    if problem is not None:
+        raise contradicts_rules(module.key, problem)
     ids = (module.name,) if module.entry is not None else provider.module_ids(module.uri, module.locked)
     for module_id in ids:
         provider.provide(module.uri, module_id, module.locked)

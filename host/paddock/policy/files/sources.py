@@ -43,7 +43,11 @@ def read_source_settings(text: str, path: str) -> SourceSettings:
 
 def _settings(file: OperatorFile) -> SourceSettings:
     try:
-        return SourceSettings.of(file.table, origin=file.positions.file)
+        return SourceSettings.of(
+            file.table,
+            origin=file.positions.file,
+            place_of=lambda path: file.positions.place_of(path_text(*path)).text,
+        )
     except SettingsError as error:
         located = file.error(PlanProblem(path_text(*one.path), one.message, one.hint) for one in error.problems)
         raise PolicyFileError(located.file, sorted(located.problems, key=lambda one: one.line or 0)) from None

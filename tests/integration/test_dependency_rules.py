@@ -1,0 +1,236 @@
+"""Constraints and a module's own lock decide the versions that its worker imports, whichever command chooses them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.command_line import nothing_outlives_its_command, paddock
+from sources.git_repositories import module_files
+from sources.index_server import IndexServer
+
+_PLAN = """\
+session: {{orchestrator: loop-basic, context: context-simple}}
+providers:
+  - module: provider-mock
+    config: {{fallback: "You said: {{prompt}}"}}
+tools:
+  - module: tool-greet
+    source: ./tool-greet
+{entry}
+{whole}
+"""
+
+
+@pytest.fixture(autouse=True)
+def index(nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
+    """An index with two versions of what the module `tool-greet` in this folder depends on."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with IndexServer() as index, nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        index.add_wheel("leaf", "1.0")
+        index.add_wheel("leaf", "2.0")
+        index.add_wheel("branch", "1.0", requires=["leaf>=1"])
+        module = module_files(
+            answer="metadata.version('leaf')", imports="import importlib.metadata as metadata", requires=["branch"]
+        )
+        for path, content in module.items():
+            (tmp_path / "tool-greet" / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "tool-greet" / path).write_text(content)
+        yield index
+
+
+def plan(entry: str = "", whole: str = "", name: str = "plan.yaml") -> None:
+    Path(name).write_text(_PLAN.format(entry=f"    {entry}" if entry else "", whole=whole))
+
+
+def settings(text: str) -> None:
+    folder = Path("config/paddock")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "sources.toml").write_text(text)
+
+
+def told(*args: str) -> tuple[int, Any]:
+    done = paddock(*args, "--json")
+    return done.returncode, json.loads(done.stdout)
+
+
+def locked() -> str | None:
+    """Return the locked version of `leaf`."""
+    if not Path("paddock.lock").exists():
+        return None
+    found = re.search(r'name = "leaf"\nversion = "([^"]+)"', Path("paddock.lock").read_text())
+    return found[1] if found is not None else None
+
+
+def imported() -> str:
+    """Return the version of `leaf` that the module imports with the lock file of the folder."""
+    code, result = told("call", "./tool-greet", "tool_greet", "--frozen")
+    assert code == 0, result
+    return str(result["output"])
+
+
+def uv_lock(leaf: str, source: str = '{ registry = "https://pypi.org/simple" }', hashes: str = "") -> None:
+    Path("tool-greet/uv.lock").write_text(f"""\
+version = 1
+
+[[package]]
+name = "amplifier-module-tool-greet"
+version = "1.0.0"
+source = {{ editable = "." }}
+dependencies = [{{ name = "branch" }}]
+
+[[package]]
+name = "branch"
+version = "1.0"
+source = {{ registry = "https://pypi.org/simple" }}
+dependencies = [{{ name = "leaf" }}]
+
+[[package]]
+name = "leaf"
+version = "{leaf}"
+source = {source}
+{hashes}
+""")
+
+
+def test_a_constraint_anywhere_bounds_what_is_locked_and_run() -> None:
+    plan()
+    assert told("lock")[0] == 0 and locked() == "2.0"
+    for entry, whole, user in (
+        ('constraints: ["leaf<2"]', "", ""),
+        ("", 'constraints: ["leaf<2"]', ""),
+        ("", "", 'constraints = ["leaf<2"]\n'),
+    ):
+        Path("paddock.lock").unlink()
+        settings(user)
+        plan(entry, whole)
+        assert told("lock")[0] == 0 and locked() == "1.0", (entry, whole, user)
+    assert imported() == "1.0"
+
+
+def test_a_run_chooses_again_where_the_lock_contradicts_a_constraint() -> None:
+    plan()
+    assert told("lock")[0] == 0 and locked() == "2.0"
+    plan('constraints: ["leaf<2"]')
+    for flag in ("--locked", "--frozen"):
+        done = paddock("run", "plan.yaml", "hi", "--trust-plan", flag)
+        assert "`paddock.lock` has other dependencies for `./tool-greet`" in done.stderr, done.stderr
+        assert "leaf 2.0, where only `leaf<2` (plan.yaml:8) is wanted" in done.stderr
+        assert "`paddock update MODULE`" in done.stderr and locked() == "2.0"
+    done = paddock("run", "plan.yaml", "hi", "--trust-plan")
+    assert (done.returncode, locked()) == (0, "1.0"), done.stderr
+    assert "its dependencies are chosen and locked again" in done.stderr
+    assert imported() == "1.0"
+    done = paddock("run", "plan.yaml", "hi", "--trust-plan", "--locked")
+    assert (done.returncode, "again" in done.stderr) == (0, False), done.stderr
+
+
+def test_update_lock_and_sync_keep_to_constraints() -> None:
+    plan()
+    assert told("lock")[0] == 0
+    plan('constraints: ["leaf<2"]')
+    code, facts = told("sync")
+    assert code == 1 and "other dependencies" in facts["modules"][-1]["problem"]
+    assert told("lock", "--check")[0] == 1 and locked() == "2.0"
+    code, facts = told("update", "tool-greet")
+    assert (code, locked(), facts["modules"][0]["state"]) == (0, "1.0", "updated")
+    assert "its dependencies were chosen again: it had leaf 2.0" in facts["modules"][0]["reason"]
+    assert [told("lock", "--check")[0], told("sync")[0]] == [0, 0]
+    # A wider constraint moves nothing: what is locked is within it.
+    plan('constraints: ["leaf<3"]')
+    assert told("lock")[1]["locked"] == [] and locked() == "1.0"
+    plan('constraints: ["leaf>=2"]')
+    assert len(told("lock")[1]["locked"]) == 1 and locked() == "2.0"
+
+
+def test_a_contradiction_names_both_places(tmp_path: Path) -> None:
+    settings('constraints = ["leaf>=2"]\n')
+    plan('constraints: ["leaf<2"]')
+    for args in (("lock",), ("run", "plan.yaml", "hi", "--trust-plan")):
+        done = paddock(*args)
+        assert done.returncode == 1 and locked() is None
+        assert "no version of `leaf` is within all its constraints" in done.stderr, done.stderr
+        assert "`leaf<2` (" in done.stderr and "plan.yaml:8)" in done.stderr and "sources.toml:1)" in done.stderr
+    settings("")
+    plan('constraints: ["leaf<2"]', 'constraints: ["leaf>=2"]')
+    done = paddock("lock")
+    assert done.returncode == 1 and "plan.yaml:9)" in done.stderr and "plan.yaml:8)" in done.stderr, done.stderr
+
+
+def test_constraints_that_leave_nothing_are_named() -> None:
+    plan('constraints: ["leaf>5"]')
+    done = paddock("lock")
+    assert done.returncode == 1, done.stdout
+    assert "no set of versions is within the constraints `leaf>5` (" in done.stderr and "plan.yaml:8)" in done.stderr
+
+
+def test_a_constraint_of_another_form_is_an_error_at_its_line() -> None:
+    plan('constraints: ["leaf<2", "leaf @ https://example.com/leaf.whl"]', 'constraints: ["x[y]<1"]')
+    done = paddock("lock")
+    assert done.returncode == 1
+    assert "plan.yaml:8" in done.stderr and "a constraint names no source" in done.stderr
+    assert "plan.yaml:9" in done.stderr and "has extras" in done.stderr
+
+
+def test_the_module_s_own_lock_decides_versions_when_asked_for(index: IndexServer) -> None:
+    uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/leaf.whl", hash = "{index.hashes_of("leaf", "1.0")[0]}" }}]')
+    plan()
+    assert told("lock")[0] == 0 and locked() == "2.0"
+    plan("dependencies: locked")
+    done = paddock("run", "plan.yaml", "hi", "--trust-plan", "--locked")
+    assert "leaf 2.0, where the module's uv.lock has 1.0" in done.stderr, done.stderr
+    done = paddock("run", "plan.yaml", "hi", "--trust-plan")
+    assert (done.returncode, locked()) == (0, "1.0"), done.stderr
+    assert imported() == "1.0"
+    plan("dependencies: locked\n    constraints: ['leaf>=2']")
+    done = paddock("lock")
+    assert done.returncode == 1 and "`leaf>=2` (" in done.stderr and "plan.yaml:9)" in done.stderr, done.stderr
+    assert "`leaf==1.0` (the module's uv.lock)" in done.stderr
+
+
+def test_add_takes_the_module_s_own_lock() -> None:
+    uv_lock("1.0")
+    plan()
+    Path("plan.yaml").write_text(Path("plan.yaml").read_text().partition("tools:")[0])
+    done = paddock("add", "./tool-greet", "--to", "plan.yaml", "--dependencies", "locked", "--yes")
+    assert (done.returncode, locked()) == (0, "1.0"), done.stderr
+    assert "dependencies: locked" in Path("plan.yaml").read_text()
+    assert paddock("run", "plan.yaml", "hi", "--trust-plan", "--locked").returncode == 0
+
+
+def test_an_own_lock_that_cannot_be_followed_says_why(index: IndexServer) -> None:
+    plan("dependencies: locked")
+    asked = len(index.requests)
+    for text, said in (
+        (None, "there is no such file in the module's folder or repository"),
+        ("version = 9\n", "it is of version 9, and this Paddock knows version 1"),
+        ("path", "it has `leaf` come from a file beside the project (`path`)"),
+    ):
+        if text == "path":
+            uv_lock("1.0", '{ path = "../leaf.whl" }')
+        elif text is not None:
+            Path("tool-greet/uv.lock").write_text(text)
+        done = paddock("lock")
+        assert done.returncode == 1 and said in done.stderr, done.stderr
+        assert "dependencies: locked" in done.stderr
+    assert len(index.requests) == asked and locked() is None
+    uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/l.whl", hash = "sha256:{"0" * 64}" }}]')
+    done = paddock("lock")
+    assert done.returncode == 1 and "other files of `leaf` 1.0 than the lock" in done.stderr, done.stderr
+
+
+def test_what_has_no_own_lock_cannot_follow_one() -> None:
+    plan("dependencies: locked")
+    Path("plan.yaml").write_text(
+        Path("plan.yaml").read_text().replace("source: ./tool-greet", "source: builtin:tool-bash")
+    )
+    done = paddock("lock")
+    assert done.returncode == 1 and "is no repository or folder" in done.stderr, done.stderr
