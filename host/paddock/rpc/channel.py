@@ -104,6 +104,7 @@ class Channel(asyncio.BufferedProtocol):
         self._unread_seconds = unread_seconds
         self._reading: ReadingWatch | None = None
         self._due: dict[Hashable, bytes] = {}  # frames that go along with the next one
+        self._due_at = FOREVER  # when they are sent at the latest
         self._receiver = receiver
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -192,12 +193,25 @@ class Channel(asyncio.BufferedProtocol):
         if self.is_open:
             self.write(self.connection.send_mirror(section, body, handles, target=target))
 
-    def mirror_along(self, key: Hashable, section: int, body: Buffer, *, target: int = 0) -> None:
-        """Send a change along with the next frame, or at the next tick; of each `key` only the last one."""
+    def mirror_along(
+        self,
+        key: Hashable,
+        section: int,
+        body: Buffer,
+        handles: Sequence[HandleEntry] = (),
+        *,
+        target: int = 0,
+        within: float = _TICK,
+    ) -> None:
+        """Send a change along with the next frame, or `within` some seconds; of each `key` only the last one.
+
+        A change with handles needs a key of its own: the worker has to get each handle that is counted as handed out.
+        """
         if self.is_open:
-            frame = self.connection.send_mirror(section, body, target=target)
+            frame = self.connection.send_mirror(section, body, handles, target=target)
             self._due.pop(key, None)  # the later of two comes last
             self._due[key] = frame if isinstance(frame, bytes) else b"".join(frame)
+            self._due_at = min(self._due_at, self._loop.time() + within)
             if self._timer is None:
                 self._tick_later()
 
@@ -279,6 +293,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def _take_due(self) -> Iterable[bytes]:
         due, self._due = self._due, {}
+        self._due_at = FOREVER
         return due.values()
 
     def close(self) -> None:
@@ -422,9 +437,9 @@ class Channel(asyncio.BufferedProtocol):
     def _on_tick(self) -> None:
         now = self._loop.time()
         self._timer = None
-        if self._due:
+        if now >= self._due_at:
             self.write(b"".join(self._take_due()))
         for call in self.calls.overdue(now):
             call.on_overdue()
-        if self.calls.have_deadlines:
+        if self._due or self.calls.have_deadlines:
             self._tick_later()

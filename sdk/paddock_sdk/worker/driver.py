@@ -454,6 +454,7 @@ class Driver:
         """Return the value of a body."""
         if not handles:
             return self.codec.decode(body)
+        self.receiver.catch_up()  # the host describes an object only in the first frame that refers to it
         return self.codec.decode(body, [self.objects.resolve(entry) for entry in handles])
 
     # -- incoming ----------------------------------------------------------------------
@@ -522,6 +523,7 @@ class Driver:
                 if self.objects.release(frame.id, frame.target):
                     self.write(self.connection.send_release(frame.id, 0))
             case Kind.DISCARDED:
+                self.receiver.catch_up()
                 for entry in frame.handles:  # the items are no longer needed, but the host counts them as handed out
                     self.objects.resolve(entry)
             case Kind.WELCOME:

@@ -84,7 +84,7 @@ class ModuleRuntime:
         self.coordinator = RemoteCoordinator(driver)
         self._driver = driver
         self._attempts = attempts
-        reporter = Reporter(driver, driver.objects, self.coordinator.mount_points)
+        reporter = Reporter(driver, driver.objects, self.coordinator._mount_points)
         self.coordinator.observer = reporter
         mirror = SessionMirror(self.coordinator, driver, driver.objects, reporter)
         contexts = DispatchContexts(self.coordinator, vocabulary)
@@ -92,6 +92,8 @@ class ModuleRuntime:
         self._ready: SessionReady | None = None
         self.on_request = self._dispatcher.on_request
         self.on_mirror = mirror.on_mirror
+        self.catch_up = mirror.catch_up
+        self.keep_up = mirror.keep_up
         self.before_send = mirror.tell_changes
         self.circumstances = contexts.going_out
 

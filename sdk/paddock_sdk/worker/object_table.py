@@ -199,9 +199,9 @@ class ObjectTable:
         """
         if entry.side == HandleSide.RECEIVER:
             return self.exported(entry.id).value
-        self._received[entry.id] = self._received.get(entry.id, 0) + 1
         known = self._stand_ins.get(entry.id)
         if known is not None:
+            self._received[entry.id] = self._received.get(entry.id, 0) + 1
             return known
         if entry.description:
             self._descriptions[entry.id] = decode_description(entry.description, self._codec)
@@ -212,6 +212,8 @@ class ObjectTable:
         self._stand_ins[entry.id] = instance
         self._stand_in_ids[instance] = entry.id
         weakref.finalize(instance, self._on_collected, entry.id).atexit = False
+        # Counted while it is there: otherwise `dropped`, on another thread, could release it.
+        self._received[entry.id] = self._received.get(entry.id, 0) + 1
         return instance
 
     def redescribe(self, object_id: int, data: bytes) -> None:

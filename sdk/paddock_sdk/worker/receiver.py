@@ -21,6 +21,12 @@ class FrameReceiver(Protocol):
 
     def on_goodbye(self) -> None: ...
 
+    def catch_up(self, place: tuple[str, str | None] | None = None) -> None:
+        """Apply the mounts that are kept unread; if a place is given, only when one of them is there."""
+
+    def keep_up(self) -> None:
+        """Apply the mounts that are kept unread, and later ones as they come."""
+
     def before_send(self) -> None:
         """Send the changes of shared state since the last frame, before the next one leaves."""
 

@@ -81,6 +81,17 @@ async def test_a_change_is_written_before_any_later_frame(hosted: Hosted) -> Non
     assert order == [MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE, MirrorSection.STATE]
 
 
+async def test_a_newcomer_wakes_the_others_with_their_next_frame_or_soon(hosted: Hosted) -> None:
+    _, first = await hosted.start("tool", "tool-first", tool("first"))
+    first.frames.clear()
+    await hosted.start("tool", "tool-second", tool("second"))
+    assert first.heard(Kind.MIRROR) == []
+    await first.round_trip()
+    assert [frame.method for frame in first.heard(Kind.MIRROR)] == [MirrorSection.MOUNTED]
+    await hosted.start("tool", "tool-third", tool("third"))
+    assert (await first.take(Kind.MIRROR)).method == MirrorSection.MOUNTED  # which asks for nothing meanwhile
+
+
 @pytest.mark.parametrize(
     ("cause", "section"),
     [

@@ -119,6 +119,7 @@ async def test_a_change_that_cannot_be_applied_costs_the_ones_behind_it_nothing(
     async with rig.playing(script):
         await until(lambda: rig.coordinator.session_state)
         rig.coordinator.mount("tools", Tool())
+        assert [*rig.coordinator.get("tools")] == ["mine"]
     assert rig.coordinator.session_state == {"goal": 1}
     assert "could not be acted on" in caplog.text
 

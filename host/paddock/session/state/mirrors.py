@@ -2,9 +2,10 @@
 
 The host keeps its state as the messages that bring a worker up to date, `session_state` only when there is such a
 worker. A new worker gets them all before anything else. The others get each change when it is made, before any later
-frame. A change is not sent to the worker that made it. For a worker that reads more slowly than others write, the host
-notes the changed keys and sends their latest values when there is room. No writer waits for it or fails because of it,
-and it takes no more room than the state.
+frame. A mount waits for the next frame to each of them, a quarter of a second at most: otherwise every module that
+starts would wake all that are there. A change is not sent to the worker that made it. For a worker that reads more
+slowly than others write, the host notes the changed keys and sends their latest values when there is room. No writer
+waits for it or fails because of it, and it takes no more room than the state.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ _COMPUTED_FROM: Final = frozenset(
         MirrorSection.UNMOUNTED,
     }
 )
+# Each newcomer would else wake all that are there: what they do with it has to wait for a frame to them anyway.
+_NOT_URGENT: Final = frozenset({MirrorSection.MOUNTED, MirrorSection.UNMOUNTED, MirrorSection.CONTRIBUTOR})
+_SOON: Final = 0.25  # seconds
 _NO_CHANGES: Final = b"\x90"
 _CONFIRMED_EACH: Final = 64  # changes of state by one worker, which remembers them until then
 _MAX_LATE_CHANGES: Final = 64  # of one key, for one worker; if there are more, all that is under the key is sent
@@ -76,7 +80,7 @@ class Mirrors:
         """Bring a new worker up to date, and keep it so."""
         self._peers[peer] = None
         for key, entry in self._entries.items():
-            self._tell_one(peer, key, entry, is_new=True)
+            self._tell_one(peer, key, entry, is_new=True, is_first=True)
         for name in self.state.keys():
             self._tell_whole(peer, name, is_new=True)
 
@@ -176,12 +180,14 @@ class Mirrors:
             if peer is not origin:
                 yield peer
 
-    def _tell_one(self, peer: Peer, key: Key, entry: _Entry, *, is_new: bool = False) -> None:
+    def _tell_one(
+        self, peer: Peer, key: Key, entry: _Entry, *, is_new: bool = False, is_first: bool = False
+    ) -> None:
         if peer.channel.is_behind:
             peer.channel.keep(key, partial(_late, peer, entry), is_new=is_new)
             return
         try:
-            _mirror(peer, entry)
+            _mirror(peer, entry, is_urgent=not is_first and entry.section not in _NOT_URGENT)
         except LocalProtocolError as exc:
             # A module can make such a thing of parts that are small enough; no other has to fail over it.
             _log.warning("module `%s` is not sent a change of shared state: %s", peer.name, exc)
@@ -240,8 +246,8 @@ class _LateState:
         return None if change is None else _late(self._peer, _Entry(MirrorSection.STATE, change, allow_all))
 
 
-def _mirror(peer: Peer, entry: _Entry) -> None:
-    """Send a worker a change.
+def _mirror(peer: Peer, entry: _Entry, *, is_urgent: bool) -> None:
+    """Send a worker a change; one that is not urgent waits a short time for another frame to go with.
 
     Raises:
         LocalProtocolError: it is too large to be sent.
@@ -249,8 +255,12 @@ def _mirror(peer: Peer, entry: _Entry) -> None:
     if not peer.is_open:
         return
     entries = peer.send(entry.change.handles, allow_any if entry.may_call(peer) else allow_none)
+    target = _taken_before(peer, entry.section)
     try:
-        peer.channel.mirror(entry.section, entry.change.body, entries, target=_taken_before(peer, entry.section))
+        if is_urgent:
+            peer.channel.mirror(entry.section, entry.change.body, entries, target=target)
+        else:
+            peer.channel.mirror_along(object(), entry.section, entry.change.body, entries, target=target, within=_SOON)
     except LocalProtocolError:
         peer.take_back(entries)
         raise

@@ -7,6 +7,7 @@ the contract's coordinator lacks.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hook_result import as_hook_result
 from paddock_sdk.kernel.hooks import HookRegistry
+from paddock_sdk.kernel.mounts import MULTI_POINTS, MountPoints
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.session.cancellation import RemoteCancellationToken
@@ -45,6 +47,37 @@ class RemoteCoordinator(ModuleCoordinator):
             approval_system=self._approval,
             display_system=self._display,
         )
+
+    # Others' mounts are kept unread until this module looks at them: most modules never do.
+
+    @property
+    def mount_points(self) -> MountPoints:
+        self._driver.receiver.keep_up()
+        return self._mount_points
+
+    @mount_points.setter
+    def mount_points(self, objects: Mapping[str, Any]) -> None:
+        if objects is not self._mount_points:
+            self._driver.receiver.catch_up()
+            self._mount_points.replace_all(objects)
+
+    def get(self, mount_point: str, name: str | None = None) -> Any:
+        """Return what is mounted; a dict of all of a point stays current from then on."""
+        if name is None and mount_point in MULTI_POINTS:
+            self._driver.receiver.keep_up()
+        else:
+            self._driver.receiver.catch_up()
+        return super().get(mount_point, name)
+
+    def unmount(self, mount_point: str, name: str | None = None) -> Awaitable[Any]:
+        """Unmount an object, as everywhere."""
+        self._driver.receiver.catch_up()
+        return super().unmount(mount_point, name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is mounted and offered, for display."""
+        self._driver.receiver.catch_up()
+        return super().to_dict()
 
     def _make_hooks(self) -> HookRegistry:
         return RemoteHookRegistry(self._driver)

@@ -1,7 +1,8 @@
 """Apply the host's changes of shared state to this process's coordinator, in the order they come.
 
-A change is applied before any later frame is read, also inside a synchronous call. Changes applied here are not
-reported back. Another module's value that cannot be read here is left out.
+A change is applied before any later frame is read, also inside a synchronous call. Mounts by others are kept unread
+until module code looks at a mount point, or until a frame refers to an object; module code sees the same state. Changes
+applied here are not reported back. Another module's value that cannot be read here is left out.
 
 The host's order decides which changes of `session_state` win when they cross. Each change of the host contains how many
 of this process's own changes it had included. The others come after it in the host's order, so they are made again on
@@ -11,6 +12,7 @@ top of it.
 from __future__ import annotations
 
 import logging
+import threading
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
@@ -27,6 +29,10 @@ from paddock_sdk.worker.session.coordinator import RemoteCoordinator
 from paddock_sdk.worker.session.hooks import RemoteHookRegistry
 from paddock_sdk.worker.session.reporter import Reporter
 
+# Applied when module code looks: each takes a stand-in, and a session of many modules has many.
+_PUT_OFF: Final = frozenset({MirrorSection.MOUNTED, MirrorSection.UNMOUNTED})
+_OF_OBJECTS: Final = frozenset({MirrorSection.DATA, MirrorSection.DESCRIPTION})
+_MAX_UNREAD: Final = 1024 * 1024  # bytes; a module that mounts and unmounts for ever costs others no more than that
 _NUMBERS: Final = 1 << 32  # that a frame's header can hold
 _log = logging.getLogger(__name__)
 
@@ -46,9 +52,52 @@ class SessionMirror:
         self._sent = _SentChanges()
         self._contributors: dict[int, object] = {}  # others', in the coordinator's channels
         self._is_telling = False
+        self._lock = threading.RLock()  # of what is unread: module code looks from any thread
+        self._unread: list[Frame] = []  # mounts and unmounts by others, in their order
+        self._unread_bytes = 0
+        self._keeps_up = False
 
     def on_mirror(self, change: Frame) -> None:
-        """Apply one change."""
+        """Apply one change, or keep it unread until module code looks."""
+        section = change.method
+        if section in _PUT_OFF and self._put_off(change):
+            return
+        if change.handles or section in _OF_OBJECTS:
+            self.catch_up()
+        self._act_on(change)
+
+    def _put_off(self, change: Frame) -> bool:
+        with self._lock:
+            if not self._keeps_up:
+                self._unread.append(change)
+                self._unread_bytes += len(change.body) + sum(len(entry.description) for entry in change.handles)
+                if self._unread_bytes > _MAX_UNREAD:
+                    self.catch_up()
+            return not self._keeps_up
+
+    def catch_up(self, place: tuple[str, str | None] | None = None) -> None:
+        """Apply the mounts that are kept unread; if a place is given, only when one of them is there."""
+        if not self._unread:
+            return
+        with self._lock:
+            if place is not None:
+                head = self._driver.codec.encode([*place])[0][1:]
+                if not any(bytes(change.body[1:]).startswith(head) for change in self._unread):
+                    return
+            unread, self._unread, self._unread_bytes = self._unread, [], 0
+            for change in unread:
+                try:
+                    self._act_on(change)
+                except Exception:  # the others do not depend on it
+                    _log.exception("a mount by another module could not be acted on")
+
+    def keep_up(self) -> None:
+        """Apply the mounts that are kept unread, and later ones as they come."""
+        with self._lock:
+            self._keeps_up = True
+            self.catch_up()
+
+    def _act_on(self, change: Frame) -> None:
         section = change.method
         if section == MirrorSection.DATA:
             self._objects.update(change.target, *self._driver.decode(change))

@@ -49,8 +49,10 @@ class Reporter:
         try:
             stays = self._driver.call_sync(0, method, asked) is False
         except BaseException:
+            self._driver.receiver.catch_up((point, name))
             self.stand(point, name, self._standing.get((point, name)))
             raise
+        self._driver.receiver.catch_up((point, name))
         if stays:
             obj = self._standing.get((point, name))
         self.stand(point, name, obj)  # others' mounts may have come in during the request to the host

@@ -1,0 +1,156 @@
+"""Other modules' mounts at the worker's end: unread until module code looks, and never seen out of order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from paddock_sdk.protocol import Kind
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+
+from .conftest import Rig
+from .scripted_host import ASYNC, ScriptedHost
+
+_METHOD = 77
+
+
+class _Mine:
+    name = "x"
+
+
+def _mount(host: ScriptedHost, place: str, id: int, **attributes: Any) -> None:
+    host.mirror(MirrorSection.MOUNTED, ["tools", place, host.own(id, {"execute": ASYNC}, **attributes)])
+
+
+async def _mounted(rig: Rig, *names: str) -> None:
+    """Have others mount tools, the first of them under the host's number 1."""
+
+    def script(host: ScriptedHost) -> None:
+        for id, name in enumerate(names, 1):
+            _mount(host, name, id, name=name)
+        host.is_silent()  # so the worker has acted on them
+
+    await rig.play(script)
+
+
+def _stand_ins(rig: Rig) -> int:
+    return len(rig.objects._stand_ins)
+
+
+async def test_a_mount_by_another_takes_no_stand_in_until_module_code_looks(rig: Rig) -> None:
+    await _mounted(rig, "first", "second")
+    assert _stand_ins(rig) == 0
+    assert rig.coordinator.get("tools", "second").name == "second"
+    assert _stand_ins(rig) == 2
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(lambda coordinator: [*coordinator.get("tools")], id="get"),
+        pytest.param(lambda coordinator: [*coordinator.get_mounted("tools")], id="get_mounted"),
+        pytest.param(lambda coordinator: [*coordinator.mount_points["tools"]], id="mount_points"),
+        pytest.param(lambda coordinator: coordinator.to_dict()["tools"], id="to_dict"),
+    ],
+)
+async def test_each_way_to_look_shows_what_is_mounted(look: Any, rig: Rig) -> None:
+    await _mounted(rig, "first", "second")
+    assert look(rig.coordinator) == ["first", "second"]
+    await _mounted(rig, "third")
+    assert look(rig.coordinator) == ["first", "second", "third"]
+
+
+async def test_a_dict_of_tools_that_was_looked_at_once_stays_current(rig: Rig) -> None:
+    tools = rig.coordinator.get("tools")
+    await _mounted(rig, "first")
+    assert [*tools] == ["first"]
+    await rig.play(lambda host: (host.mirror(MirrorSection.UNMOUNTED, ["tools", "first"]), host.is_silent()))
+    assert [*tools] == []
+
+
+async def test_a_look_from_another_thread_shows_what_is_mounted(rig: Rig) -> None:
+    await _mounted(rig, "first")
+    assert await asyncio.to_thread(lambda: [*rig.coordinator.get("tools")]) == ["first"]
+
+
+async def test_a_look_from_a_thread_that_the_loop_waits_for_waits_for_no_loop(rig: Rig) -> None:
+    await _mounted(rig, "first")
+    seen: list[str] = []
+    looking = asyncio.get_running_loop().run_in_executor(None, lambda: seen.extend(rig.coordinator.get("tools")))
+    while not seen:  # the loop stands still meanwhile
+        await asyncio.sleep(0) if looking.done() else None
+    assert seen == ["first"]
+    await looking
+
+
+async def test_a_later_frame_may_refer_to_the_object_of_an_unread_mount(rig: Rig) -> None:
+    await _mounted(rig, "first")
+    async with rig.playing(lambda host: host.respond(host.request_from_worker().id, host.again(1))):
+        lent = await rig.driver.call(0, _METHOD, None)
+    assert lent is rig.coordinator.get("tools", "first")
+
+
+async def test_newer_data_of_an_unread_mount_is_not_lost(rig: Rig) -> None:
+    await _mounted(rig, "first")
+
+    def script(host: ScriptedHost) -> None:
+        host.write(host.connection.send_mirror(MirrorSection.DATA, host.body([{"colour": "red"}, []])[0], target=1))
+        host.is_silent()
+
+    await rig.play(script)
+    assert rig.coordinator.get("tools", "first").colour == "red"
+
+
+async def test_the_own_mount_in_anothers_place_is_the_later_one(rig: Rig) -> None:
+    await _mounted(rig, "x", "y")
+    mine = _Mine()
+    async with rig.playing(lambda host: host.grant(HostMethod.MOUNT)):
+        rig.coordinator.mount("tools", mine)
+    assert rig.coordinator.get("tools", "x") is mine
+    await _mounted(rig, "x")
+    assert rig.coordinator.get("tools", "x") is not mine
+
+
+async def test_after_a_refused_mount_the_other_stands_in_its_place(rig: Rig) -> None:
+    await _mounted(rig, "x")
+
+    def refuse(host: ScriptedHost) -> None:
+        host.fail(host.request_from_worker(HostMethod.MOUNT).id, ValueError("it is taken"))
+
+    async with rig.playing(refuse):
+        with pytest.raises(ValueError, match="it is taken"):
+            rig.coordinator.mount("tools", _Mine())
+    assert rig.coordinator.get("tools", "x").name == "x"
+
+
+async def test_mounts_without_end_are_kept_within_a_bound(rig: Rig) -> None:
+    def script(host: ScriptedHost) -> None:
+        for id in range(1, 41):
+            _mount(host, "x", id, text="x" * 40_000)
+            host.mirror(MirrorSection.UNMOUNTED, ["tools", "x"])
+        host.is_silent()
+
+    await rig.play(script)
+    runtime: Any = rig.driver.receiver
+    assert 0 < len(runtime.catch_up.__self__._unread) < 60
+
+
+async def test_an_unread_mount_is_released_once_it_was_read_and_dropped(rig: Rig) -> None:
+    def script(host: ScriptedHost) -> None:
+        _mount(host, "x", 1)
+        host.mirror(MirrorSection.UNMOUNTED, ["tools", "x"])
+        host.is_silent()
+
+    await rig.play(script)
+    assert rig.coordinator.get("tools", "x") is None
+    gc.collect()
+
+    def released(host: ScriptedHost) -> tuple[int, int]:
+        host.request(0, 99, raw={})
+        frame = host.take(Kind.RELEASE)
+        return frame.id, frame.target
+
+    assert await rig.play(released) == (1, 1)
