@@ -180,9 +180,7 @@ class Mirrors:
             if peer is not origin:
                 yield peer
 
-    def _tell_one(
-        self, peer: Peer, key: Key, entry: _Entry, *, is_new: bool = False, is_first: bool = False
-    ) -> None:
+    def _tell_one(self, peer: Peer, key: Key, entry: _Entry, *, is_new: bool = False, is_first: bool = False) -> None:
         if peer.channel.is_behind:
             peer.channel.keep(key, partial(_late, peer, entry), is_new=is_new)
             return
