@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from paddock_sandbox import mounts, namespaces
@@ -27,15 +27,20 @@ _TARGET: Final = 4  # of the fields of a line
 
 def kept_inside(every: Iterable[Mount]) -> tuple[Mount, ...]:
     """Return the mounts in a place which may be written to, outermost first: others can detach each of them."""
-    made: list[Mount] = []
+    made: dict[str, Mount] = {}
     inside = []
     for mount in every:
-        around = [outer for outer in made if mount.target.startswith(outer.target.rstrip("/") + "/")]
-        outer = max(around, key=lambda one: len(one.target), default=None)
+        outer = next((made[folder] for folder in _folders_around(mount.target) if folder in made), None)
         if outer is not None and outer.writable and mount.source == _seen_at(outer, mount.target):
             inside.append(mount)
-        made.append(mount)
+        made.setdefault(mount.target, mount)
     return tuple(inside)
+
+
+def _folders_around(path: str) -> Iterator[str]:
+    while path not in ("", "/"):
+        path = os.path.dirname(path)
+        yield path
 
 
 def is_gone(mount: Mount) -> bool:
