@@ -326,7 +326,7 @@ class Provisioner:
                 resolution = FileSource(uri.folder, cache=self._cache, live=self._live).resolve(module_id)
             case FolderUri() | GitUri() if locked is not None:
                 # Of a folder it is the place that rules know, of a repository its address.
-                name = str(uri.folder.resolve()) if isinstance(uri, FolderUri) else without_credentials(uri.text)
+                name = os.path.realpath(uri.folder) if isinstance(uri, FolderUri) else without_credentials(uri.text)
                 resolution = FileSource(self._code(uri, locked), source=name).resolve(module_id)
                 resolution = replace(resolution, commit=locked.commit, tree=locked.tree)
             case _:
@@ -363,7 +363,7 @@ class Provisioner:
             case BuiltinUri():
                 return (uri.module_id,)
             case FolderUri():
-                return declared_ids(uri.folder, str(uri.folder.resolve()))
+                return declared_ids(uri.folder, os.path.realpath(uri.folder))
             case PackageUri():
                 return self._package(uri).module_ids(distributions(locked) if locked is not None else ())
             case GitUri() if locked is not None:

@@ -103,7 +103,13 @@ class FolderUri(SourceUri):
         if self.path.is_absolute():
             return self
         # resolve(), not joining: the text is what policies match on, so `./a` and `./b/../a` must read the same.
-        path = (base / self.path).resolve()
+        try:
+            path = (base / self.path).resolve()
+        except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13
+            reason = (
+                error.strerror.lower() if isinstance(error, OSError) and error.strerror else "its links form a loop"
+            )
+            raise SourceUriError(self.text, reason) from error
         return FolderUri(str(path), path, self.subdirectory)
 
     @property

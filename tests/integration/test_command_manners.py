@@ -235,3 +235,15 @@ def test_the_version_and_usage_errors_are_had_in_each_form() -> None:
     told = json.loads(paddock("call", "--json").stdout)
     assert (told["success"], told["output"], told["error"]["type"]) == (False, None, "UsageError")
     assert paddock("call", "--", "--json").stdout == ""
+
+
+def test_a_folder_whose_links_form_a_loop_is_named(tmp_path: Path) -> None:
+    Path("loop").symlink_to("loop")
+    plan = Path("plan.yaml")
+    start = "session: {orchestrator: loop-basic, context: context-simple}\ntools:\n"
+    for source in ("./loop", f"{tmp_path}/loop", "./loop/inside"):
+        plan.write_text(f"{start}  - {{module: tool-x, source: {source}}}\n")
+        for args in (["call", source, "x"], ["add", source], ["lock"], ["list"], ["run", "plan.yaml", "hi"]):
+            done = paddock(*args)
+            assert done.returncode in (0, 1) and "Traceback" not in done.stderr, (args, done.stderr)
+            assert args == ["lock"] or "/loop" in done.stdout + done.stderr, done

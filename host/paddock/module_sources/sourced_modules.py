@@ -6,6 +6,7 @@ names, settings and the lock file, and no module code.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -209,7 +210,7 @@ def name_of(uri: SourceUri) -> str:
         case GitUri():
             name = PurePosixPath(uri.subdirectory or unquote(uri.url)).name.removesuffix(".git")
         case FolderUri():
-            name = uri.folder.resolve().name
+            name = Path(os.path.realpath(uri.folder)).name
         case PackageUri():
             name = uri.name
         case _:
