@@ -647,6 +647,20 @@ def test_an_injected_key_is_in_requests_and_out_of_the_modules_reach(
         _check_injected(operator, server, done)
 
 
+def test_a_call_takes_an_injected_key_by_its_options(operator: Operator, prying: str, level: str) -> None:
+    operator.keep("environment")
+    with OpenAIServer() as server:
+        net = f"127.0.0.1:{server.port}"
+        entry = _entry(operator, "tool-keyed", prying, server.url, [net], "KEY")
+        call = ["call", prying, "keyed", "--config", json.dumps(entry["config"]), "--isolation", level]
+        grants = [f"--allow-net={net}", "--allow-env=API_KEY=${KEY}", "--allow-read=.", "--allow-write=out"]
+        done = operator.paddock(*call, *grants, f"--allow-secrets=KEY@{net}")
+        _check_injected(operator, server, done)
+        elsewhere = operator.paddock(*call, *grants, "--allow-secrets=KEY@127.0.0.2")
+        assert elsewhere.returncode != 0 and "where no `net` grant lets the module connect" in elsewhere.stderr
+        assert len(server.asked) == 1
+
+
 def test_an_altered_provider_finds_no_injected_key(operator: Operator, write_module: WriteModule, level: str) -> None:
     operator.keep("environment")
     source = write_module("provider-altered", _PRYING_PROVIDER)

@@ -47,7 +47,10 @@ _FAMILIES: Final = {
     "write": ("PATH", "A folder or file it may read and change."),
     "run": ("PROGRAM", "A program it may execute; `*`: any of the system's."),
     "env": ("NAME[=VALUE]", "An environment variable, passed on or set."),
-    "secrets": ("NAME", "A secret of yours that --config may refer to as ${NAME}."),
+    "secrets": (
+        "NAME[@HOST]",
+        "A secret of yours that --config may refer to as ${NAME}; with @HOST it is only put into requests there.",
+    ),
     "net": ("HOST[:PORT]", "A host it may connect to, at port 443 unless one is written."),
     "call": (
         "WHAT",

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from paddock.errors import PlanError, PlanProblem, PolicyRefusedError
 from paddock.plan.limits import Limits
-from paddock.plan.permissions import PRESETS, Permissions, grants_in_word
+from paddock.plan.permissions import PRESETS, Permissions, grants_in_word, secret_in_word
 from paddock.plan.problems import problems_of
 
 _GRANT: Final = re.compile(r".*permissions: \{(\w+): \[([^\]]+)\]\}")  # a hint with a line of a plan
@@ -43,13 +43,16 @@ def read_limits(written: Sequence[str]) -> dict[str, object]:
 def read_grants(written: Mapping[str, Sequence[str]]) -> dict[str, object]:
     """Return the grants, by family, in a plan's form; a comma separates two, and `,,` is a comma.
 
+    A secret `NAME@HOST` is one with `inject`.
+
     Raises:
         click.UsageError: one is not of the form that its family takes.
     """
     grants: dict[str, object] = {}
     for family, options in written.items():
         if options:
-            grants[family] = [value for option in options for value in grants_in_word(option)]
+            values = [value for option in options for value in grants_in_word(option)]
+            grants[family] = [*map(secret_in_word, values)] if family == "secrets" else values
     _check(Permissions, grants, "--allow-")
     return grants
 

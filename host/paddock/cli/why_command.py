@@ -67,8 +67,8 @@ class _Case:
         if self.module.place:
             return self.found.grant
         added = [*added_grants(self.module.permissions, self.found.added)]
-        if self.family == "secrets":
-            # A call has no `inject`: the module would be given the value, and with it a host to send it to.
+        if self.family == "secrets" and not any(one.inject for one in self.found.added.secrets):
+            # The module would be given the value, and with it a host to send it to.
             added = [grant for grant in added if grant[0] != "net"]
         return " ".join(allow_option(*grant) for grant in added)
 

@@ -259,12 +259,12 @@ def with_grant(permissions: Permissions, family: str, grant: str) -> Permissions
 
 
 def added_grants(before: Permissions, after: Permissions) -> Iterator[tuple[str, str]]:
-    """Yield each grant of `after` that `before` lacks, with its family; of a secret, its name."""
+    """Yield each grant of `after` that `before` lacks, with its family, as a word of a command line."""
     had, has = grants_of(before), grants_of(after)
     for family in FAMILIES:
         for grant in getattr(has, family):
             if grant not in getattr(had, family):
-                yield family, grant if isinstance(grant, str) else grant.name
+                yield family, grant if isinstance(grant, str) else _secret_word(grant.name, grant.inject)
 
 
 # -- as one line of a plan, and as words of a command line -----------------------------------
@@ -296,9 +296,11 @@ def permissions_in_line(line: str) -> Permissions | None:
 
 
 def grants_in_line(line: str) -> Iterator[tuple[str, str]]:
-    """Yield each grant of such a line with its family, as it stands there; of a secret, its name."""
+    """Yield each grant of such a line with its family, as a word of a command line."""
     for family, grants in _families_in_line(line):
-        yield from ((family, one if isinstance(one, str) else one["name"]) for one in grants)
+        yield from (
+            (family, one if isinstance(one, str) else _secret_word(one["name"], one.get("inject"))) for one in grants
+        )
 
 
 def _families_in_line(line: str) -> Iterator[tuple[str, list[Any]]]:
@@ -312,6 +314,19 @@ def grants_in_word(word: str) -> list[str]:
     """Return the grants of one family in a word of a command line; a comma separates two, and `,,` is a comma."""
     parts = word.replace(",,", _OWN_COMMA).split(",")
     return [part.replace(_OWN_COMMA, ",") for part in parts]
+
+
+def secret_in_word(word: str) -> object:
+    """Return a secret as a plan has it, for `NAME` or `NAME@HOST` in a word of a command line.
+
+    No name of a variable has an `@` in it.
+    """
+    name, at, host = word.partition("@")
+    return {"name": name, "inject": host} if at else name
+
+
+def _secret_word(name: str, inject: str | None) -> str:
+    return name if inject is None else f"{name}@{inject}"
 
 
 def allow_option(family: str, grant: str) -> str:

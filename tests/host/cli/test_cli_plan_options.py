@@ -71,6 +71,8 @@ def test_every_family_reads_what_a_plan_accepts() -> None:
             "--allow-run: `bash -c` is not the name of a program (run takes names such as `git`, paths such as",
         ),
         ("net", "http://x", "--allow-net: `http://x` is an address with a scheme"),
+        ("secrets", "A@", "--allow-secrets[0]"),
+        ("secrets", "A@http://x", "--allow-secrets[0].inject: `http://x` is an address with a scheme"),
         ("secrets", "A B", "--allow-secrets[0]: `A B` is not the name of an environment variable"),
         ("call", "everything", "--allow-call: `everything` is not understood"),
     ],

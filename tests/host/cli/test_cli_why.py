@@ -121,13 +121,21 @@ def test_a_vendors_key_is_suggested_for_the_vendors_host_alone(
         assert all(line in json.loads(shown)["grant"] for line in lines), shown
 
 
+def test_a_call_gets_a_vendors_key_with_the_host_for_it(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
+    keep("s-1", tmp_path / "work", module.model_copy(update={"place": "", "line": None}))
+    _, shown, _ = told("tool-x", "secrets", "OPENAI_API_KEY", as_json=True)
+    grant = json.loads(shown)["grant"]
+    host = "api.openai.com:443"
+    assert f"--allow-net={host}" in grant and f"--allow-secrets=OPENAI_API_KEY@{host}" in grant
+
+
 def test_no_option_hands_a_call_a_value_and_a_host_to_send_it_to(
     told: Told, module: ModuleRecord, tmp_path: Path
 ) -> None:
     keep("s-1", tmp_path / "work", module.model_copy(update={"place": "", "line": None}))
-    _, shown, _ = told("tool-x", "secrets", "OPENAI_API_KEY", as_json=True)
+    _, shown, _ = told("tool-x", "secrets", "MY_KEY", as_json=True)
     grant = json.loads(shown)["grant"]
-    assert "--allow-secrets=OPENAI_API_KEY" in grant and "--allow-net" not in grant
+    assert "--allow-secrets=MY_KEY" in grant and "--allow-net" not in grant
 
 
 def test_what_it_may_is_told_with_the_grant_that_lets_it(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
