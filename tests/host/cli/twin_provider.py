@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from paddock.module_sources.sourced_modules import name_of
 from paddock_sources import FolderUri, GitUri, PackageUri, Resolution, SourceError, SourceUri
+from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LockedDependency, LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
 from paddock_sources.provisioner import PinKind, PinnedSource
@@ -104,6 +105,7 @@ class TwinProvider:
         *,
         previous: LockedModule | None = None,
         allow_impostor: bool = False,
+        rules: DependencyRules = NO_RULES,
     ) -> LockedModule:
         pinned = pinned or self.pin(uri, allow_impostor=allow_impostor)
         version = self._version(uri)
@@ -122,6 +124,13 @@ class TwinProvider:
             permissions_digest=permissions_digest(version.request),
             dependencies=tuple(LockedDependency(*item, (tree_of("wheel"),)) for item in version.needs.items()),
         )
+
+    def rules(self, uri: SourceUri, rules: DependencyRules) -> DependencyRules:
+        return rules
+
+    def contradiction(self, uri: SourceUri, locked: LockedModule, rules: DependencyRules) -> str | None:
+        broken = rules.broken_by((one.name, one.version) for one in locked.dependencies)
+        return broken[0].shown if broken else None
 
     def provide(self, uri: SourceUri, module_id: str, locked: LockedModule | None) -> Resolution:
         version = self._version(uri) if locked is None or not locked.tree else self._fetched(uri, locked)
