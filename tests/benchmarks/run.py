@@ -23,6 +23,7 @@ from bench.compaction import measure_compaction
 from bench.contract import measure_event, measure_published_turn, measure_reads, measure_turn
 from bench.deltas import measure_deltas
 from bench.egress import measure_egress
+from bench.growth import measure_growth
 from bench.history import last_recorded, record
 from bench.hooks import measure_hooks
 from bench.memory import measure_memory
@@ -52,6 +53,7 @@ _PARTS: dict[str, Part] = {
     "payload": measure_payload,
     "start": measure_start,
     "many starts": measure_many,
+    "growth": measure_growth,
     "memory": measure_memory,
     "hooks": measure_hooks,
     "deltas of a streamed answer": measure_deltas,
