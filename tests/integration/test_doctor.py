@@ -105,6 +105,8 @@ def test_it_tells_scripts_all_there_is_to_know() -> None:
     assert done.returncode == (0 if told["ok"] else 1)
     assert [found["limit"] for found in told["limits"]] == list(Limits.model_fields)
     assert told["machine"]["kernel"] == platform.release() and told["machine"]["uid"] == os.geteuid()
+    assert told["machine"]["python"] == platform.python_version()
+    assert told["machine"]["shares_objects"] == (sys.version_info >= (3, 12))
     controllers = {*told["cgroups"]["controllers"], *(one["controller"] for one in told["cgroups"]["problems"])}
     assert controllers == {"memory", "pids", "cpu"}
     for found in told["levels"]:
@@ -123,6 +125,7 @@ def test_it_tells_people_the_same_without_colour(monkeypatch: pytest.MonkeyPatch
         assert any(line.startswith(is_said) for line in done.stdout.splitlines())
     for limit in Limits.model_fields:
         assert f" {limit} " in done.stdout
+    assert ("some 4 MiB" if told["machine"]["shares_objects"] else "some 9 MiB") in done.stdout
 
 
 def test_a_session_gets_the_level_that_it_promises(tmp_path: Path) -> None:

@@ -80,6 +80,9 @@ def _of_machine(machine: Machine) -> _Rows:
     yield "  filter of system calls  ", filtered if machine.is_filtered else "none"
     if machine.label:
         yield "  security label  ", machine.label
+    shared = "some 4 MiB from the fifth on: it shares what is loaded before it starts"
+    own = "some 9 MiB: this Python writes to all that it uses; 3.12 and newer need less than half"
+    yield "  memory of a module  ", f"{shared if machine.shares_objects else own} (Python {machine.python})"
 
 
 def _capabilities(machine: Machine) -> str:

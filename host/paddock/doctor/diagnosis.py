@@ -184,6 +184,8 @@ def _machine_as_dict(machine: Machine) -> dict[str, object]:
         "container": machine.engine or None,
         "container_signs": list(machine.signs),
         "settings": dict(machine.settings),
+        "python": machine.python,
+        "shares_objects": machine.shares_objects,
     }
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from paddock_sandbox import capabilities, prctl
+from paddock_sdk.worker.immortal import can_make_immortal
 
 Engine = Literal["", "docker", "podman", "kubernetes", "other"]
 """What seems to have made the container that we run in; nothing where none shows."""
@@ -54,7 +55,7 @@ class Machine:
     """The kernel, the user, and the signs of a container; `settings` are those of the kernel that can matter.
 
     `seccomp_mode` is 2 where another program filters the host's system calls; `label` is the security module's label
-    for the host.
+    for the host. `shares_objects` is whether modules share the memory of what is loaded before they start.
     """
 
     kernel: str = ""
@@ -67,6 +68,8 @@ class Machine:
     signs: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     has_bubblewrap: bool = False
+    python: str = ""
+    shares_objects: bool = False
 
     @classmethod
     def look(cls, environ: Mapping[str, str], root: Path = Path("/")) -> Self:
@@ -83,6 +86,8 @@ class Machine:
             signs=tuple(sign for _, sign in found),
             settings={name: text for name in _SETTINGS if (text := _text_of(_place_of(root, name)))},
             has_bubblewrap=shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin") is not None,
+            python=platform.python_version(),
+            shares_objects=can_make_immortal(),
         )
 
     @property

@@ -30,9 +30,9 @@ def make_immortal() -> bool:
 
     The collector forgets objects that are immortal, so what lay aside for good (`gc.freeze`) need not do so any more.
     """
-    counts = (ctypes.c_uint32 * (1 << 60)).from_address(0)  # all memory
-    if not _is_possible(counts):
+    if not can_make_immortal():
         return False
+    counts = _all_memory()
     gc.unfreeze()
     immortal = counts[_place(None)]
     found = gc.get_objects()
@@ -49,7 +49,8 @@ def make_immortal() -> bool:
     return True
 
 
-def _is_possible(counts: ctypes.Array[ctypes.c_uint32]) -> bool:
+def can_make_immortal() -> bool:
+    """Return whether this interpreter stops counting references to an object whose count is that of `None`."""
     is_as_expected = (
         sys.implementation.name == "cpython"
         and sys.version_info >= (3, 12)
@@ -58,7 +59,11 @@ def _is_possible(counts: ctypes.Array[ctypes.c_uint32]) -> bool:
         and sys.byteorder == "little"
         and struct.calcsize("P") == 8
     )
-    return is_as_expected and _shows_in_an_object(counts)
+    return is_as_expected and _shows_in_an_object(_all_memory())
+
+
+def _all_memory() -> ctypes.Array[ctypes.c_uint32]:
+    return (ctypes.c_uint32 * (1 << 60)).from_address(0)
 
 
 def _shows_in_an_object(counts: ctypes.Array[ctypes.c_uint32]) -> bool:
