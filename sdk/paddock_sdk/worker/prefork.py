@@ -252,7 +252,8 @@ def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount],
 
 def _without(shared: Sequence[Mount], profile: SandboxProfile) -> list[Mount]:
     """Return the mounts of a profile that are not made yet, in their order."""
-    return [mount for mount in profile.mounts if mount not in shared]
+    made = set(shared)  # a look at each of forty mounts costs every start a millisecond
+    return [mount for mount in profile.mounts if mount not in made]
 
 
 def _told(line: socket.socket) -> tuple[Any, list[int]]:
