@@ -194,7 +194,7 @@ def _check_authority(text: str, parts: SplitResult, port: int | None) -> None:
         return
     user, at, host = parts.netloc.rpartition("@")
     if port == 0:
-        raise SourceUriError(text, "nobody listens at port 0")
+        raise SourceUriError(text, "no server listens at port 0")
     if not _HOST.fullmatch(host):
         raise SourceUriError(text, "it names no host, or one with a character that no host's name has")
     if "@" in user or user.startswith("-") or (at and not user):

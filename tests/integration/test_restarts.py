@@ -172,7 +172,7 @@ async def test_a_context_that_refuses_what_it_knew_is_not_used_with_less(
         await context.add_message({"role": "user", "content": "kept"})
         (tmp_path / "work" / "refuse").touch()
         await _kill(session, "context")
-        with pytest.raises(ModuleLoadError, match="could not be told to it again"):
+        with pytest.raises(ModuleLoadError, match="could not be restored"):
             await context.get_messages()
         (tmp_path / "work" / "refuse").unlink()
         assert [message["content"] for message in await context.get_messages()] == ["kept"]

@@ -187,7 +187,7 @@ def test_the_table_of_frames_is_complete() -> None:
 
 # -- saying --------------------------------------------------------------------------------
 
-# B: bytes. n: None, as nobody is left to hear it. x: the caller's own mistake. Every word is about call 1.
+# B: bytes. n: None, as the connection has ended. x: the caller's own mistake. Every word is about call 1.
 SAYING = """
                                 |hello welcome request response failure notify cancel item credit mirror release goodbye
 HOST fresh                      |  x      x       x       x        x       x      n     x     n      x      x       B

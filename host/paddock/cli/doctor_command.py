@@ -76,7 +76,7 @@ def _of_machine(machine: Machine) -> _Rows:
     yield "  capabilities  ", _capabilities(machine)
     engine = f"perhaps of {machine.engine}" if machine.engine not in ("", "other") else "perhaps"
     yield "  container  ", f"{engine}: {'; '.join(machine.signs)}" if machine.signs else "no sign of one"
-    filtered = "set up by whoever started this (seccomp mode 2)"
+    filtered = "set up by the program that started this (seccomp mode 2)"
     yield "  filter of system calls  ", filtered if machine.is_filtered else "none"
     if machine.label:
         yield "  security label  ", machine.label

@@ -99,7 +99,7 @@ def proc_remedy(machine: Machine) -> str:
             return "uncover it: `podman run --security-opt unmask=ALL …`"
         case "kubernetes":
             return "uncover it: `procMount: Unmasked` in the container's securityContext; that takes `hostUsers: false`"
-    return "uncover /proc: whoever started us has mounted something over parts of it"
+    return "uncover /proc: the program that started Paddock has mounted something over parts of it"
 
 
 # -- levels --------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def _filter(machine: Machine) -> str:
             )
         case _:
             how = (
-                "a filter of system calls, set up by whoever started this process, refuses namespaces: have it allow "
-                f"{_CALLS}"
+                "a filter of system calls, set up by the program that started Paddock, refuses namespaces: have it "
+                f"allow {_CALLS}"
             )
     return how + user
 
@@ -247,14 +247,14 @@ def _writable_groups(machine: Machine) -> str:
             return "make them writable, on version 2: `podman run --security-opt unmask=/sys/fs/cgroup …`"
         case "kubernetes":
             return "limit the container itself, by its `resources.limits`; control groups in it stay read-only"
-    return "limit the container itself, or have whoever started it make its control groups writable"
+    return "limit the container itself, or start it with writable control groups"
 
 
 def _delegate(problem: CgroupProblem, machine: Machine) -> str:
     if machine.engine:
         return "limit the container itself: its control groups belong to its root"
     if machine.uid == 0:
-        return f"have whoever started Paddock make {problem.tried or '/sys/fs/cgroup'} writable"
+        return f"start Paddock where {problem.tried or '/sys/fs/cgroup'} is writable"
     text = f"have a group delegated: `{_own_scope(machine)}`"
     if problem.controller == "cpu":
         text += f"; where cpu is missing then, {_DELEGATE_TO_USERS}"

@@ -114,7 +114,7 @@ def split_repository(url: str) -> tuple[str, str, int | None, str]:
     except ValueError as error:
         raise NotAcceptedError(f"`{shown}` is not an address: {error}", _PLAINLY) from error
     if port == 0:
-        raise NotAcceptedError(f"`{shown}` has a port that nobody listens at", _PLAINLY)
+        raise NotAcceptedError(f"`{shown}` names port 0, at which no server listens", _PLAINLY)
     if parts.netloc.count("@") > 1:
         raise NotAcceptedError(f"`{shown}` has more than one `@` before its path", _PLAINLY)
     if parts.scheme == "file":

@@ -280,7 +280,7 @@ class HostedModule:
             try:
                 await self._in_session.restore(self)
             except Exception as exc:  # also after any exception of the module
-                cause = f"what it knew could not be told to it again: {exc}"
+                cause = f"what it had before could not be restored: {exc}"
                 raise ModuleLoadError(self.name, "mount", cause) from exc
         if is_restart and self.wants_session_ready:
             await self._ask_ready(time)

@@ -91,7 +91,7 @@ class RegistrationQuota:
 class SharedStateQuota:
     """Charges the contents of a mapping that every module may write into to the modules that added them.
 
-    A module is charged for what it added and is still there, whoever wrote the rest. A module that changes a little is
+    A module is charged for what it added and is still there, and not for the rest. A module that changes a little is
     not charged for the contents of others. Contents that another module removes are given back.
     """
 

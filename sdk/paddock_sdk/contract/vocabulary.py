@@ -281,9 +281,9 @@ def _describe_error(error: BaseException, hidden: tuple[str, ...], depth: int = 
 
 def _group(error: BaseExceptionGroup[Any], hidden: tuple[str, ...], depth: int) -> list[object]:
     """Return the parts of a group: its text, and the forms of its exceptions."""
-    told = error.exceptions[:_GROUP_MEMBERS] if depth < _GROUP_DEPTH else ()
+    members = error.exceptions[:_GROUP_MEMBERS] if depth < _GROUP_DEPTH else ()
     words = _text(lambda: error.message, "a group of exceptions", _MESSAGE_CHARACTERS >> 4 * depth)
-    return [words, [_describe_error(member, hidden, depth + 1) for member in told]]
+    return [words, [_describe_error(member, hidden, depth + 1) for member in members]]
 
 
 def _carried(error: BaseException, attribute: str) -> str:

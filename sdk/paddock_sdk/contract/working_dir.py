@@ -22,9 +22,9 @@ class _Capabilities(Protocol):
 
 def get_working_dir(coordinator: _Capabilities, fallback: str | os.PathLike[str] | None = None) -> Path:
     """Return the session's folder; if it is not set, the fallback, or else this process's."""
-    told = coordinator.get_capability(_CAPABILITY)
-    if told:
-        return Path(told)
+    folder = coordinator.get_capability(_CAPABILITY)
+    if folder:
+        return Path(folder)
     return Path.cwd() if fallback is None else Path(fallback)
 
 

@@ -423,7 +423,7 @@ class Connection:
     def send_goodbye(self, body: Buffer = b"") -> bytes | FrameParts:
         """Announce that nothing new will be started here."""
         if self._phase is _CLOSED or self.said_goodbye:
-            raise LocalProtocolError("goodbye was said, or nobody is left to hear it")
+            raise LocalProtocolError("goodbye was sent already, or the connection has ended")
         frame = encode_frame(_GOODBYE, body=body, max_frame_bytes=self.send_limit)
         self.said_goodbye = True
         return frame

@@ -81,7 +81,7 @@ class InstallerError(SourceError):
             installer,
             attempted,
             f"`{distribution}` has no wheel for this machine, and building from source is refused: "
-            "a build runs the code of whoever wrote the package",
+            "a build runs code of the package's author",
             code="NoWheelError",
             report=report,
             hints=[

@@ -97,6 +97,6 @@ def _entries(folder: Path, depth: int = 0) -> Iterator[tuple[Path, os.stat_resul
 
 def _unsafe(path: str, problem: str) -> SourceError:
     """Return the error for installed packages that hold something that no package may hold."""
-    hints = ["tell whoever publishes the package; nothing of it was kept"]
+    hints = ["report it to the package's publisher; nothing of it was kept"]
     summary = f"what was installed is not safe to use: `{path}` {problem}"
     return SourceError(summary, code="UnsafeSiteError", hints=hints)

@@ -77,7 +77,7 @@ class FetchError(SourceError):
             hints = ["they may have expired, or be of somebody who may not read it", _helper_hint(host)]
         else:
             problem = f"`{host}` wants credentials, and git's helpers have none for it"
-            hints = [_helper_hint(host), "nobody is asked for a password here"]
+            hints = [_helper_hint(host), "Paddock asks for no password"]
         return cls(repository, problem, code="AuthRequiredError", hints=hints)
 
     @classmethod

@@ -94,7 +94,7 @@ def _damaged(failure: _Failure) -> FetchError:
         failure.remote.shown,
         "what came is damaged, or made to do harm",
         detail=failure.lines,
-        hints=["try again; if it stays so, ask whoever keeps the repository to run `git fsck` on it"],
+        hints=["try again; if it stays so, ask the repository's owner to run `git fsck` on it"],
     )
 
 

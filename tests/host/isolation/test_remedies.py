@@ -63,7 +63,7 @@ def failed(step: str, number: int, reason: str = "") -> LevelFailure:
             replace(USER_IN_DOCKER, engine="kubernetes"),
             ["seccompProfile", "Localhost"],
         ),
-        ("ns", failed("namespaces", EPERM, CLONE), replace(USER, seccomp_mode=2), ["whoever started this process"]),
+        ("ns", failed("namespaces", EPERM, CLONE), replace(USER, seccomp_mode=2), ["the program that started Paddock"]),
         # What is left of a container without a filter.
         (
             "ns",
@@ -155,7 +155,7 @@ def problem(advice: Any, controller: Any = "memory", tried: str = "/sys/fs/cgrou
         (problem("read-only"), ROOT_IN_DOCKER, ["writable-cgroups=true"]),
         (problem("read-only"), replace(ROOT_IN_DOCKER, engine="podman"), ["unmask=/sys/fs/cgroup"]),
         (problem("read-only"), replace(ROOT_IN_DOCKER, engine="kubernetes"), ["resources.limits"]),
-        (problem("read-only"), replace(ROOT_IN_DOCKER, engine="other"), ["whoever started it"]),
+        (problem("read-only"), replace(ROOT_IN_DOCKER, engine="other"), ["start it with writable control groups"]),
         (problem("read-only"), ROOT, ["/sys/fs/cgroup/user.slice writable"]),
         (problem("not mounted"), ROOT, ["mount -t cgroup2"]),
         (problem("not mounted"), ROOT_IN_DOCKER, ["writable-cgroups=true"]),
@@ -184,7 +184,7 @@ def test_of_an_error_that_nothing_is_known_about_nothing_is_said() -> None:
         ("docker", "systempaths=unconfined"),
         ("podman", "unmask=ALL"),
         ("kubernetes", "procMount: Unmasked"),
-        ("other", "whoever started us"),
+        ("other", "the program that started Paddock"),
     ],
 )
 def test_a_masked_proc_is_uncovered_by_who_covered_it(engine: Any, told: str) -> None:

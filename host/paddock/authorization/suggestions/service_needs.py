@@ -44,7 +44,7 @@ def service_needs(entry: ModuleEntry, vendor: Vendor | None, known: ProposalCont
 def use_of_secret(name: str, net: Iterable[str]) -> Needs:
     """Return the grants with which a module can use a secret, at the one host where it belongs if that is clear.
 
-    A vendor's key belongs with that vendor, whatever the module is called: it is proposed for no other host, and
+    A vendor's key belongs with that vendor, not with the module's name: it is proposed for no other host, and
     `lacks` says why. `net` are the rules for the hosts that the module may connect to already.
     """
     vendor = vendor_of_key(name)

@@ -176,7 +176,7 @@ FILES: Final = (
         arguments=lambda testbed: {"folder": str(testbed.files.workspace)},
         grants=workspace,
         refusals=REFUSALS | {"EBUSY"},
-        known={"landlock": "Landlock cannot keep a part of a granted folder; what changed is told afterwards"},
+        known={"landlock": "Landlock cannot keep a part of a granted folder; what changed is reported afterwards"},
         marks=True,
     ),
     Attack(

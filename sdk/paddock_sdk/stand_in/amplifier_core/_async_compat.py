@@ -1,4 +1,4 @@
-"""A coroutine of whatever can be awaited."""
+"""A coroutine for any awaitable."""
 
 # Written from the table in tests/sdk/stand_in/reexports.py.
 

@@ -1,4 +1,4 @@
-"""Who hears an event, and what a handler answers.
+"""The registry of handlers of events, and the answers of a handler.
 
 The answers are looked up when they are first asked for: a module that only registers handlers pays for no pydantic.
 """
