@@ -254,7 +254,7 @@ def _delegate(problem: CgroupProblem, machine: Machine) -> str:
     if machine.engine:
         return "limit the container itself: its control groups belong to its root"
     if machine.uid == 0:
-        return f"start Paddock where {problem.tried or '/sys/fs/cgroup'} is writable"
+        return f"start Paddock with {problem.tried or '/sys/fs/cgroup'} writable"
     text = f"have a group delegated: `{_own_scope(machine)}`"
     if problem.controller == "cpu":
         text += f"; where cpu is missing then, {_DELEGATE_TO_USERS}"
