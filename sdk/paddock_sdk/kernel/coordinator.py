@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.contributions import collect_contributions
-from paddock_sdk.kernel.done import DONE
 from paddock_sdk.kernel.hook_result import process_hook_result
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.mounts import MULTI_POINTS, SINGLE_POINTS, MountObserver, MountPoints
@@ -45,6 +44,37 @@ class CoordinatorObserver(MountObserver, Protocol):
     def contributor(self, channel: str, name: str, callback: Any) -> None: ...
 
     def cleanup(self, fn: Callable[[], Any]) -> None: ...
+
+
+class _CompletedAwaitable(Coroutine[Any, Any, tuple[()]]):
+    """The return value of a function that has done its work already but may still be awaited: an empty tuple.
+
+    Unlike a native coroutine it gives no warning when it is not awaited, and it can be awaited any number of times. It
+    is a coroutine as far as asyncio is concerned, so `create_task` and `gather` accept it, too.
+    """
+
+    __slots__ = ()
+
+    def __await__(self) -> _CompletedAwaitable:
+        return self
+
+    def __iter__(self) -> _CompletedAwaitable:
+        return self
+
+    def __next__(self) -> NoReturn:
+        raise StopIteration(())
+
+    def send(self, value: Any, /) -> NoReturn:
+        raise StopIteration(())
+
+    def throw(self, typ: Any, val: Any = None, tb: Any = None, /) -> NoReturn:
+        raise typ if val is None else val
+
+    def close(self) -> None:
+        return
+
+
+_DONE: Final = _CompletedAwaitable()
 
 
 class ModuleCoordinator:
@@ -201,7 +231,7 @@ class ModuleCoordinator:
             raise ValueError("Nothing is mounted at 'hooks'; register handlers with coordinator.hooks instead")
         else:
             raise ValueError(f"Unknown mount point: {mount_point}")
-        return DONE
+        return _DONE
 
     def get(self, mount_point: str, name: str | None = None) -> Any:
         """Return the mounted object or None, or without a name the live dict of a point that has several.
@@ -230,7 +260,7 @@ class ModuleCoordinator:
             if name is None:
                 raise ValueError(f"Name required to unmount from '{mount_point}'")
             self._mount_points[mount_point].pop(name, None)
-        return DONE
+        return _DONE
 
     def _known(self, mount_point: str) -> None:
         if mount_point not in self._mount_points:
