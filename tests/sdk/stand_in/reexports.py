@@ -60,7 +60,7 @@ def table() -> dict[str, Reexport]:
 
 
 _CORE: Final = {
-    "_async_compat": Reexport("A coroutine of whatever can be awaited.", {"kernel.settle": "settled as _wrap"}),
+    "_async_compat": Reexport("A coroutine for any awaitable.", {"kernel.settle": "settled as _wrap"}),
     "_collect_helper": Reexport(
         "How contributions to a channel are gathered.", {"kernel.contributions": "collect_contributions"}
     ),

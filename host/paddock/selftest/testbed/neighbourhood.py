@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from collections.abc import Iterator
 from ipaddress import ip_address
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from anyio.from_thread import start_blocking_portal
 
 from paddock.egress.addresses import is_public
 from paddock.plan.host_name import HostNameError, parse_host
-from paddock.selftest.testbed.inquiries import LookupLog
 from paddock.selftest.testbed.proxies import LeakyRedactor, OpenProxy
 from paddock.selftest.testbed.service import ForbiddenText, TargetService, TargetServices
 
@@ -135,3 +136,55 @@ def _own_names() -> Iterator[tuple[str, str]]:
             with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6) as probe:
                 probe.bind((str(address), 0))
             yield known, str(address)
+
+
+_LOOKUPS: Final = frozenset(("socket.getaddrinfo", "socket.gethostbyname"))
+
+_listeners: set[LookupLog] = set()
+_is_reported = False
+
+
+class LookupLog:
+    """Names with `mark` in them that any part of the process looks up while this is entered, from audit events.
+
+    A lookup reveals the name, and any text in it, to every server on the way to the name's owner. An audit hook of the
+    interpreter can be added once and not removed, so events are kept only while a log is entered.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._names: dict[str, None] = {}
+
+    def __enter__(self) -> Self:
+        _have_reported()
+        _listeners.add(self)
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _listeners.discard(self)
+
+    def note(self, name: object) -> None:
+        """Record a name that is looked up."""
+        text = name.decode("latin-1") if isinstance(name, bytes) else str(name)
+        if self._mark in text:
+            self._names[text] = None
+
+    def made(self) -> tuple[str, ...]:
+        """Return the lookups, and forget them."""
+        names, self._names = self._names, {}
+        return tuple(f"the system was asked for {name}" for name in names)
+
+
+def _have_reported() -> None:
+    global _is_reported
+    if not _is_reported:
+        _is_reported = True
+        sys.addaudithook(_report)
+
+
+def _report(event: str, arguments: tuple[object, ...]) -> None:
+    if event in _LOOKUPS:
+        for listener in tuple(_listeners):
+            listener.note(arguments[0])
