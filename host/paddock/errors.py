@@ -489,7 +489,7 @@ class IsolationUnavailableError(PaddockError):
         either = "neither " if len(self.wanted) > 1 else ""
         super().__init__(
             (f"{place}: " if place else "")
-            + f"{either}isolation level {names} {'can' if either else 'cannot'} be had on this machine",
+            + f"{either}isolation level {names} is {'' if either else 'un'}available on this machine",
             detail=[f"{level}: {failure.describe()}" for level, failure in self.failures.items()],
             hints=dict.fromkeys([*(failure.fix for failure in self.failures.values() if failure.fix), *hints]),
         )

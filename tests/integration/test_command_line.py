@@ -827,7 +827,7 @@ def test_a_call_runs_at_the_level_that_was_asked_for_or_says_why_it_cannot(trick
         assert all(sentence.split()[0] in done.stderr for sentence in found["missing_guarantees"])
     else:
         assert (done.returncode, told["error"]["type"]) == (1, "IsolationUnavailableError")
-        assert f"isolation level `{level}` cannot be had" in done.stderr
+        assert f"isolation level `{level}` is unavailable" in done.stderr
         assert f"{level}: {found['step']}: " in done.stderr and (found["fix"] or "") in done.stderr
 
 
@@ -875,10 +875,10 @@ def test_a_level_that_cannot_be_had_ends_a_run_with_the_step_and_the_fix(tmp_pat
     assert told["error"]["failures"][found["level"]] == {
         key: found[key] or None for key in ("step", "errno", "reason", "fix")
     }
-    assert done.stderr.startswith(f"error: tools[0].isolation: isolation level `{found['level']}` cannot be had")
+    assert done.stderr.startswith(f"error: tools[0].isolation: isolation level `{found['level']}` is unavailable")
     by_option = paddock("run", _plan(tmp_path), "hello", "--isolation", found["level"])
     assert by_option.returncode == 1
-    assert by_option.stderr.startswith(f"error: isolation level `{found['level']}` cannot be had")
+    assert by_option.stderr.startswith(f"error: isolation level `{found['level']}` is unavailable")
 
 
 def test_a_limit_that_the_level_cannot_enforce_is_refused_with_a_fix(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_it_tells_people_the_same_without_colour(monkeypatch: pytest.MonkeyPatch
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 120
     for found in told["levels"]:
-        is_said = f"  {found['level']:10}{'can be had' if found['reachable'] else 'cannot be had: '}"
+        is_said = f"  {found['level']:10}{'available' if found['reachable'] else 'unavailable: '}"
         assert any(line.startswith(is_said) for line in done.stdout.splitlines())
     for limit in Limits.model_fields:
         assert f" {limit} " in done.stdout

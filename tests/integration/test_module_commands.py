@@ -211,4 +211,4 @@ def test_a_machine_without_a_network_is_told_what_is_missing(tmp_path: Path, mon
     monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "empty-cache"))
     done = _module("test", str(_broken(tmp_path, "")), "--offline")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "what the tests are run with cannot be had" in done.stderr and "pytest, pytest-asyncio" in done.stderr
+    assert "what runs the tests is unavailable" in done.stderr and "pytest, pytest-asyncio" in done.stderr

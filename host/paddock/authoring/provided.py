@@ -62,7 +62,7 @@ def _environment_error(error: SourceError, needs: TrialNeeds) -> KindError:
     named = [*needs.more, *(f"the module's extra `{extra}`" for extra in needs.extras)]
     return KindError(
         "NoTestEnvironmentError",
-        f"what the tests are run with cannot be had: {error.summary}",
+        f"what runs the tests is unavailable: {error.summary}",
         detail=[*error.detail, f"needed besides what the module itself depends on: {', '.join(named)}"],
         hints=error.hints,
     )

@@ -99,7 +99,7 @@ def _capabilities(machine: Machine) -> str:
 def _show_level(screen: Screen, found: LevelFinding, diagnosis: Diagnosis) -> None:
     label, below = f"  {found.level:10}", " " * 12
     if found.failure is not None:
-        screen.labelled([(label, f"cannot be had: {found.failure.describe()}"), (below, _fix_of(found, diagnosis))])
+        screen.labelled([(label, f"unavailable: {found.failure.describe()}"), (below, _fix_of(found, diagnosis))])
         return
     screen.labelled([(label, _standing_of(found, diagnosis))])
     if found.level in (diagnosis.limited_level, "none"):
@@ -110,11 +110,11 @@ def _standing_of(found: LevelFinding, diagnosis: Diagnosis) -> str:
     is_told = bool(found.level == diagnosis.limited_level and guarantees_missing(found.level))
     not_given = "; not given:" if is_told else ""
     if found.level == diagnosis.level:
-        return f"can be had; a session's modules get this one{not_given}"
+        return f"available; a session's modules get this one{not_given}"
     if found.level in FLOOR:
-        return "can be had"
+        return "available"
     by_plan = "`--trust-plan`" if found.level != "none" else "`isolation: none` in a plan and `--trust-plan`"
-    return f"can be had, where it is accepted: `--isolation {found.level}`, or {by_plan}{not_given}"
+    return f"available, where it is accepted: `--isolation {found.level}`, or {by_plan}{not_given}"
 
 
 def _fix_of(found: LevelFinding, diagnosis: Diagnosis) -> str:
@@ -156,7 +156,7 @@ def _of_groups(diagnosis: Diagnosis) -> _Rows:
     for fix, findings in by_fix.items():
         for found in findings:
             _, _, why = str(found.problem).partition(": ")
-            yield f"  {found.problem.controller}  ", f"cannot be had: {why}"
+            yield f"  {found.problem.controller}  ", f"unavailable: {why}"
         if fix:
             yield "", f"fix: {fix}"
 

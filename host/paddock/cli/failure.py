@@ -54,7 +54,7 @@ _ADVICE: Mapping[str, str] = {
     "NotFoundError": "name a model that the server has, in `config` of the provider's entry",
     "NetworkError": "see whether the server is there, and `paddock why PROVIDER net HOST:PORT` whether the module may "
     "connect to it",
-    "ProviderUnavailableError": "the provider cannot be had now: ask again, or name another one in the plan",
+    "ProviderUnavailableError": "the provider is unavailable now: ask again, or name another one in the plan",
     "LLMTimeoutError": "the provider took too long: ask again",
     "StreamError": "the answer broke off: ask again",
     "ContentFilterError": "the provider refuses to answer this: ask in another way",

@@ -39,7 +39,7 @@ _NOWHERE: Final = "not possible here"
     "levels",
     type=click.Choice(options.ISOLATING),
     multiple=True,
-    help="A level to attack; can be repeated. By default all that can be had.",
+    help="A level to attack; can be repeated. By default all that are available.",
 )
 @options.JSON
 def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_json: bool) -> int:
@@ -111,7 +111,7 @@ def _show(result: Result, screen: Screen) -> None:
         screen.labelled([*_rows(trial, result.levels)])
     for level, error in result.unreachable.items():
         why = "; ".join(found.describe() for found in error.failures.values()) or error.summary
-        screen.text(f"level {level} is not to be had here: {escape(why)}")
+        screen.text(f"level {level} is unavailable here: {escape(why)}")
     counted = [(verdict, _count(result, verdict)) for verdict in Verdict]
     counts = [f"{count} {_LEAKS if verdict is Verdict.LEAKS else verdict}" for verdict, count in counted if count]
     who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"

@@ -144,10 +144,10 @@ def test_people_are_told_the_step_that_failed_its_error_and_the_fix_once(told: A
     code, shown = told(diagnosis("landlock"))
     lines = [line.strip() for line in shown.splitlines()]
     assert code == 1
-    assert "ns        cannot be had: namespaces: clone: Operation not permitted (EPERM)" in lines
+    assert "ns        unavailable: namespaces: clone: Operation not permitted (EPERM)" in lines
     assert lines.count("fix: lift it") == 1 and "fix: as for ns" in lines
     assert r"bwrap: no \x1b[2J" in shown and "\x1b" not in shown
-    assert any("can be had, where it is accepted: `--isolation landlock`" in line for line in lines)
+    assert any("available, where it is accepted: `--isolation landlock`" in line for line in lines)
     assert any(line.startswith("- names, sizes and dates") for line in lines)
     assert lines[-1].startswith("hint: ") and "`--isolation landlock` accepts" in lines[-1]
 

@@ -65,7 +65,7 @@ def test_an_unavailable_level_is_refused_with_step_and_fix() -> None:
         choose("ns", {"landlock"}, trusted=True)
     assert caught.value.exit_code == 1
     shown = render(caught.value)
-    assert shown.startswith("error: tools[0].isolation: isolation level `ns` cannot be had on this machine")
+    assert shown.startswith("error: tools[0].isolation: isolation level `ns` is unavailable on this machine")
     assert "ns: clone: Operation not permitted (EPERM)" in shown
     assert "hint: allow user namespaces" in shown
     assert "weaker" not in shown
@@ -75,7 +75,7 @@ def test_a_refusal_says_how_to_accept_a_weaker_level() -> None:
     with pytest.raises(IsolationUnavailableError) as caught:
         choose(None, {"landlock"})
     shown = render(caught.value)
-    assert shown.startswith("error: tools[0]: neither isolation level `ns` nor `bwrap` can be had")
+    assert shown.startswith("error: tools[0]: neither isolation level `ns` nor `bwrap` is available")
     assert "bwrap: bubblewrap: the program bwrap is not installed" in shown
     assert "`--isolation landlock`, or `--trust-plan`, accepts the weaker level `landlock`" in shown
 
@@ -125,7 +125,7 @@ def test_naming_one_level_accepts_no_other(wanted: str, named: IsolationLevel) -
 def test_a_named_level_that_is_not_there_has_no_place_in_the_plan() -> None:
     with pytest.raises(IsolationUnavailableError) as caught:
         choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=False, named="ns")
-    assert render(caught.value).startswith("error: isolation level `ns` cannot be had on this machine")
+    assert render(caught.value).startswith("error: isolation level `ns` is unavailable on this machine")
 
 
 def test_who_has_no_plan_is_not_told_to_trust_it() -> None:

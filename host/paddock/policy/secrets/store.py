@@ -40,7 +40,7 @@ class SecretError(PaddockError):
         self.origin = origin
         count = len(self.problems)
         super().__init__(
-            "a secret cannot be had" if count == 1 else f"{count} secrets cannot be had",
+            "a secret is unavailable" if count == 1 else f"{count} secrets are unavailable",
             detail=[problem.describe(origin) for problem in self.problems],
             hints=dict.fromkeys(problem.hint for problem in self.problems if problem.hint),
         )
