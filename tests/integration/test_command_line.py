@@ -131,7 +131,7 @@ def test_a_call_that_fails_says_so_by_its_exit_code_and_result(
     done = paddock("call", tricky, "tricky", json.dumps({"do": do}), "--json")
     told = _told(done)
     assert done.returncode == code
-    assert set(told) == {"success", "output", "error", "resources"}
+    assert set(told) == {"success", "output", "error", "resources", "unreported_programs"}
     assert told["success"] is False
     assert kind in (None, told["error"]["type"])
     assert said in told["error"]["message"]
@@ -171,7 +171,7 @@ def test_a_tool_that_cancels_itself_is_one_that_failed(tricky: str) -> None:
     done = paddock("call", tricky, "tricky", '{"do": "cancel"}', "--json")
     told = _told(done)
     assert done.returncode not in (0, 130)
-    assert told.keys() == {"success", "output", "error", "resources"}
+    assert told.keys() == {"success", "output", "error", "resources", "unreported_programs"}
     assert told["success"] is False and "cancel" in told["error"]["message"].lower()
     assert "\x1b" not in done.stderr
 
@@ -353,11 +353,11 @@ def test_the_prompt_may_come_from_stdin(tmp_path: Path) -> None:
 
 def test_a_turn_for_scripts_is_one_object(tmp_path: Path) -> None:
     told = _told(paddock("run", _plan(tmp_path), "hello", "--json"))
-    assert set(told) == {"session_id", "response", "modules", "error"}
+    assert set(told) == {"session_id", "response", "modules", "tracebacks", "error"}
     assert (told["response"], told["error"]) == ("You said: hello", None)
     assert told["session_id"]
     assert [set(module) for module in told["modules"]] == [
-        {"module", "kind", "level", "restarts", "denials", "exit_reports", "resources"}
+        {"module", "kind", "level", "restarts", "denials", "exit_reports", "resources", "unreported_programs"}
     ] * 3
     assert [(module["module"], module["exit_reports"]) for module in told["modules"]] == [
         ("loop-basic", []),

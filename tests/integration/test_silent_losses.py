@@ -161,6 +161,8 @@ def test_one_line_says_that_what_programs_are_refused_is_not_told(loser: str) ->
     command = re.findall("`(paddock [^`]+)`", line)[0].replace("PATH", "in.txt")
     done = paddock(*shlex.split(command)[1:])
     assert done.returncode == 4 and "--allow-read=./in.txt" in done.stdout
+    done = paddock("call", loser, "lose", json.dumps({"how": "shell", "what": "exit 0"}), "--json", "--allow-run=*")
+    assert json.loads(done.stdout)["unreported_programs"] == ["sh"]
 
 
 def test_what_ended_a_module_says_how_to_allow_more(loser: str) -> None:

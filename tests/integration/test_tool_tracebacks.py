@@ -68,5 +68,8 @@ tools: [{{module: tool-raiser, source: {json.dumps(raiser)}}}]
 """)
     done = paddock("run", "plan.yaml", "go", "--trust-plan")
     assert _PLACE in done.stdout and "Traceback" not in done.stdout + done.stderr, done.stderr
+    (kept,) = json.loads(paddock("run", "plan.yaml", "go", "--trust-plan", "--json").stdout)["tracebacks"]
+    assert kept["module"] == "tool-raiser"
+    assert kept["traceback"].startswith("Traceback (most recent call last):\n") and _LINE in kept["traceback"]
     done = paddock("run", "plan.yaml", "go", "--trust-plan", "-v")
     assert f"tool-raiser |     {_LINE}" in done.stderr

@@ -214,12 +214,13 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
     elif not result.success:
         screen.text(f"error: {escape(screen.mask(f'tool `{tool}` failed: {_reason(result)}'))}")
     tell_denials(screen, (denial.as_dict() for denial in outcome.denials), outcome.denials_left_out, of_call=True)
-    tell_programs(screen, outcome.module, outcome.level, outcome.programs)
+    tell_programs(screen, outcome.module, outcome.programs)
     if verbose and outcome.resources is not None:
         screen.note(f"used: {outcome.resources.describe()}")
     if as_json:
         used = None if outcome.resources is None else outcome.resources.as_dict()
-        print_json({**result.model_dump(warnings=False), "resources": used}, screen.mask)
+        more = {"resources": used, "unreported_programs": list(outcome.programs)}
+        print_json({**result.model_dump(warnings=False), **more}, screen.mask)
     elif result.success or (result.error or {}).get("message") != result.output:
         _print_output(result.output, screen.mask)
     if outcome.error is not None:

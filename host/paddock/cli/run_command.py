@@ -159,6 +159,7 @@ class _Turn:
             "session_id": self._session_id,
             "response": self.response,
             "modules": [module.as_dict() for module in self._modules],
+            "tracebacks": self._opener.tracebacks.as_list(),
             **({"grants": grants} if grants is not None else {}),
             "error": error,
         }
@@ -213,7 +214,7 @@ class _Turn:
         if interruption.text:
             self._screen.note(interruption.text)
         for module in self._modules:
-            tell_programs(self._screen, module.module, module.level, module.programs)
+            tell_programs(self._screen, module.module, module.programs)
         if self._prints_grants:
             tell_lines_to_paste(self._screen, self._grants())
         if failed is not None:

@@ -16,6 +16,7 @@ from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_con
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.tracebacks import Tracebacks
 from paddock.session.hosted_session import ModuleStatus
 from paddock.session.session import Session
 from paddock.workers.output import OutputLine
@@ -30,6 +31,7 @@ class SessionOpener:
 
     def __init__(self, plan: Path, options: SessionOptions, screen: Screen, *, is_verbose: bool) -> None:
         self.fetching = FetchProgress(screen)
+        self.tracebacks = Tracebacks()
         self._plan = plan
         self._options = options
         self._screen = screen
@@ -81,6 +83,7 @@ class SessionOpener:
 
     def _speak(self, name: str, line: OutputLine) -> None:
         self._level.say()
+        self.tracebacks.add(name, line.text)
         self._screen.module_line(name, line.text, verbose=self._is_verbose)
 
 

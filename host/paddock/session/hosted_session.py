@@ -67,6 +67,7 @@ class ModuleStatus:
             "denials": [dict(denial) for denial in self.denials],
             "exit_reports": [report.as_dict() for report in self.exit_reports],
             "resources": self.resources.as_dict(),
+            "unreported_programs": list(self.programs),
         }
 
 
@@ -277,6 +278,6 @@ class HostedSession(AmplifierSession):
             module.denials_left_out,
             path,
             granted,
-            module.attempts.programs,
+            module.attempts.programs if module.level != "none" else (),  # there nothing is refused
             ResourceUse.of(module),
         )

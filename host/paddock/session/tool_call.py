@@ -255,7 +255,7 @@ async def _with_denials(outcome: ToolCallOutcome, session_runtime: SessionRuntim
         denials=module.denials,
         denials_left_out=module.denials_left_out,
         module=module.name,
-        programs=module.attempts.programs,
+        programs=module.attempts.programs if module.level != "none" else (),  # there nothing is refused
         resources=ResourceUse.of(module),
     )
     if outcome.result.success:

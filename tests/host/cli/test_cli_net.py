@@ -70,7 +70,7 @@ def test_what_nobody_foresaw_is_a_defect_that_is_told_escaped(
     told = json.loads(shown.out)
     assert "no " in told["error"]["message"]
     if command is _call:
-        assert told.keys() == {"success", "output", "error", "resources"}
+        assert told.keys() == {"success", "output", "error", "resources", "unreported_programs"}
 
 
 @pytest.mark.parametrize("command", [_call, _run, _demo, _doctor])

@@ -85,9 +85,9 @@ def _merged(denials: Iterable[Denial]) -> dict[str, Permissions]:
     return {caller: united([*several.values()]) for caller, several in lines.items() if len(several) > 1}
 
 
-def tell_programs(screen: Screen, module: str, level: str, programs: Sequence[str]) -> None:
+def tell_programs(screen: Screen, module: str, programs: Sequence[str]) -> None:
     """Write a line about programs that a module started, whose refusals by the kernel are not reported."""
-    if programs and level != "none":
+    if programs:
         names = ", ".join(f"`{marked(name)}`" for name in programs)
         these = "this program" if len(programs) == 1 else "these programs"
         screen.note(
