@@ -14,28 +14,43 @@ import pytest
 from integration.command_line import paddock
 from paddock.cli.command_group import LazyCommand
 from paddock.cli.commands import paddock as every_command
+from paddock.plan.limits import Limits
 
 _ROOT = Path(__file__).resolve().parents[2]
 _FILLED_IN = "X"
+_OF_THE_HOST = {"open_bytes_max", "described_max", "objects_max", "answer_max"}  # bounds that no plan sets
 _OF_OTHERS = {"--module-path", "--security-opt", "--pids-limit"}  # options of pytest and Docker
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:
+    """Yield all text of a file, with a word in place of what is filled in; a list of words as the line that it is."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(str(one.value) if isinstance(one, ast.Constant) else _FILLED_IN for one in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+        if isinstance(node, ast.List) and node.elts and _text(node.elts[0]) == "paddock":
+            yield f"`{' '.join(_text(one) for one in node.elts)}`"
+        elif isinstance(node, ast.JoinedStr | ast.Constant) and (text := _text(node)) != _FILLED_IN:
+            yield f"`{text}`" if re.match(r"paddock [a-z]+ [^.]*$", text) and "`" not in text else text
+
+
+def _text(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(one) for one in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else _FILLED_IN
+
+
+def _product() -> Iterator[tuple[str, str]]:
+    """Yield each text of the product, with the file that has it."""
+    for package in ("host/paddock", "sources/paddock_sources", "sdk/paddock_sdk"):
+        for path in sorted((_ROOT / package).rglob("*.py")):
+            for text in _texts(ast.parse(path.read_text(encoding="utf-8"))):
+                yield text, str(path.relative_to(_ROOT))
 
 
 def _named() -> dict[str, str]:
     """Return the commands and options in backticks in the text of the product, each with a file that names it."""
     found: dict[str, str] = {}
-    for package in ("host/paddock", "sources/paddock_sources", "sdk/paddock_sdk"):
-        for path in sorted((_ROOT / package).rglob("*.py")):
-            for text in _texts(ast.parse(path.read_text(encoding="utf-8"))):
-                for written in re.findall(r"`((?:paddock |--)[^`\n]+)`", text):
-                    found.setdefault(written, str(path.relative_to(_ROOT)))
+    for text, place in _product():
+        for written in re.findall(r"`((?:paddock |--)[^`\n]+)`", text):
+            found.setdefault(written, place)
     return found
 
 
@@ -78,6 +93,46 @@ def test_commands_in_hints_exist_with_their_options() -> None:
         if unknown or not is_whole:
             wrong.append((written, place))
     assert not wrong
+
+
+def test_command_lines_in_hints_are_taken_by_their_command() -> None:
+    wrong = []
+    lines = {written: place for written, place in _named().items() if written.startswith("paddock ")}
+    assert len(lines) > 20
+    for written, place in lines.items():
+        words = shlex.split(written)[1:]
+        command, rest = _command(words)
+        if isinstance(command, click.Group) or "\\" in written:
+            continue  # the test above has those; a template of a replacement
+        if problem := _problem(command, rest):
+            wrong.append((written, place, problem))
+    assert not wrong
+
+
+def _problem(command: click.Command, words: list[str]) -> str:
+    """Return what the command's own parser has against these words, of which `…` stands for any number."""
+    is_whole = bool(words) and not any(word.startswith("…") for word in words)
+    given = [word for word in words if not word.startswith(("…", "--allow-X", "--allow-…"))]
+    context = click.Context(command, info_name=command.name)
+    try:
+        values, left, _ = command.make_parser(context).parse_args(given)
+    except click.UsageError as error:
+        return error.format_message()
+    for one in command.params:
+        value = values.get(one.name or "")
+        is_absent = value in (None, ()) or "UNSET" in str(value)
+        if is_whole and isinstance(one, click.Argument) and one.required and is_absent:
+            return f"{one.make_metavar(context)} is missing"
+        if isinstance(one.type, click.Choice) and isinstance(value, str) and value != _FILLED_IN:
+            if not value.isupper() and value not in one.type.choices:
+                return f"{value} is none of {one.type.choices}"
+    return f"{left} is too much" if left else ""
+
+
+def test_limits_in_hints_are_limits() -> None:
+    named = {(name, place) for text, place in _product() for name in re.findall(r"\b([a-z]+(?:_[a-z]+)*_max)\b", text)}
+    wrong = [one for one in named if one[0] not in {*Limits.model_fields, *_OF_THE_HOST}]
+    assert len(named) > 10 and not wrong
 
 
 @pytest.mark.parametrize(
