@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,6 +14,8 @@ import pytest
 
 from integration.command_line import Terminal, nothing_outlives_its_command, paddock, reachable_level
 from integration.conftest import WriteModule
+from paddock.module_sources.sourced_modules import named_sources
+from paddock.session.tool_call import ToolCallSession
 from sources.git.origin_repository import OriginRepository
 from sources.git_repositories import module_files, repository
 
@@ -118,6 +121,13 @@ def test_a_call_finds_a_tool_of_an_accepted_plan_by_its_id(tmp_path: Path) -> No
     Path("paddock.lock").write_text(locked.replace(before, now))  # by a stranger, so that other code would run
     code, told, said = _greet("tool-greet", "tool_greet")
     assert (code, told["error"]["type"]) == (1, "ModuleMissingError"), said
+    Path("paddock.lock").write_text(locked)
+
+    (named,) = named_sources("tool-greet", tmp_path, os.environ)
+    assert named.is_accepted
+    Path("paddock.lock").write_text(locked.replace(before, now))  # at this moment: what was judged counts
+    call = ToolCallSession(named.text, "tool_greet", {}, module_id=named.module_id, lock=named.lock)
+    assert asyncio.run(call.run()).result.output == "one"
     Path("paddock.lock").write_text(locked)
 
     _plan(tool, "{module: tool-todo}")  # another plan than was accepted

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.command_line import nothing_outlives_its_command, paddock
+from integration.command_line import Terminal, nothing_outlives_its_command, paddock
 from sources.git_repositories import module_files, repository
 from sources.index_server import IndexServer
 
@@ -77,6 +77,22 @@ def test_a_lock_file_that_is_a_link_is_neither_read_nor_written(project: Path, t
     _plan(project, f"- {{module: tool-greet, source: 'git+file://{good.folder}@v1'}}")
     code, _, said = _run(project, "--trust-plan")
     assert code == 1 and "it is a link" in said and not elsewhere.exists()
+
+
+def test_a_link_that_took_the_place_of_a_lock_file_ends_the_start(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    _write(project / "mine", module_files())
+    (project.parent / "other").mkdir()
+    _plan(project, "- {module: tool-greet, source: ./mine, permissions: {write: [.], read: [../other]}}")
+    with Terminal("run", "plan.yaml", "hello") as terminal:
+        terminal.until("type the word yes")
+        (project / "paddock.lock").symlink_to(project / "elsewhere")  # its absence was read before the question
+        terminal.type("yes\n")
+        assert terminal.exit_code() == 1
+    assert "paddock.lock`: it is a link, and has to be a file" in terminal.shown
+    assert "module started" not in terminal.shown and "modules started" not in terminal.shown
 
 
 def test_nothing_is_locked_for_a_plan_that_is_refused(project: Path, tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ def call(
         on_confined=lambda confined: _tell_confined(screen, confined, folder, verbose=verbose),
         sources=sources.read(fetching),
         module_id=None if named is None else named.module_id,
+        lock=None if named is None else named.lock,
     )
     screen.hide_with(session.mask)
     with LogLines(screen), fetching:

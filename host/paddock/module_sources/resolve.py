@@ -40,7 +40,7 @@ from paddock_sources.application import ApplicationResolver
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import DependencyRules
 from paddock_sources.errors import without_credentials
-from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
+from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, linked_lock
 from paddock_sources.lock.lock_placeholder import LockPlaceholder
 from paddock_sources.locked_sources import LockedSources, LockUse
 from paddock_sources.progress import Progress, SilentProgress
@@ -72,7 +72,7 @@ class ModuleSources:
 
     Without such a folder nothing is locked beforehand, and nothing is written. The code stays in the `cache` for as
     long as that is open. `lends_keys` says that the user's keys may be used to fetch it. `host` starts the workers that
-    fetch; without one, a host is started for them.
+    fetch; without one, a host is started for them. The lock file is read once, or is `lock`, which the caller judged.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class ModuleSources:
         *,
         lends_keys: bool = True,
         host: SandboxHost | None = None,
+        lock: LockFile | None = None,
     ) -> None:
         self._cache = cache
         self._environ = environ
@@ -98,7 +99,7 @@ class ModuleSources:
         self._lends_keys = lends_keys
         self._host = host
         self._unwritten: tuple[LockedModule, ...] = ()  # pins made by this object
-        self._read = LockFile()
+        self._read = lock
         self._pins: Pins = {}
 
     @property
@@ -186,7 +187,7 @@ class ModuleSources:
         news = self._unwritten
         if not news or self._locks is None:
             return
-        since = self._read
+        since = await self._lock_file()
         path = self._locks / LOCK_FILE
         write = partial(update_lock, path, lambda lock: lock.with_news(news, since=since), self._environ)
         try:
@@ -209,6 +210,12 @@ class ModuleSources:
         except SourceError as error:
             raise KindError.of_sources(error) from error
 
+    async def _lock_file(self) -> LockFile:
+        if self._read is None:
+            path = self._locks / LOCK_FILE if self._locks is not None else None
+            self._read = LockFile() if path is None else await anyio.to_thread.run_sync(LockFile.read, path)
+        return self._read
+
     @asynccontextmanager
     async def _opening(self) -> AsyncIterator[tuple[LockedSources, Resolver]]:
         options = self._options
@@ -223,12 +230,8 @@ class ModuleSources:
             progress=options.progress,
             audit=self._audit,
         ) as provisioner:
-            lock, folder = LockFile(), self._locks or self._base
-            if self._locks is not None:
-                lock = await anyio.to_thread.run_sync(LockFile.read, self._locks / LOCK_FILE)
-            self._read = lock
-            lock = lock.with_modules(self._unwritten)
-            sources = LockedSources(provisioner, lock, folder, options.use)
+            lock = (await self._lock_file()).with_modules(self._unwritten)
+            sources = LockedSources(provisioner, lock, self._locks or self._base, options.use)
             application = None
             if options.application is not None:
                 application = ApplicationResolver(
@@ -271,12 +274,15 @@ class KeptLockFile:
         self._placeholder: LockPlaceholder | None = None
 
     def keep(self, folder: Path, entries: Iterable[ModuleEntry], working_dir: Path) -> tuple[Path, ...]:
-        """Return the lock file of `folder`, where one is. A link, or anything but a file, is never kept or read.
+        """Return the lock file of `folder`, where one is.
 
         Raises:
-            KindError: a module could create one, and a placeholder cannot be made.
+            KindError: a module could create one, and a placeholder cannot be made; or a link is in its place, which a
+                module could replace.
         """
         lock = folder.resolve() / LOCK_FILE
+        if lock.is_symlink():  # since it was read: reading refuses one as well
+            raise KindError.of_sources(linked_lock(lock))
         written = (path for entry in entries for path in grants_of(entry.permissions).write)
         owner = Owner.current(os.environ)
         if any(lock.is_relative_to(owner.expanded(path, working_dir).resolve()) for path in written):
@@ -284,7 +290,7 @@ class KeptLockFile:
                 self._placeholder = LockPlaceholder.hold(lock)
             except SourceError as error:
                 raise KindError.of_sources(error) from error
-        return (lock,) if lock.is_file() and not lock.is_symlink() else ()
+        return (lock,) if lock.is_file() else ()
 
     def release(self) -> None:
         """Remove the placeholder, unless another session needs it."""

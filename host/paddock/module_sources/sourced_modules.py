@@ -281,13 +281,14 @@ def _locked(lock: LockFile, folder: Path, environ: Mapping[str, str]) -> Iterato
 class NamedSource:
     """The source of a module that `file`, a folder's plan or lock file, names; `text` is its whole address.
 
-    `is_accepted` says that the user accepted the plan as it is, with the pins of its lock file. Otherwise the source is
-    the word of the one who wrote the file, and good for a hint alone.
+    `is_accepted` says that the user accepted the plan as it is, with the pins of `lock`, its lock file. Otherwise the
+    source is the word of the one who wrote the file, and good for a hint alone.
     """
 
     module_id: str
     text: str
     file: Path
+    lock: LockFile
     is_accepted: bool = False
 
 
@@ -319,9 +320,9 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
     ]
     if plan is not None and found:
         is_accepted = _is_accepted(plan, _pins(plan, lock, folder, resolver), folder, environ)
-        return tuple(NamedSource(*one, folder / USUAL_PLAN, is_accepted) for one in dict.fromkeys(found))
+        return tuple(NamedSource(*one, folder / USUAL_PLAN, lock, is_accepted) for one in dict.fromkeys(found))
     return tuple(
-        NamedSource(written, module.uri.text, folder / LOCK_FILE)
+        NamedSource(written, module.uri.text, folder / LOCK_FILE, lock)
         for module in _locked(lock, folder, environ)
         if written in module.ids
     )

@@ -53,6 +53,7 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sources import Resolution, SourceError, SourceUri
 from paddock_sources.cache import SourceCache
+from paddock_sources.lock.lock_file import LockFile
 from paddock_sources.module_id import kind_of_id
 from paddock_sources.uri import BuiltinUri, PackageUri
 
@@ -106,6 +107,7 @@ class ToolCallSession:
         on_output: called with each line that the module prints.
         on_confined: called with the module's sandbox, before it is started.
         sources: where its code may come from; by default as a lock file in the working directory pins it, if one does.
+        lock: the content of that file, where the caller judged it; what it says by now does not count.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class ToolCallSession:
         on_confined: OnConfined | None = None,
         sources: SourceOptions | None = None,
         module_id: str | None = None,
+        lock: LockFile | None = None,
     ) -> None:
         self._source = source
         self._tool = tool
@@ -141,7 +144,7 @@ class ToolCallSession:
         self._session_recorder = SessionRecorder.of_call(source, tool, self._id, audit, folder, environ)
         self._options = StartOptions(folder, environ, isolation, audit, on_output, on_confined, locks=folder)
         written = {"config": dict(config or {}), "limits": dict(limits or {}), "permissions": dict(permissions or {})}
-        self._request = _CallRequest(source, module_id, written, self._options, sources or SourceOptions())
+        self._request = _CallRequest(source, module_id, written, self._options, sources or SourceOptions(), lock)
         self._is_called = False
         self._resources: SessionResources | None = None  # there are none before the module is confined
 
@@ -321,6 +324,7 @@ class _CallRequest:
         written: Mapping[str, object],
         options: StartOptions,
         sources: SourceOptions,
+        lock: LockFile | None,
     ) -> None:
         self.secrets: SecretValues = NO_SECRETS
         self.live_from: Path | None = None
@@ -329,6 +333,7 @@ class _CallRequest:
         self._written = written
         self._options = options
         self._source_options = sources
+        self._lock = lock
 
     @asynccontextmanager
     async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
@@ -344,6 +349,7 @@ class _CallRequest:
                 options.audit,
                 host=host,
                 lends_keys=self._module_id is None,
+                lock=self._lock,
             )
             entry = await self._entry(sources)
             (found,) = (await sources.resolve([entry])).values()

@@ -149,6 +149,11 @@ class LockFile:
         return type(self)(tuple(module for module in self.modules if module.source not in gone))
 
 
+def linked_lock(path: Path) -> LockFileError:
+    """Return the error for a link in the place of a lock file."""
+    return LockFileError(path, "it is a link, and has to be a file", hints=["put the file itself there"])
+
+
 def _content(path: Path) -> bytes | None:
     try:
         # Not blocking: a fifo would otherwise hold the host until another process writes to it.
@@ -162,9 +167,7 @@ def _content(path: Path) -> bytes | None:
         return None
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.ELOOP:
-            raise LockFileError(
-                path, "it is a link, and has to be a file", hints=["put the file itself there"]
-            ) from error
+            raise linked_lock(path) from error
         reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
         raise LockFileError(path, f"it cannot be read: {reason}") from error
     if len(content) > _MAX_BYTES:
