@@ -8,6 +8,7 @@ folder name cannot draw on a terminal. This file does not depend on how errors a
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,7 +203,10 @@ def contradicts_rules(source: str, problem: str) -> SourceError:
         f"`paddock.lock` has other dependencies for `{source}` than are wanted",
         code="LockContradictsError",
         detail=[problem],
-        hints=["have them chosen again: `paddock update MODULE`"],
+        hints=[
+            f"have them chosen again: `paddock update {shlex.quote(source)}`",
+            "a plan other than plan.yaml is named by `--plan PLAN`",
+        ],
     )
 
 

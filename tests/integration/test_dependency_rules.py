@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from integration.command_line import nothing_outlives_its_command, paddock
-from sources.git_repositories import module_files
+from sources.git_repositories import module_files, repository
 from sources.index_server import IndexServer
 
 _PLAN = """\
@@ -124,7 +124,7 @@ def test_a_run_chooses_again_where_the_lock_contradicts_a_constraint() -> None:
         done = paddock("run", "plan.yaml", "hi", "--trust-plan", flag)
         assert "`paddock.lock` has other dependencies for `./tool-greet`" in done.stderr, done.stderr
         assert "leaf 2.0, where only `leaf<2` (plan.yaml:8) is wanted" in done.stderr
-        assert "`paddock update MODULE`" in done.stderr and locked() == "2.0"
+        assert "`paddock update ./tool-greet`" in done.stderr and locked() == "2.0"
     done = paddock("run", "plan.yaml", "hi", "--trust-plan")
     assert (done.returncode, locked()) == (0, "1.0"), done.stderr
     assert "its dependencies are chosen and locked again" in done.stderr
@@ -140,7 +140,7 @@ def test_update_lock_and_sync_keep_to_constraints() -> None:
     code, facts = told("sync")
     assert code == 1 and "other dependencies" in facts["modules"][-1]["problem"]
     assert told("lock", "--check")[0] == 1 and locked() == "2.0"
-    code, facts = told("update", "tool-greet")
+    code, facts = told("update", "./tool-greet")
     assert (code, locked(), facts["modules"][0]["state"]) == (0, "1.0", "updated")
     assert "its dependencies were chosen again: it had leaf 2.0" in facts["modules"][0]["reason"]
     assert [told("lock", "--check")[0], told("sync")[0]] == [0, 0]
@@ -225,6 +225,46 @@ def test_an_own_lock_that_cannot_be_followed_says_why(index: IndexServer) -> Non
     uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/l.whl", hash = "sha256:{"0" * 64}" }}]')
     done = paddock("lock")
     assert done.returncode == 1 and "other files of `leaf` 1.0 than the lock" in done.stderr, done.stderr
+
+
+def test_a_repository_stays_at_its_commit_when_versions_change(tmp_path: Path) -> None:
+    files = module_files(
+        requires=["branch"], answer="metadata.version('leaf')", imports="import importlib.metadata as metadata"
+    )
+    made = repository(tmp_path / "many", {f"modules/greet/{path}": text for path, text in files.items()})
+    source = f"git+file://{tmp_path}/many@main#subdirectory=modules/greet"
+    plan()
+    text = Path("plan.yaml").read_text().replace("./tool-greet", source)
+    Path("plan.yaml").write_text(text)
+    assert told("lock")[0] == 0 and locked() == "2.0"
+    commit = made.git("rev-parse", "HEAD").strip()
+    uv_lock("1.0")
+    (tmp_path / "many/uv.lock").write_text(Path("tool-greet/uv.lock").read_text())  # of the workspace around
+    made.git("add", "-A")
+    made.git("commit", "-qm", "Lock")
+    Path("plan.yaml").write_text(f'{text}constraints: ["leaf<2"]\n')
+    for args in (["run", "plan.yaml", "hi", "--trust-plan", "--offline"], ["sync"]):
+        done = paddock(*args)
+        assert done.returncode == 1 and "leaf 2.0, where only `leaf<2`" in done.stdout + done.stderr, done
+    done = paddock("run", "plan.yaml", "hi", "--trust-plan")
+    assert (done.returncode, locked()) == (0, "1.0") and commit in Path("paddock.lock").read_text(), done.stderr
+    # With its own lock, which is in the newer commit alone, it is refused until an update takes that.
+    Path("plan.yaml").write_text(text.replace(f"source: {source}", f"source: {source}\n    dependencies: locked"))
+    assert "there is no such file in the module's folder or repository" in paddock("lock").stderr
+    Path("paddock.lock").unlink()
+    assert told("lock")[0] == 0 and locked() == "1.0" and commit not in Path("paddock.lock").read_text()
+    assert paddock("run", "plan.yaml", "hi", "--trust-plan", "--locked").returncode == 0
+
+
+def test_a_plan_that_nobody_accepted_may_only_narrow_versions(index: IndexServer) -> None:
+    plan('constraints: ["leaf @ http://127.0.0.1:1/leaf.whl"]')
+    done = paddock("run", "plan.yaml", "hi")
+    assert done.returncode == 1 and "names no source" in done.stderr and not index.requests
+    uv_lock("1.0", '{ registry = "http://127.0.0.1:1/simple" }')
+    plan('constraints: ["branch<2"]\n    dependencies: locked')
+    done = paddock("run", "plan.yaml", "hi")
+    assert (done.returncode, locked()) == (0, "1.0"), done.stderr
+    assert index.requests  # the user's index, whatever the lock names
 
 
 def test_what_has_no_own_lock_cannot_follow_one() -> None:
