@@ -41,7 +41,9 @@ def limit_text(name: str, value: float | None) -> str:
 def limit_written(name: str, value: float) -> str:
     """Return the value of a limit as a plan writes it."""
     if name in _DURATIONS:
-        return f"{value:g}s"
+        return f"{_plain(value)}s"
+    if name == "cpu_quota":
+        return f"{_plain(value * 100)}%"
     if name not in _SIZES:
         return limit_text(name, value)
     size = int(value)
@@ -49,8 +51,12 @@ def limit_written(name: str, value: float) -> str:
 
 
 def raised_limit_line(name: str, reached: float) -> str:
-    """Return the line of a plan that Paddock proposes when a limit was reached: it allows twice as much."""
-    return f"limits: {{{name}: {limit_written(name, 2 * reached)}}}"
+    """Return the line of a plan that Paddock proposes when a limit was reached: it allows twice as much.
+
+    It is empty where a plan cannot allow more.
+    """
+    raised = min(2 * reached, _MOST.get(name, math.inf))
+    return f"limits: {{{name}: {limit_written(name, raised)}}}" if raised > reached else ""
 
 
 def limit_option_in_line(line: str) -> str | None:
@@ -59,9 +65,15 @@ def limit_option_in_line(line: str) -> str | None:
     return None if found is None else f"--limit {found[1]}={found[2]}"
 
 
+def _plain(value: float) -> str:
+    """Return a number without an exponent, which no plan takes."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
 _UNITS: Final = (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 _SIZES: Final = frozenset({"memory_max", "file_size_max", "tmp_max", "output_max", "frame_max"})
-_LINE: Final = re.compile(r"limits: \{(\w+): ([\w.]+)\}")
+_LINE: Final = re.compile(r"limits: \{(\w+): ([\w.]+%?)\}")
+_MOST: Final = {"frame_max": MAX_FRAME_BYTES}
 _DURATIONS: Final = frozenset({"runtime_max", "start_max"})
 
 _Size = Annotated[int | None, _unless_absent(parse_size)]

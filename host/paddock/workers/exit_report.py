@@ -191,6 +191,8 @@ class ExitReport:
         if limit is None or self.reason is ExitReason.PROTOCOL or limit.name not in Limits.model_fields:
             return ()  # the protocol's own limits break only for a worker that does not keep to it
         line = raised_limit_line(limit.name, limit.value)
+        if not line:
+            return (f"it had the most that a module may have of `{limit.name}`: {limit.configured}",)
         return (f"to allow it more, write in its entry: {line}; for a call, add {limit_option_in_line(line)}",)
 
     def describe(self) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PlanError
+from paddock.plan.limits import Limits, limit_option_in_line, raised_limit_line
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import (
     Permissions,
@@ -318,9 +319,22 @@ def test_a_line_and_options_are_read_as_they_were_printed() -> None:
     assert found == [
         *(("read", "./a, b: {c}"), ("read", ".")),
         ("net", "[::1]:80"),
-        *(("env", "A=b,,c"), ("env", "LANG"), ("secrets", "KEY"), ("secrets", "OTHER")),
+        *(("env", "A=b,,c"), ("env", "LANG"), ("secrets", "KEY"), ("secrets", "OTHER@host")),
     ]
     for family, grant in found:
         (option,) = shlex.split(allow_option(family, grant))
         assert grants_in_word(option.removeprefix(f"--allow-{family}=")) == [grant]
     assert list(grants_in_line(permissions_line(Permissions()))) == []
+
+
+def test_a_raised_limit_is_one_that_a_plan_and_a_call_take() -> None:
+    for name in Limits.model_fields:
+        for reached in (0.5, 1, 7.25, 90, 4096, 3 << 20):
+            if (name == "frame_max" and not 1 << 16 <= reached < 16 << 20) or (name == "cpu_quota" and reached > 99):
+                continue
+            line = raised_limit_line(name, reached)
+            written = line.removeprefix(f"limits: {{{name}: ").removesuffix("}")
+            assert getattr(Limits.model_validate({name: written}), name) >= reached, line
+            assert limit_option_in_line(line) == f"--limit {name}={written}"
+    assert raised_limit_line("frame_max", 12 << 20) == "limits: {frame_max: 16M}"
+    assert raised_limit_line("frame_max", 16 << 20) == ""  # nothing more is to be had
