@@ -87,9 +87,9 @@ UNMAPPED: Final = (
         "hold_watches",
         "watches",
         "waits for everything it has open in every set it has",
-        (75, 2),
+        (38, 2),
         2,
-        memory_max="64M",  # it takes long to take more
+        memory_max="32M",  # it takes long to take more
     ),
     _attack(
         "hold_access_lists",
@@ -111,10 +111,10 @@ UNMAPPED: Final = (
         "hold_rules",
         "rules",
         "writes down rules of a confinement that it never enters",
-        (70, 1),
+        (36, 1),
         1,
         "Landlock",
-        memory_max="64M",  # it takes long to take more
+        memory_max="32M",  # it takes long to take more
     ),
     _attack(
         "hold_everything",
