@@ -12,14 +12,14 @@ import os
 import platform
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from paddock_sandbox import capabilities, ipc, landlock, prctl, rlimits, seccomp
 from paddock_sandbox.landlock import Access, PathRule, PortAccess, PortRule
+from paddock_sandbox.lockdown_report import LockdownReport
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.network import LOOKUP_PORT
-from paddock_sandbox.profile import ANY_PROGRAM, IsolationLevel, SandboxProfile
+from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
 
 # A core file would leave the module's memory, secrets included, outside every grant. At a limit of 0 the kernel still
@@ -36,24 +36,6 @@ class LockdownError(OSError):
     def __init__(self, step: str, number: int, reason: str) -> None:
         super().__init__(number, f"lockdown step `{step}` failed: {reason}")
         self.step = step
-
-
-@dataclass(frozen=True, slots=True)
-class LockdownReport:
-    """The result: the level, the steps taken, in order, and the protections that Landlock gives here."""
-
-    level: IsolationLevel
-    steps: tuple[str, ...]
-    protections: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the report as plain data."""
-        return {"level": self.level, "steps": list(self.steps), "protections": list(self.protections)}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> LockdownReport:
-        """Rebuild a report from plain data."""
-        return cls(data["level"], tuple(data["steps"]), tuple(data["protections"]))
 
 
 def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) -> LockdownReport:

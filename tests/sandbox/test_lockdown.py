@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from paddock_sandbox import landlock, lockdown, prctl
-from paddock_sandbox.lockdown import LockdownError, LockdownReport
+from paddock_sandbox.lockdown import LockdownError
+from paddock_sandbox.lockdown_report import LockdownReport
 from paddock_sandbox.profile import NetworkAccess, SandboxProfile
 from sandbox.subject import PATIENCE, USERS, ground, run
 

@@ -20,7 +20,7 @@ import anyio.to_thread
 from paddock.audit import AuditLog, state_folder
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.errors import KindError
-from paddock.isolation.commands.command_worker import check_cancelled
+from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.provisioning import provisioning
 from paddock.policy.evaluate import refuse_sources

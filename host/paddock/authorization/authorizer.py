@@ -12,13 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import anyio.to_thread
 
-from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
-from paddock.authorization.review import review_plan
-from paddock.authorization.suggestions.needs import ProposalContext
 from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions, grants_of
@@ -40,6 +37,9 @@ from paddock.policy.trust import PlanAcceptance, Trust, with_places
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 from paddock_sources.near import near
+
+if TYPE_CHECKING:
+    from paddock.authorization.consent import Consent, PlanReview
 
 WeakerLevel = Callable[[], Awaitable[IsolationLevel | None]]
 """Finds the level, weaker than the usual ones, that modules would run at if no better one is available."""
@@ -145,6 +145,8 @@ class Authorizer:
         moved = acceptance.moved(pins)
         if not moved:
             return
+        from paddock.authorization.consent import ConsentAnswer, PlanReview  # only for what is asked about
+
         review = PlanReview(str(plan.origin), plan.digest, (), is_accepted=True, moved=moved)
         match ConsentAnswer.AS_IT_IS if consent is None else await consent.ask(review):
             case ConsentAnswer.AS_IT_IS:
@@ -227,6 +229,8 @@ class Authorizer:
         asked = _asked(plan, resolutions, given, named, acceptance)
         again = await anyio.to_thread.run_sync(self._to_ask_about_again, acceptance.accepted, asked)
         if consent is not None and (acceptance.accepted is None or again):
+            from paddock.authorization.review import review_plan  # only for what is asked about
+
             context = self._situation(acceptance.trust, plan.positions, _folder_of(plan))
             reviewed = [
                 replace(one, given=given.get(one.entry.path, ())) if one.entry.path in again else one for one in asked
@@ -268,6 +272,8 @@ class Authorizer:
         """
         if accepted is None:
             return frozenset()
+        from paddock.authorization.suggestions.needs import ProposalContext  # only for what was asked about
+
         known = ProposalContext(self._working_dir, self._owner, self._environ, self._secrets)
         sources = {one.entry.path: one.source for one in asked}
         return frozenset(
@@ -282,6 +288,8 @@ class Authorizer:
         Raises:
             ConsentRefusedError: the operator's answer is to start nothing.
         """
+        from paddock.authorization.consent import ConsentAnswer  # only for what is asked about
+
         match await consent.ask(review):
             case ConsentAnswer.AS_IT_IS:
                 return None

@@ -25,8 +25,9 @@ _ALLOCATIONS = 50_000  # between two collections; with garbage of all of them, s
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command in `args`, by default the arguments of the process, and exit."""
-    # While it loads, a command makes objects by the ten thousand, which all stay: at the usual threshold, looking for
-    # garbage among them again and again takes a tenth of the time that a short command takes.
+    # While it loads, a command makes objects by the ten thousand, which all stay: to look for garbage among them again
+    # and again takes a tenth of the time that a short command takes. The group has it looked for once that is over.
+    gc.disable()
     gc.set_threshold(_ALLOCATIONS)
     output = open_standard_files()
     given = sys.argv[1:] if args is None else list(args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -55,6 +56,8 @@ class CommandGroup(click.Group):
         if isinstance(command, LazyCommand):
             command.begin(ctx, rest)
             command = command.load()
+            gc.freeze()  # none of what was loaded is garbage
+            gc.enable()
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

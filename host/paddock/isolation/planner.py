@@ -19,7 +19,7 @@ from paddock.authorization.authorizer import Authorization, AuthorizedModule
 from paddock.errors import LevelFailure, PlanError, PlanProblem, PolicyRefusedError, Refusal
 from paddock.isolation.compile import Confinement, confine, tree_limits_of
 from paddock.isolation.denials.attempt import AttemptJudge, Explainer
-from paddock.isolation.denials.explain import ExplainedModule
+from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES, require_enforced
 from paddock.isolation.environment import environment_of
 from paddock.isolation.fixed_paths import FixedPaths

@@ -25,7 +25,7 @@ from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
 from paddock.audit import make_private, state_folder
 from paddock.errors import PaddockError
 from paddock.isolation.compile import Confinement
-from paddock.isolation.denials.explain import ExplainedModule
+from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths, ModuleCode
 from paddock.plan.limits import Limits
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.errors import PolicyRefusedError
-from paddock.isolation.commands.command_worker import check_cancelled
+from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.policy.evaluate import refuse_sources

@@ -14,7 +14,6 @@ from typing import Final, Self
 from urllib.parse import unquote
 
 from paddock.errors import KindError, PaddockError
-from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.evaluate import refuse_sources
 from paddock.policy.files.grants import GrantsFile
@@ -126,7 +125,7 @@ class SourcedModules:
             LockFileError: the lock file cannot be trusted or understood.
             SourceError: constraints of the plan contradict each other.
         """
-        loaded = load_plan(plan, environ={}) if plan is not None else None
+        loaded = _load(plan) if plan is not None else None
         folder = loaded.origin.parent if loaded is not None and loaded.origin is not None else folder.resolve()
         lock = LockFile.read(folder / LOCK_FILE)
         if loaded is None:
@@ -328,10 +327,16 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
     )
 
 
+def _load(plan: Path) -> MountPlan:
+    from paddock.plan.load import load_plan  # only here: a call of a tool by its source reads no plan
+
+    return load_plan(plan, environ={})
+
+
 def _usual_plan(folder: Path) -> MountPlan | None:
     plan = folder / USUAL_PLAN
     try:
-        return load_plan(plan, environ={}) if plan.is_file() else None
+        return _load(plan) if plan.is_file() else None
     except PaddockError:
         return None  # the commands that read the plan report its problems
 

@@ -22,7 +22,7 @@ from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.authorization.consent import Consent
 from paddock.authorization.preflight import check_working_dir, checked_resolutions
 from paddock.errors import ModuleDiedError, ModuleError
-from paddock.isolation.commands.command_worker import check_cancelled
+from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.planner import OnConfined, SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import ModuleSources, SourceOptions

@@ -28,7 +28,7 @@ from paddock.errors import (
     ModuleMissingError,
     PaddockError,
 )
-from paddock.isolation.commands.command_worker import check_cancelled
+from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.planner import OnConfined, SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import ModuleSources, SourceOptions

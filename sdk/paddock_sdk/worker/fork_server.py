@@ -38,6 +38,8 @@ def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
     The host's first message has `shared`, the mounts that all workers' roots have in common, and `cgroups`, where
     groups for them can be made. The host may know them only after the imports here.
     """
+    # Nearly all of the 60,000 objects made here stay. To look for the others takes an eighth of the start.
+    gc.disable()
     prctl.set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != host:
         os._exit(0)
@@ -50,8 +52,6 @@ def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
     # Set explicitly, it makes the kernel reap the inits by itself.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # Objects that exist now are never visited by a worker's collector, so their pages stay shared.
-    gc.disable()
-    gc.collect()
     gc.freeze()
     settings, _ = prefork.receive(control, 0)
     if not settings:

@@ -16,23 +16,17 @@ from paddock_sources.cache.repositories import Repositories
 from paddock_sources.cache.source_cache import SourceCache
 from paddock_sources.cache.tree_digest import Contents, tree_digest
 from paddock_sources.cache.tree_writer import TreeWriter
-from paddock_sources.cache.upkeep import CacheItem, CacheMaintenance, Damage, InUse, PruneResult
 
 __all__ = [
     "Bucket",
     "StagedEntry",
     "CacheError",
-    "CacheItem",
     "Contents",
-    "Damage",
     "EntryStore",
-    "PruneResult",
-    "InUse",
     "Repositories",
     "SourceCache",
     "TreeEntry",
     "TreeWriter",
     "UnsafeTreeError",
-    "CacheMaintenance",
     "tree_digest",
 ]

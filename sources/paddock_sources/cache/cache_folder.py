@@ -29,6 +29,8 @@ _TAG: Final = (
     "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# This file marks the folder as a cache: see https://bford.info/cachedir/\n"
 )
+DOWNLOADS_MARK: Final = "used"  # in the folder of downloads; it shows when they were used last
+
 _LOCKS: Final = "locks"
 _PATIENCE: Final = 0.5  # seconds of waiting that are not reported
 _POLL: Final = 0.02  # seconds

@@ -7,18 +7,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from paddock_sources.cache.cache_folder import ENTRY_BUCKETS, Bucket, CacheFolder
+from paddock_sources.cache.cache_folder import DOWNLOADS_MARK, ENTRY_BUCKETS, Bucket, CacheFolder
 from paddock_sources.cache.entry_store import EntryStore, Stage, StoreContext
 from paddock_sources.cache.errors import adding_to
 from paddock_sources.cache.in_use_locks import InUseLocks
 from paddock_sources.cache.repositories import Repositories
 from paddock_sources.cache.staging import StagingArea
-from paddock_sources.cache.upkeep import DOWNLOADS_MARK, CacheItem, CacheMaintenance, Damage, PruneResult, problem_of
 from paddock_sources.progress import Phase, Progress
+
+if TYPE_CHECKING:
+    from paddock_sources.cache.upkeep import CacheItem, CacheMaintenance, Damage, PruneResult
 
 VARIABLE: Final = "PADDOCK_CACHE_DIR"
 
@@ -44,7 +47,6 @@ class SourceCache:
         self._stores = {bucket: EntryStore(bucket, self._store_context) for bucket in ENTRY_BUCKETS}
         self.folder = place.path
         self.repositories = Repositories(self._store_context)
-        self._upkeep = CacheMaintenance(self._store_context, tuple(self._stores.values()), self.repositories)
 
     @classmethod
     def of_user(cls, environ: Mapping[str, str], *, check: Callable[[], None] = lambda: None) -> Self:
@@ -122,7 +124,13 @@ class SourceCache:
         finally:
             in_use.close()
 
-    # -- upkeep
+    # -- upkeep, which only commands about the cache load
+
+    @cached_property
+    def _upkeep(self) -> CacheMaintenance:
+        from paddock_sources.cache.upkeep import CacheMaintenance
+
+        return CacheMaintenance(self._store_context, tuple(self._stores.values()), self.repositories)
 
     def list(self) -> tuple[CacheItem, ...]:
         """Return all there is in it, by kind."""
@@ -141,6 +149,8 @@ class SourceCache:
 
         A damaged entry is no longer handed out.
         """
+        from paddock_sources.cache.upkeep import problem_of
+
         store = self.store(bucket)
         problem = problem_of(store, digest)
         if problem:

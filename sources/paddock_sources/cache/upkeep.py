@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock_sources.cache import marker as markers
-from paddock_sources.cache.cache_folder import Bucket
+from paddock_sources.cache.cache_folder import DOWNLOADS_MARK, Bucket
 from paddock_sources.cache.entry_store import EntryStore, StoreContext
 from paddock_sources.cache.errors import CacheError, UnsafeTreeError, adding_to, reason_of
 from paddock_sources.cache.in_use_locks import InUseLocks, alone_with
@@ -25,7 +25,6 @@ from paddock_sources.cache.repositories import URL_NAME, Repositories, lock_name
 from paddock_sources.cache.staging import ROOM as STAGING_AREA
 from paddock_sources.cache.tree_digest import tree_contents
 
-DOWNLOADS_MARK: Final = "used"
 _FORMAT: Final = re.compile(rf"({'|'.join(bucket.value.partition('-')[0] for bucket in Bucket)})-v[0-9]{{1,4}}")
 _REPOSITORY: Final = re.compile(r"[0-9a-f]{64}")
 _MAX_URL_BYTES: Final = 8192

@@ -18,7 +18,7 @@ import yaml
 
 from paddock.errors import Denial
 from paddock.isolation.denials.attempt import AccessAttempt, AttemptJudge, AttemptKind
-from paddock.isolation.denials.explain import ExplainedModule
+from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.plan.permissions import Permissions, permissions_line
 from paddock.plan.problems import NotAcceptedError

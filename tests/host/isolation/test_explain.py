@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from paddock.isolation.compile import confine
-from paddock.isolation.denials.explain import FAMILIES, ExplainedModule, Explanation, Family, explain
+from paddock.isolation.denials.explain import FAMILIES, Explanation, Family, explain
+from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.plan.model import ModuleEntry

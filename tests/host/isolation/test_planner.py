@@ -37,7 +37,7 @@ from paddock.workers.probe import Unavailable
 from paddock.workers.process import ModuleProcess
 from paddock.workers.worker_host import WorkerHost
 from paddock_sandbox.cgroup import CgroupHome
-from paddock_sandbox.lockdown import LockdownReport
+from paddock_sandbox.lockdown_report import LockdownReport
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources.cache import Bucket, PruneResult, SourceCache
+from paddock_sources.cache import Bucket, SourceCache
+from paddock_sources.cache.upkeep import PruneResult
 from sources.cache.other_hosts import digest_of, write_tree
 
 KEY = "sha256:" + "b" * 64

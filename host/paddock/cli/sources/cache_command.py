@@ -23,7 +23,8 @@ from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, PaddockError
 from paddock.text import escape
-from paddock_sources.cache import CacheItem, Damage, PruneResult, SourceCache
+from paddock_sources.cache import SourceCache
+from paddock_sources.cache.upkeep import CacheItem, Damage, PruneResult
 from paddock_sources.errors import SourceError
 
 _AGE: Final = re.compile(r"([0-9]{1,6})\s*(s|min|m|h|d|w)")

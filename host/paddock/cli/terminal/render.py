@@ -14,22 +14,20 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Final, Literal, TextIO
-
-from rich import box
-from rich.console import Console, ConsoleDimensions, RenderableType
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.table import Table
-from rich.text import Text
-from rich.theme import Theme
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from paddock.cli.terminal.question import Layout, Option, Question, lay_out
 from paddock.cli.terminal.rows import cells, clip, fold
 from paddock.lookalikes import marked
 from paddock.text import escape
 from paddock_sdk.worker.calls.raised import DETAIL
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from paddock.cli.terminal.console import MovingText, ScreenConsole
 
 Level = Literal["info", "warning", "error"]
 
@@ -41,10 +39,9 @@ _MAX_QUOTE_CHARACTERS: Final = 4000  # of a text in a frame; a person reads no m
 _MAX_QUOTE_LINES: Final = 40
 _MIN_COLUMN: Final = 30  # characters of text beside a label, however narrow the terminal
 _ANSWER_CELLS: Final = 4  # of the spinner before a status, and the last column
-_DRAWINGS_PER_SECOND: Final = 12.5
+_USUAL_COLUMNS: Final = 80
 _MIN_LABEL: Final = 16  # cells for the label of a bar, even on a narrow terminal
 
-_THEME: Final = Theme({"markdown.code": "cyan", "markdown.item.bullet": "none", "markdown.item.number": "none"})
 _DIM: Final = "\x1b[2m"
 _PLAIN: Final = "\x1b[0m"
 
@@ -63,10 +60,7 @@ class Screen:
         self._is_quiet = is_quiet
         self.is_terminal = stream.isatty()
         self._stream = stream
-        self._console = _Console(
-            file=stream, highlight=False, markup=False, emoji=False, force_terminal=self.is_terminal, theme=_THEME
-        )
-        self._moving: tuple[Live, Spinner] | None = None
+        self._moving: MovingText | None = None
         self._bars: tuple[tuple[str, str], ...] = ()
         self._open: list[str] = []  # rows that will be replaced
         self._backlog: DrawingBacklog | None = None  # drawings that wait while a question is open
@@ -135,9 +129,7 @@ class Screen:
     ) -> None:
         def draw() -> None:
             rows = fold(text, self._width() - 1, first=mark, rest=goes_on) if self.is_terminal else [mark + text]
-            shown = Text("\n".join(rows), style)
-            shown.stylize(mark_style, 0, len(mark))
-            self._print(shown)
+            self._print("\n".join(rows), style, mark=mark, mark_style=mark_style)
 
         self._draw(draw, len(text), is_ours=is_ours)
 
@@ -180,16 +172,12 @@ class Screen:
                 break_long_words=False,  # people copy paths and commands
                 break_on_hyphens=False,
             )
-        self._print(Text("\n".join(rows) or label.rstrip(" ")))
+        self._print("\n".join(rows) or label.rstrip(" "))
 
     def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write a table with titles; its cells are folded to fit the width there is."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for title in titles:
-            table.add_column(title, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(escape(self.mask(cell), multiline=True)) for cell in row))
-        self._draw(lambda: self._print(table, soft_wrap=False))
+        shown = [[escape(self.mask(cell), multiline=True) for cell in row] for row in rows]
+        self._draw(lambda: self._console.write_table(titles, shown))
 
     def quote(self, title: str, text: str) -> None:
         """Write text in a frame, so that no part of it passes for Paddock's."""
@@ -200,7 +188,7 @@ class Screen:
             layout = lay_out(quoted, self._width(), _MAX_QUOTE_CHARACTERS, safe=self._fit, in_ascii=self.is_ascii)
             left_out = len(text) - len("\n".join(lines))
             omitted = [f"  {left_out} characters are not shown"] if left_out > 0 else []
-            self._print(Text("\n".join([layout.title, *layout.frame, *omitted])))
+            self._print("\n".join([layout.title, *layout.frame, *omitted]))
 
         self._draw(draw)
 
@@ -209,7 +197,7 @@ class Screen:
     @property
     def width(self) -> int:
         """Columns that a row may take: all but the last, where terminals differ."""
-        return max(1, self._console.width - 1)
+        return max(1, self._width() - 1)
 
     @property
     def can_move(self) -> bool:
@@ -218,21 +206,15 @@ class Screen:
 
     def laid_out(self, shown: RenderableType, width: int) -> list[Text]:
         """Return the rows of a drawing for a width, escaped; a row that may be wider on some terminals is folded."""
-        options = self._console.options.update(width=max(1, width), height=None, highlight=False)
-        rows: list[Text] = []
-        for line in self._console.render_lines(shown, options, pad=False):
-            row = Text.assemble(*((escape(part.text), part.style or "") for part in line if not part.control))
-            row.rstrip()
-            rows += [row] if cells(row.plain) <= width else [Text(one) for one in fold(row.plain, width)]
-        return rows
+        return self._console.laid_out(shown, width)
 
     def rows(self, rows: Sequence[Text], *, is_ours: bool = False) -> None:
         """Write rows that are masked, escaped and folded already, in the place of those that were open."""
-        shown = Text("\n").join(rows)
         with self._lock:
             if self._backlog is None:
                 self._open = self._without_open()
-            self._draw(lambda: self._print(shown), len(shown), is_ours=is_ours)
+            size = sum(len(row) + 1 for row in rows)
+            self._draw(lambda: self._console.write_rows(rows), size, is_ours=is_ours)
 
     def show_open(self, rows: Sequence[str], *, is_dim: bool = False) -> None:
         """Show rows, masked, escaped and folded already, that will be replaced; they stay below other output.
@@ -311,30 +293,22 @@ class Screen:
         if self._is_quiet or not self.is_terminal or self._backlog is not None or self._open:
             return
         width = max(1, self._width() - _ANSWER_CELLS)
-        shown = Text("\n  ".join(clip(row, width).rstrip(" ") for row in rows[: max(1, self._console.height - 2)]))
+        shown = "\n  ".join(clip(row, width).rstrip(" ") for row in rows[: max(1, self._console.height - 2)])
         with contextlib.suppress(OSError, ValueError):
             if self._moving is None:
-                spinner = Spinner("dots", text=shown, style="status.spinner")
-                # Nothing is redirected: otherwise data for stdout would be drawn here while something moves.
-                live = Live(
-                    spinner,
-                    console=self._console,
-                    refresh_per_second=_DRAWINGS_PER_SECOND,
-                    transient=True,
-                    redirect_stdout=False,
-                    redirect_stderr=False,
-                )
-                self._moving = live, spinner
-                live.start()
+                from paddock.cli.terminal.console import MovingText  # as in `_console`
+
+                self._moving = MovingText(self._console, shown)
+                self._moving.start()
             else:
-                self._moving[1].update(text=shown)
+                self._moving.show(shown)
 
     def _stand_still(self) -> None:
         self._open = self._without_open()
         moving, self._moving = self._moving, None
         if moving is not None:
             with contextlib.suppress(OSError, ValueError):
-                moving[0].stop()
+                moving.stop()
 
     # -- questions -------------------------------------------------------------------------
 
@@ -350,7 +324,7 @@ class Screen:
         finally:
             with self._lock:
                 if not drawing.is_answered:
-                    self._print(Text(""))  # the row in which nothing was typed ends here
+                    self._print("")  # the row in which nothing was typed ends here
                 self._backlog = None
                 backlog.release(self._draw, self.note)
                 self._show_bars()
@@ -369,7 +343,7 @@ class Screen:
             # What was typed before has left the cursor anywhere in a row.
             if self.is_terminal and not self._console.is_dumb_terminal:
                 self._stream_write("\r\x1b[K")
-            self._print(Text("\n".join(rows), style), end=end)
+            self._print("\n".join(rows), style, end=end)
 
     # -- shared parts ----------------------------------------------------------------------
 
@@ -386,9 +360,19 @@ class Screen:
                 self._replace_open(opened)
             self._show_bars()
 
-    def _print(self, shown: RenderableType, *, soft_wrap: bool = True, end: str = "\n") -> None:
+    def _print(self, text: str, style: str = "", *, mark: str = "", mark_style: str = "", end: str = "\n") -> None:
         with contextlib.suppress(OSError, ValueError):
-            self._console.print(shown, soft_wrap=soft_wrap, end=end)
+            if self.is_terminal:
+                self._console.write(text, style, mark, mark_style, end)
+            else:
+                self._stream.write(text + end)
+                self._stream.flush()
+
+    @cached_property
+    def _console(self) -> ScreenConsole:
+        from paddock.cli.terminal.console import ScreenConsole  # which loads `rich`; plain lines go without it
+
+        return ScreenConsole(self._stream)
 
     def _stream_write(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
@@ -423,7 +407,7 @@ class Screen:
         return False
 
     def _width(self) -> int:
-        return self._console.width
+        return self._console.width if self.is_terminal else _columns()
 
 
 def _erasing(count: int) -> str:
@@ -459,24 +443,15 @@ class Drawing:
         self._show(self._ending, "", "")
 
 
-class _Console(Console):
-    """A console as large as its terminal that does not exit when its reader leaves."""
-
-    @property
-    def size(self) -> ConsoleDimensions:
-        try:
-            columns, rows = os.get_terminal_size(self.file.fileno())
-        except (OSError, ValueError):
-            columns = rows = 0
-        otherwise = super().size
-        return ConsoleDimensions(columns or otherwise.width, rows or otherwise.height)
-
-    @size.setter
-    def size(self, new_size: tuple[int, int]) -> None:
-        self._width, self._height = new_size
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
+def _columns() -> int:
+    """Return the width of text in a file or pipe: that of a terminal which the command is on, or what a user set."""
+    columns = 0
+    for number in range(3):
+        with contextlib.suppress(OSError):
+            columns = os.get_terminal_size(number).columns
+            break
+    chosen = os.environ.get("COLUMNS", "")
+    return (int(chosen) if chosen.isdigit() else columns) or _USUAL_COLUMNS
 
 
 _MAX_LINES: Final = 200  # of either sort

@@ -23,6 +23,7 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.errors import Denial, LaunchError
+from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.commands.command_channel import CommandChannel, WorkerGoneError
 from paddock.isolation.compile import compile_profile, tree_limits_of
 from paddock.isolation.network import NetworkedLauncher, WorkerNetwork
@@ -53,14 +54,6 @@ _SCRATCH_BYTES: Final = 512 << 20
 _END_SECONDS: Final = 10.0  # for one worker to end
 _MAX_REFUSED: Final = 100
 _MAX_TARGET_CHARACTERS: Final = 300
-
-
-def check_cancelled() -> None:
-    """Raise if the task that started this thread was cancelled; in other threads never raise."""
-    try:
-        anyio.from_thread.check_cancelled()
-    except RuntimeError:
-        pass
 
 
 class CommandWorker:

@@ -14,17 +14,20 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 
 from paddock.audit import AuditLog
-from paddock.isolation.commands.command_worker import CommandWorker, check_cancelled
+from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.machine import Machine
 from paddock.isolation.sandbox_host import SandboxHost, failure_of
 from paddock.workers.probe import Unavailable
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandSession
+
+if TYPE_CHECKING:
+    from paddock.isolation.commands.command_worker import CommandWorker
 
 _GLANCE_SECONDS: Final = 0.1  # between two looks at whether the caller still waits
 _STOP_SECONDS: Final = 20.0  # for every worker to end; each is killed long before
@@ -145,6 +148,9 @@ class SourceCommands:
     async def _begin(self, access: CommandAccess) -> CommandWorker:
         if self._is_over:
             raise CommandError(access.name, "it cannot be run: its host is ending")
+        # Only here, since most sessions find all their code on this machine.
+        from paddock.isolation.commands.command_worker import CommandWorker
+
         task = asyncio.current_task()
         assert task is not None
         self._beginnings.add(task)

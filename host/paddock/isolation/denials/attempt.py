@@ -27,7 +27,7 @@ from pydantic import ValidationError
 
 from paddock.errors import Denial, DenialLayer
 from paddock.isolation.denials.attempted_path import AttemptedPath
-from paddock.isolation.denials.explain import ExplainedModule, explain, explain_kept
+from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.limits import limit_written, raised_limit_line
@@ -179,6 +179,8 @@ class AttemptJudge:
             return self._denial(kind, str(found.path), "files", line, _NOT_LOOKED_AT)
         if not found.is_there and found.nearest != found.path.parent:
             return None  # nor could it be made
+        from paddock.isolation.denials.explain import explain_kept  # only here, as most modules are refused nothing
+
         explanation = explain_kept(self._subject, found.path, found.nearest)
         line = redacted_permissions_line(explanation.added) if explanation.added is not None else ""
         return self._denial(kind, str(found.path), "files", line, explanation.reason)
@@ -336,6 +338,8 @@ class AttemptJudge:
     # -- the targets of attempts ------------------------------------------------------------------------------------
 
     def _explained(self, kind: Literal["run"], target: str) -> Denial | None:
+        from paddock.isolation.denials.explain import explain  # as above
+
         try:
             explanation = explain(self._subject, kind, target)
         except NotAcceptedError:

@@ -12,20 +12,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, Protocol, get_args
+from typing import Final, Literal, get_args
 
 from paddock.authorization.suggestions.needs import Needs
 from paddock.authorization.suggestions.service_needs import use_of_secret
 from paddock.errors import CallRefusedError
+from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.denials.reachable_path import ONLY_READ, ReachablePath
-from paddock.isolation.fixed_paths import FixedPaths
 from paddock.plan.host_name import Destination, parse_authority
-from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import (
     MOUNTED_BY_GRANT,
     Permissions,
-    grants_of,
     is_program_path,
     permissions_line,
     united,
@@ -33,7 +31,6 @@ from paddock.plan.permissions import (
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_places import runner_of
 from paddock.policy.located_program import locate
-from paddock.policy.owner import Owner
 from paddock.policy.programs import SEARCH_PATH, Program
 from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
@@ -46,56 +43,6 @@ _GIVEN_TO_ALL: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_O
 _CALLED: Final = ("tools", "providers", "context", "spawn")
 _MOUNT_POINTS: Final = ("tools", *MOUNTED_BY_GRANT, RESOLVER_POINT)
 _NO_ISOLATION: Final = "isolation level `none` refuses nothing"
-
-
-class Rights(Protocol):
-    """What a module may do through the host."""
-
-    def may_emit(self, event: str) -> bool:
-        """Whether it may emit an event."""
-        ...
-
-    def may_call(self, point: str, name: str | None) -> bool:
-        """Whether it may call the object mounted at a point, or all of it, without having been handed it."""
-        ...
-
-    def check_handler(self, event: str) -> None:
-        """Raise `CallRefusedError` for an event that it may not handle."""
-        ...
-
-    def may_mount(self, point: str) -> bool:
-        """Whether it may mount objects of its own at a point."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainedModule:
-    """A module, and what decides about it: `entry` has the permissions in effect, `written` its plan's.
-
-    `fixed` are the paths that no module may change, its own code first; `protected` are other paths that stay as they
-    are in its writable folders. `references` are the names for which its configuration and variables have a `${NAME}`,
-    None where that is not known.
-    """
-
-    entry: ModuleEntry
-    profile: SandboxProfile
-    working_dir: Path
-    owner: Owner
-    rights: Rights
-    fixed: FixedPaths
-    protected: tuple[Path, ...] = ()
-    written: Permissions | None = None
-    references: tuple[str, ...] | None = None
-
-    @property
-    def name(self) -> str:
-        """The module's name for people."""
-        return self.entry.instance_id or self.entry.module
-
-    @property
-    def permissions(self) -> Permissions:
-        """Its grants, family by family."""
-        return grants_of(self.entry.permissions)
 
 
 @dataclass(frozen=True, slots=True)
