@@ -16,6 +16,7 @@ _OF_SOME_COMMANDS = (
     "httpx",
     "importlib.metadata",  # pydantic reads all distributions' entry points when it builds its first validator
     "prompt_toolkit",
+    "rich",
     "tomlkit",
     "urllib.request",
     "yaml",
@@ -25,7 +26,38 @@ _OF_SOME_COMMANDS = (
     "paddock.egress.certificate_authority",
     "paddock.selftest",
 )
-_NOT_FOR_HELP = (*_OF_SOME_COMMANDS, "anyio", "asyncio", "pydantic", "rich", "paddock.errors", "paddock_sources")
+# Each is needed once a refusal is explained, a plan reviewed, code fetched, the cache looked after.
+_OF_SOME_CALLS = (
+    "paddock.authorization.review",
+    "paddock.authorization.suggestions",
+    "paddock.isolation.commands.command_worker",
+    "paddock.isolation.denials.explain",
+    "paddock_sandbox.lockdown",
+    "paddock_sources.cache.upkeep",
+)
+# Commands by what they load, each row's also by those below it; and of that what no command in a row above loads.
+_ROWS = (
+    (("help",), ()),
+    (
+        ("cache", "policy", "module new"),
+        ("pydantic", "authoring", "errors", "lookalikes", "plan", "policy", "text", "sources"),
+    ),
+    (("list", "lock", "sync", "update", "verify"), ("anyio", "asyncio", "authorization", "module_sources")),
+    (("chat",), ()),
+    (("remove", "add"), ("tomlkit", "yaml")),
+    (("doctor",), ("msgpack", "doctor", "isolation", "workers")),
+    (
+        ("call", "run", "why", "module validate", "module test", "module shell"),
+        ("platformdirs", "audit", "egress", "encodings", "rpc", "session", "token_bucket"),
+    ),
+    (("demo", "selftest"), ("demo", "selftest")),
+    (("init",), ("email", "h11", "importlib.metadata")),
+)
+_LIBRARIES = (
+    "anyio asyncio cryptography email filelock git h11 httpx importlib.metadata msgpack platformdirs prompt_toolkit "
+    "pydantic rich tomlkit urllib.request yaml"
+).split()
+_NOT_FOR_HELP = (*_OF_SOME_COMMANDS, "anyio", "asyncio", "pydantic", "paddock.errors", "paddock_sources")
 
 _LOADED = "import json, sys; print(json.dumps([*sys.modules]))"
 _BUILT = """
@@ -49,8 +81,8 @@ def test_an_application_and_a_call_load_only_what_they_use() -> None:
         "from paddock import Session", _LOADED, "import paddock.cli.call_command", _LOADED, _BUILT
     )
     assert "paddock.session.session" in for_session
-    assert not {"click", "rich", *_OF_SOME_COMMANDS}.intersection(for_session)
-    assert "paddock.session.tool_call" in for_call and not set(_OF_SOME_COMMANDS).intersection(for_call)
+    assert not {"click", *_OF_SOME_COMMANDS}.intersection(for_session)
+    assert "paddock.session.tool_call" in for_call and not {*_OF_SOME_COMMANDS, *_OF_SOME_CALLS}.intersection(for_call)
     assert models > 10 and not built and not unbuildable
 
 
@@ -67,6 +99,30 @@ def test_list_of_commands_loads_nothing_a_command_works_with() -> None:
 def test_options_of_a_chat_load_nothing_it_works_with() -> None:
     *_, loaded = _printed("import paddock.cli.chat.chat_command", _LOADED)
     assert "paddock.cli.options" in loaded and not {*_NOT_FOR_HELP}.difference(["asyncio"]).intersection(loaded)
+
+
+def test_each_command_loads_only_the_libraries_of_its_kind() -> None:
+    *loaded, names = _printed(
+        "from paddock.cli.commands import paddock",
+        "from paddock.cli.command_group import LazyCommand",
+        "def load(name):",
+        "    command = paddock",
+        "    for part in name.split():",
+        "        command = command.commands[part]",
+        "        command = command.load() if isinstance(command, LazyCommand) else command",
+        *(f"[load(name) for name in {row!r}]\n{_LOADED}" for row, _ in _ROWS),
+        "import json",
+        "print(json.dumps([*paddock.commands]))",
+    )
+    assert {*names} == {name.partition(" ")[0] for row, _ in _ROWS for name in row}
+    known: set[str] = set()
+    for (row, of_it), modules in zip(_ROWS, loaded, strict=True):
+        parts = {name.split(".")[1] for name in modules if name.startswith("paddock.")} - {"cli"}
+        found = (
+            parts | {*_LIBRARIES}.intersection(modules) | {"sources" for name in modules if name == "paddock_sources"}
+        )
+        assert found - known == {*of_it}, row
+        known |= found
 
 
 def test_lists_show_the_first_sentence_of_each_help() -> None:
