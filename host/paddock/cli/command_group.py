@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
+from typing import Literal
 
 import click
 
 INTERRUPTED = 130
 _WHOLE = 1000  # characters, more than any command's first sentence has
+
+
+ForeseenWorkers = Callable[[Sequence[str]], Literal["modules", "programs"] | None]
+"""Tells from a command's arguments whether it will start modules, or programs such as git, in workers."""
 
 
 def example(line: str) -> str:
@@ -20,22 +26,23 @@ def example(line: str) -> str:
 class LazyCommand(click.Command):
     """Stands for a command in lists; `brief` is the first sentence of its help, `place` is `package.module:name`.
 
-    A command that `starts_modules` has their template start before it is loaded itself.
+    `workers` tells from its arguments which workers it will start, if any; their template starts before it is loaded.
     """
 
-    def __init__(self, name: str, place: str, brief: str, *, starts_modules: bool = False) -> None:
+    def __init__(self, name: str, place: str, brief: str, *, workers: ForeseenWorkers = lambda args: None) -> None:
         super().__init__(name, short_help=brief)
         self._place = place
-        self._starts_modules = starts_modules
+        self._workers = workers
 
     def begin(self, context: click.Context, args: Sequence[str]) -> None:
         """Start for a command with these arguments, until the end of `context`, what it will wait for."""
-        if self._starts_modules and not {*context.help_option_names}.intersection(args):
-            # Only here: most commands start no modules.
+        workers = None if {*context.help_option_names}.intersection(args) else self._workers(args)
+        if workers is not None:
+            # Only here: most commands start no workers.
             from paddock.workers.early_template import begun
             from paddock.workers.runtime import WorkerRuntime
 
-            context.with_resource(begun(WorkerRuntime.locate))
+            context.with_resource(begun(partial(WorkerRuntime.locate, for_commands=workers == "programs")))
 
     def load(self) -> click.Command:
         """Return the command itself."""

@@ -12,25 +12,25 @@ _COMMANDS = (
         "run",
         "paddock.cli.run_command:run",
         "Run one turn of a session: start the modules of PLAN, hand them PROMPT, print the answer.",
-        starts_modules=True,
+        workers=lambda args: "modules",
     ),
     LazyCommand(
         "chat",
         "paddock.cli.chat.chat_command:chat",
         "Hold a conversation with the modules of PLAN, by default plan.yaml.",
-        starts_modules=True,
+        workers=lambda args: "modules",
     ),
     LazyCommand(
         "call",
         "paddock.cli.call_command:call",
         "Call one tool of one module and print what it returns.",
-        starts_modules=True,
+        workers=lambda args: "modules",
     ),
     LazyCommand(
         "demo",
         "paddock.cli.demo_command:demo",
         "Run twelve modules, six of which misbehave, and show what stopped each.",
-        starts_modules=True,
+        workers=lambda args: "modules",
     ),
     LazyCommand(
         "doctor",
@@ -61,6 +61,7 @@ _COMMANDS = (
         "add",
         "paddock.cli.sources.add_command:add",
         "Fetch SOURCE, lock it in paddock.lock and, with --to, name it in a plan.",
+        workers=lambda args: "programs" if any(arg.startswith("git+") for arg in args) else None,
     ),
     LazyCommand(
         "remove",
