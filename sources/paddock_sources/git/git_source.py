@@ -178,7 +178,7 @@ class GitSource:
     def _wanted(ref: str) -> str:
         if is_commit(ref):
             return f"commit {ref}"
-        return f"what `{ref}` is now" if ref else "what its default branch is now"
+        return f"the commit of `{ref}`" if ref else "the commit of its default branch"
 
     def _online(self, wanted: str, do: Callable[[GitWork], _Result]) -> _Result:
         if self._is_offline:

@@ -53,10 +53,10 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
             if origin is not None and any(one.entry is not None for one in found):
                 raise KindError(
                     "StillNamedError",
-                    f"`{module}` is named in `{origin}`, so that the next session would lock it anew, as it is then",
+                    f"`{module}` is still named in `{origin}`: the next session would lock it again",
                     hints=[
                         f"take it out of both: `paddock remove {module} --from {origin}`",
-                        f"or have what is newer shown, and locked: `paddock update {module}`",
+                        f"or take a newer version of it: `paddock update {module}`",
                     ],
                 )
         else:
