@@ -40,7 +40,7 @@ _COMMANDS = (
     LazyCommand(
         "policy",
         "paddock.cli.policy_command:policy",
-        "Show the operator's files: policy, accepted plans, places of secrets, settings of sources.",
+        "Show or check the operator's files: policy, accepted plans, places of secrets, settings of sources.",
     ),
     LazyCommand(
         "selftest",

@@ -28,7 +28,7 @@ _REFUSED: Final = 4
 
 @click.group(cls=CommandGroup)
 def policy() -> None:
-    """Show the operator's files: policy, accepted plans, places of secrets, settings of sources."""
+    """Show or check the operator's files: policy, accepted plans, places of secrets, settings of sources."""
 
 
 @policy.command(epilog=example("paddock policy show"))
