@@ -24,7 +24,7 @@ from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, 
 from paddock_sdk.worker.attempts.git_commands import changed_repository
 from paddock_sdk.worker.attempts.kernel_limits import is_full, limits_in
 
-_MOST_TOLD: Final = 64
+_MOST_REPORTED: Final = 64
 _REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PORTS: Final = {"http": 80, "https": 443}
 _INTERNET: Final = frozenset({2, 10})  # AF_INET and AF_INET6, which arrive as members or plain numbers
@@ -67,7 +67,7 @@ class AttemptRecorder:
 
     def __init__(self, log: AttemptLog | None = None) -> None:
         self._log = AttemptLog() if log is None else log
-        self._told = 0
+        self._reported = 0
         self._own_code: tuple[str, ...] = ()
         self._home = _NO_PATH
         self._private = ""
@@ -115,15 +115,15 @@ class AttemptRecorder:
     @property
     def has_news(self) -> bool:
         """Whether there are notes that have not been fetched yet."""
-        return self.mark() > self._told
+        return self.mark() > self._reported
 
     def news(self) -> list[list[str]]:
         """Return the targets noted since the last call, as far as they are out of reach."""
-        return self.since(self._told)
+        return self.since(self._reported)
 
     def mark_passed_on(self) -> None:
         """Mark all fetched notes as sent, so that the host does not look for them in the log."""
-        self._log.mark_passed_on(self._told)
+        self._log.mark_passed_on(self._reported)
 
     def since(self, mark: int) -> list[list[str]]:
         """Return kinds and targets of attempts since `mark` that are, or may be, out of reach; the latest only.
@@ -131,13 +131,13 @@ class AttemptRecorder:
         Targets that turn out to be within reach are removed from the log.
         """
         noted = self._log.after(mark)
-        self._told = max(self._told, self.mark())
+        self._reported = max(self._reported, self.mark())
         found: dict[tuple[Kind, str], None] = {}
         judged: dict[tuple[Kind, str], bool] = {}
         for number, kind, text in reversed(noted):
             one = (kind, text)
             if one not in judged:
-                if len(found) == _MOST_TOLD:
+                if len(found) == _MOST_REPORTED:
                     continue
                 judged[one] = kind not in ("read", "write") or _is_out_of_reach(kind, text)
                 if judged[one]:
