@@ -64,19 +64,19 @@ class CommandOutput:
             *lines, rest = self._line.replace(b"\r", b"\n").split(b"\n")
             self._line = bytearray(rest)
             for line in lines:
-                self._tell(line)
+                self._pass_on(line)
             while len(self._line) > _MAX_LINE_BYTES:
                 piece = bytes(self._line[:_MAX_LINE_BYTES])
                 del self._line[:_MAX_LINE_BYTES]
-                self._tell(piece)
+                self._pass_on(piece)
 
     def finish(self) -> None:
         """Pass on the last output, which has no end of a line."""
         if self._line:
             line, self._line = bytes(self._line), bytearray()
-            self._tell(line)
+            self._pass_on(line)
 
-    def _tell(self, line: bytes | bytearray) -> None:
+    def _pass_on(self, line: bytes | bytearray) -> None:
         if line and self._on_stderr is not None:
             self._on_stderr(line.decode("utf-8", errors="replace"))
 

@@ -114,14 +114,14 @@ class _Initialization:
         for index, entry in self._entries("providers"):
             attempt = ProviderAttempt(self._coordinator, entry)
             try:
-                await self._tell("provider.before_load", entry)
+                await self._notify("provider.before_load", entry)
                 await self._load("provider", entry, index)
                 attempt.conclude()
             except Exception as error:  # module code; a session does without one provider
                 attempt.undo()
                 await self._announce_failure("provider", entry, error)
                 # The application's only influence here: its exception ends the initialisation.
-                await self._tell("provider.load_failure", entry, error)
+                await self._notify("provider.load_failure", entry, error)
 
     async def load_section(self, section: str, kind: str) -> None:
         for index, entry in self._entries(section):
@@ -130,7 +130,7 @@ class _Initialization:
             except Exception as error:  # module code; a session does without one module
                 await self._announce_failure(kind, entry, error)
 
-    async def _tell(self, capability: str, entry: dict[str, Any], *details: object) -> None:
+    async def _notify(self, capability: str, entry: dict[str, Any], *details: object) -> None:
         listener = self._coordinator.get_capability(capability)
         if listener is not None:
             # A copy, so that listeners cannot change what is loaded.
