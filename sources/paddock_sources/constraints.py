@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MAX_CONSTRAINTS: Final = 200  # in one list; a person writes a handful
 _MAX_LENGTH: Final = 200  # characters of one
+# Whether many have a version in common takes time by their product, and a plan that was not accepted can ask for it.
+_MAX_CLAUSES: Final = 8  # of one, such as `>=1` and `<2`
+_MAX_OF_ONE_PACKAGE: Final = 8  # from a plan, its entry, the settings and a `uv.lock` together
 PROVIDED: Final = ("amplifier-core", "paddock", "paddock-sdk")  # in every worker, or needed in none
 _EXAMPLE: Final = "a constraint is a package and its versions, as in `mcp<2` or `httpx>=0.27,<1`"
 _LISTED: Final = 8  # constraints that one message names
@@ -68,6 +71,8 @@ class Constraint:
             raise ConstraintTextError(f"{shown} has a condition after `;`")
         if not requirement.specifier:
             raise ConstraintTextError(f"{shown} names no versions")
+        if len(requirement.specifier) > _MAX_CLAUSES:
+            raise ConstraintTextError(f"{shown} has more than {_MAX_CLAUSES} conditions on one package")
         if any(one.operator == "===" for one in requirement.specifier):
             raise ConstraintTextError(f"{shown} compares text with `===`, and not versions")
         name = package_key(requirement.name)
@@ -162,12 +167,19 @@ def refuse_contradictions(constraints: Iterable[Constraint]) -> None:
     """Check that the constraints of each package have a version in common.
 
     Raises:
-        SourceError: they have none; it names the places of those that contradict each other.
+        SourceError: they have none, and it names the places of those that contradict each other; or one package has too
+            many to tell.
     """
     by_name: dict[str, list[Constraint]] = {}
     for one in constraints:
         by_name.setdefault(one.name, []).append(one)
     for name, group in by_name.items():
+        if len(group) > _MAX_OF_ONE_PACKAGE:
+            raise SourceError(
+                f"`{name}` has {len(group)} constraints: {listed(group)}",
+                code="ConstraintsContradictError",
+                hints=[f"join them to one, as in `{name}>=1,<2`; {_MAX_OF_ONE_PACKAGE} are taken for one package"],
+            )
         if _leave_a_version(group):
             continue
         pairs = itertools.combinations(group, 2)

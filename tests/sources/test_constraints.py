@@ -48,6 +48,7 @@ def test_a_constraint_is_a_name_with_versions(text: str, normal: str) -> None:
         ("mcp<2\n--index-url https://x", "unprintable"),
         ("mcp===2", "with `===`"),
         ("mcp<" + "1" * 300, "longer than 200"),
+        ("mcp" + ",".join(f"!={number}" for number in range(9)), "more than 8 conditions"),
         ("amplifier_core<2", "always Paddock's own"),
     ],
 )
@@ -121,3 +122,10 @@ def test_rules_name_the_versions_that_break_them() -> None:
     assert rules.broken_by([("leaf", "1.5"), ("other", "9")]) == ()
     (broken,) = rules.broken_by([("Leaf", "2.0"), ("other", "9")])
     assert broken.shown == "leaf 2.0, where only `leaf<2` (sources.toml:1) is wanted"
+
+
+def test_many_constraints_of_one_package_are_refused_before_they_are_compared() -> None:
+    many = [Constraint.parse(f"mcp!={number}", f"`constraints[{number}]`") for number in range(9)]
+    refuse_contradictions(many[1:])
+    with failing("ConstraintsContradictError", "`mcp` has 9 constraints"):
+        refuse_contradictions(many)
