@@ -142,11 +142,16 @@ def test_update_lock_and_sync_keep_to_constraints() -> None:
     assert told("lock", "--check")[0] == 1 and locked() == "2.0"
     code, facts = told("update", "./tool-greet")
     assert (code, locked(), facts["modules"][0]["state"]) == (0, "1.0", "updated")
-    assert "its dependencies were chosen again: it had leaf 2.0" in facts["modules"][0]["reason"]
+    assert facts["modules"][0]["reason"] == "dependencies: leaf 2.0 -> 1.0"
     assert [told("lock", "--check")[0], told("sync")[0]] == [0, 0]
-    # A wider constraint moves nothing: what is locked is within it.
+    # A wider constraint moves nothing by itself: what is locked is within it.
     plan('constraints: ["leaf<3"]')
-    assert told("lock")[1]["locked"] == [] and locked() == "1.0"
+    assert told("lock")[1]["locked"] == [] and told("update")[0] == 0 and locked() == "1.0"
+    code, facts = told("update", "tool-greet", "--packages")
+    assert (code, locked(), facts["modules"][0]["reason"]) == (0, "2.0", "dependencies: leaf 1.0 -> 2.0")
+    assert told("update", "--packages")[1]["modules"][0]["state"] == "current"
+    plan('constraints: ["leaf<2"]')
+    assert told("lock")[0] == 0 and locked() == "1.0"
     plan('constraints: ["leaf>=2"]')
     assert len(told("lock")[1]["locked"]) == 1 and locked() == "2.0"
 

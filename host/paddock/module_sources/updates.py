@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from paddock.module_sources.sourced_modules import SourcedModule
+from paddock.policy.pins import moved_dependencies
 from paddock_sources import SourceError
 from paddock_sources.lock.lock_file import LockedModule
 from paddock_sources.manifest.permission_request import PermissionDifference, PermissionRequest, difference
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from paddock_sources.provisioner import PinnedSource, Provisioner
 
 _MENDED: Final = "locked again: its files were not those of the lock"
-
-_CHOSEN_AGAIN: Final = "its dependencies were chosen again"
 
 UpdateState = Literal["current", "moved", "held", "refused", "failed"]
 
@@ -46,15 +45,26 @@ class SourceUpdate:
 
 
 class SourceUpdates:
-    """Looks for versions newer than the locked ones, as of `now`."""
+    """Looks for versions newer than the locked ones, as of `now`.
+
+    With `of_packages`, the versions of packages among dependencies are chosen anew as well; otherwise they stay as far
+    as they still fit.
+    """
 
     def __init__(
-        self, provider: Provisioner, now: datetime, *, min_age: timedelta, allow_moved_tag: bool = False
+        self,
+        provider: Provisioner,
+        now: datetime,
+        *,
+        min_age: timedelta,
+        allow_moved_tag: bool = False,
+        of_packages: bool = False,
     ) -> None:
         self._provider = provider
         self._now = now
         self._min_age = min_age
         self._allow_moved_tag = allow_moved_tag
+        self._of_packages = of_packages
 
     def look(self, module: SourcedModule) -> SourceUpdate:
         """Return what an update of a locked module would change; blocks while servers answer. Never raises."""
@@ -67,11 +77,7 @@ class SourceUpdates:
     def _look(self, module: SourcedModule, old: LockedModule) -> SourceUpdate:
         pinned = self._provider.pin(module.uri)
         if self._is_same(module, old, pinned):
-            problem = self._provider.contradiction(module.uri, old, module.rules)
-            if problem is None:
-                return SourceUpdate(module, old, "current", pinned)
-            again = self._provider.relock(module.uri, old, module.rules)
-            return SourceUpdate(module, old, "moved", pinned, again, reason=f"{_CHOSEN_AGAIN}: it had {problem}")
+            return self._chosen_again(module, old, pinned)
         is_other = pinned.commit != old.commit
         is_tag = is_other and "tag" in (pinned.kind, old.requested_kind)
         before, after = old.committed_at, pinned.committed_at
@@ -82,12 +88,28 @@ class SourceUpdates:
             return replace(found, state="refused", reason=reason)
         if is_other and (young := self._is_too_young(pinned)) is not None:
             return replace(found, state="held", reason=young)
-        new = self._provider.lock(module.uri, pinned=pinned, previous=old, rules=module.rules)
+        new = self._provider.lock(module.uri, pinned=pinned, previous=self._kept(old), rules=module.rules)
         new = replace(new, source=module.key)
         if new == old:
             return SourceUpdate(module, old, "current", pinned)
         reason = _MENDED if isinstance(module.uri, GitUri) and not is_other and new.tree != old.tree else ""
         return replace(found, new=new, reason=reason, asked=self._asked(old, new))
+
+    def _chosen_again(self, module: SourcedModule, old: LockedModule, pinned: PinnedSource) -> SourceUpdate:
+        """Return what changes of a source whose code is the locked one: its dependencies at most."""
+        problem = self._provider.contradiction(module.uri, old, module.rules)
+        if problem is None and not (self._of_packages and old.dependencies):
+            return SourceUpdate(module, old, "current", pinned)
+        again = self._provider.relock(module.uri, self._kept(old), module.rules)
+        if again == old:
+            return SourceUpdate(module, old, "current", pinned)
+        return SourceUpdate(module, old, "moved", pinned, again, reason=moved_dependencies(old, again))
+
+    def _kept(self, old: LockedModule) -> LockedModule:
+        """Return a lock with the dependencies that are to stay."""
+        if not self._of_packages:
+            return old
+        return replace(old, dependencies=tuple(one for one in old.dependencies if one.commit))
 
     def _is_same(self, module: SourcedModule, old: LockedModule, pinned: PinnedSource) -> bool:
         if isinstance(module.uri, FolderUri):

@@ -78,6 +78,11 @@ class MovedPin:
         return facts
 
 
+def moved_dependencies(old: LockedModule, new: LockedModule) -> str:
+    """Describe how the dependencies of two locks of a source differ, as one line; empty if they do not."""
+    return "; ".join(_changes(Pin.of(old).dependencies, Pin.of(new).dependencies))
+
+
 def moved_pins(accepted: Iterable[Pin] | None, now: Pins) -> tuple[MovedPin, ...]:
     """Return the pins that differ from the accepted ones; where `accepted` is unknown, each pin is new."""
     known = {pin.source: pin for pin in accepted or ()}

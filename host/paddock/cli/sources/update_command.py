@@ -72,6 +72,7 @@ def read_age(written: str | None) -> timedelta:
     help="Hold back commits younger than this, as in 12h, 7d or 2w. A commit's date is what its author wrote into it: "
     "anyone who may push can write any date.",
 )
+@click.option("--packages", is_flag=True, help="Choose anew the versions of the packages that modules depend on, too.")
 @click.option("--yes", is_flag=True, help="Take also what asks for more than the version that is locked.")
 @click.option("--allow-moved-tag", is_flag=True, help="Follow tags that now lead to another commit.")
 @click.option("--plan", metavar="PLAN", type=click.Path(path_type=Path), help="The plan; by default plan.yaml.")
@@ -80,6 +81,7 @@ def read_age(written: str | None) -> timedelta:
 def update(
     modules: tuple[str, ...],
     min_age: str | None,
+    packages: bool,
     yes: bool,
     allow_moved_tag: bool,
     plan: Path | None,
@@ -96,7 +98,13 @@ def update(
     async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))
         sources.refuse_by(context.policy)
-        updates = SourceUpdates(context.provider, datetime.now(UTC), min_age=age, allow_moved_tag=allow_moved_tag)
+        updates = SourceUpdates(
+            context.provider,
+            datetime.now(UTC),
+            min_age=age,
+            allow_moved_tag=allow_moved_tag,
+            of_packages=packages,
+        )
         wanted = await context.call(partial(_wanted, sources, modules))
         looked = await context.side_by_side(wanted, updates.look)
         found = [await _answered(context, one, accepts_more=yes) for one in looked if isinstance(one, SourceUpdate)]
