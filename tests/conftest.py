@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import itertools
+import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +26,7 @@ settings.register_profile("steady", deadline=None, suppress_health_check=[Health
 settings.load_profile("steady")
 
 _LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and theirs may have a hundred in all
+_FEW = 40  # files of tests, a twelfth of all
 _numbers = itertools.count()
 _COLD = WorkerRuntime.spawn
 
@@ -36,10 +41,32 @@ def pytest_collection() -> Iterator[None]:
     """Have the collector look at nothing that lasts as long as the tests: not while it grows, nor ever after."""
     gc.disable()
     try:
-        return (yield)
+        with _one_compiles():
+            return (yield)
     finally:
         gc.enable()
         gc.freeze()
+
+
+@contextmanager
+def _one_compiles() -> Iterator[None]:
+    """Have one process compile the tests, where they are not yet: all would do so at once, each all of them."""
+    with open(__file__, encoding="utf-8") as lock:
+        if not sys.dont_write_bytecode and os.access(Path(__file__).parent, os.W_OK):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if _are_compiled():
+                fcntl.flock(lock, fcntl.LOCK_UN)
+        yield
+
+
+def _are_compiled() -> bool:
+    """Whether pytest need not compile more than a few files of tests."""
+    tag = f"{sys.implementation.cache_tag}-pytest-{pytest.__version__}.pyc"
+    missing = 0
+    for path in Path(__file__).parent.rglob("test_*.py"):
+        compiled = path.parent / "__pycache__" / f"{path.stem}.{tag}"
+        missing += not compiled.exists() or compiled.stat().st_mtime < path.stat().st_mtime
+    return missing <= _FEW
 
 
 @pytest.hookimpl(trylast=True)
