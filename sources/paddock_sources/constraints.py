@@ -117,7 +117,11 @@ class DependencyRules:
         Raises:
             SourceError: two constraints leave no version of a package.
         """
-        constraints = tuple(dict.fromkeys(itertools.chain(self.constraints, *(other.constraints for other in others))))
+        written = itertools.chain(self.constraints, *(other.constraints for other in others))
+        by_text: dict[str, Constraint] = {}
+        for one in written:  # the agents of a plan repeat those of its entries, at other places
+            by_text.setdefault(one.text, one)
+        constraints = tuple(by_text.values())
         refuse_contradictions(constraints)
         return DependencyRules(constraints, self.by_uv_lock or any(other.by_uv_lock for other in others))
 

@@ -129,3 +129,9 @@ def test_many_constraints_of_one_package_are_refused_before_they_are_compared() 
     refuse_contradictions(many[1:])
     with failing("ConstraintsContradictError", "`mcp` has 9 constraints"):
         refuse_contradictions(many)
+
+
+def test_what_several_entries_repeat_counts_once() -> None:
+    several = [DependencyRules((Constraint.parse("leaf<2", f"plan.yaml:{line}"),)) for line in range(20)]
+    (kept,) = DependencyRules().joined(*several).constraints
+    assert kept.shown == "`leaf<2` (plan.yaml:0)"
