@@ -29,6 +29,7 @@ _MAX_BYTES: Final = 8 << 20
 _MAX_PACKAGES: Final = 5000
 _MAX_EDGES: Final = 1000  # of one package
 _MAX_FILES: Final = 2000  # of one package
+_MAX_MARKERS: Final = 10_000  # different ones that are judged; the largest of locks have some hundreds
 _MAX_TEXT: Final = 4200
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!+_-]{0,127}")
@@ -227,6 +228,9 @@ class _Graph:
         self._python = python
         written = self._tables(document.get("package", []), "package", _MAX_PACKAGES)
         self._by_name: dict[str, list[Mapping[str, Any]]] = {}
+        # An edge may lead to the same package as thousands of others, and a marker be on each.
+        self._reached: dict[tuple[str, str], tuple[Mapping[str, Any], UvPackage]] = {}
+        self._judged: dict[str, bool] = {}
         for one in written:
             self._by_name.setdefault(normalised(self._text(one, "name", _NAME)), []).append(one)
 
@@ -252,8 +256,10 @@ class _Graph:
             edge = waiting.pop()
             if edge.name in PROVIDED or edge.name == own:
                 continue
-            written = self._package(edge)
-            package = self._accepted(edge.name, written)
+            if (edge.name, edge.version) not in self._reached:
+                there = self._package(edge)
+                self._reached[edge.name, edge.version] = there, self._accepted(edge.name, there)
+            written, package = self._reached[edge.name, edge.version]
             if found.setdefault(edge.name, package) != package:
                 raise self._error(f"it has two versions of `{edge.name}` for one Python")
             wanted = [extra for extra in ("", *edge.extras) if (edge.name, package.version, extra) not in seen]
@@ -339,10 +345,14 @@ class _Graph:
         return _Edge(normalised(self._text(written, "name", _NAME)), tuple(map(normalised, extras)), marker, version)
 
     def _holds(self, marker: str) -> bool:
-        try:
-            return applies(parsed_requirement(f"x; {marker}"), self._python)
-        except ValueError as error:
-            raise self._error(f"a marker in it cannot be judged: {error}") from error
+        if marker not in self._judged:
+            if len(self._judged) == _MAX_MARKERS:
+                raise self._error(f"it has more than {_MAX_MARKERS} different markers")
+            try:
+                self._judged[marker] = applies(parsed_requirement(f"x; {marker}"), self._python)
+            except ValueError as error:
+                raise self._error(f"a marker in it cannot be judged: {error}") from error
+        return self._judged[marker]
 
     def _text(self, written: Mapping[str, Any], key: str, form: re.Pattern[str]) -> str:
         value = written.get(key)

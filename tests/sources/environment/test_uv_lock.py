@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,26 @@ def test_parts_of_another_form_are_refused(tmp_path: Path, parts: str) -> None:
     with pytest.raises(SourceError) as caught:
         read(tmp_path, parts)
     assert caught.value.code.startswith("UvLock") and "uv.lock" in caught.value.summary
+
+
+def test_a_hostile_lock_costs_little_time(tmp_path: Path) -> None:
+    wheels = ", ".join(f'{{ hash = "{_HASH}" }}' for _ in range(1500))
+    edges = ", ".join('{ name = "leaf" }' for _ in range(900))
+    repeated = [package(f"p{number}", needs=edges) for number in range(20)]
+    names = ", ".join(f'{{ name = "p{number}" }}' for number in range(20))
+    started = time.process_time()
+    lock = read(tmp_path, project(names), *repeated, package("leaf", more=f"wheels = [{wheels}]"))
+    assert len(lock.packages) == 21
+    # Of each edge the files would be looked at again: 27 million of them.
+    assert time.process_time() - started < 10
+    few = range(600)
+    many = [
+        package(
+            f"p{number}",
+            needs=", ".join(f"{{ name = 'leaf', marker = \"python_version > '9.{number}.{n}'\" }}" for n in few),
+        )
+        for number in range(20)
+    ]
+    with failing("UvLockError") as caught:
+        read(tmp_path, project(names), *many, package("leaf"))
+    assert "more than 10000 different markers" in caught.value.summary
