@@ -124,7 +124,7 @@ def test_rules_name_the_versions_that_break_them() -> None:
     assert broken.shown == "leaf 2.0, where only `leaf<2` (sources.toml:1) is wanted"
 
 
-def test_many_constraints_of_one_package_are_refused_before_they_are_compared() -> None:
+def test_many_constraints_of_one_package_are_refused_uncompared() -> None:
     many = [Constraint.parse(f"mcp!={number}", f"`constraints[{number}]`") for number in range(9)]
     refuse_contradictions(many[1:])
     with failing("ConstraintsContradictError", "`mcp` has 9 constraints"):
