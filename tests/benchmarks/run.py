@@ -19,6 +19,7 @@ from pathlib import Path
 from bench.affinity import use_one_core
 from bench.calls import measure_calls, measure_in_flight
 from bench.chat import measure_chat
+from bench.commands import measure_commands
 from bench.compaction import measure_compaction
 from bench.contract import measure_event, measure_published_turn, measure_reads, measure_turn
 from bench.deltas import measure_deltas
@@ -54,6 +55,7 @@ _PARTS: dict[str, Part] = {
     "start": measure_start,
     "many starts": measure_many,
     "growth": measure_growth,
+    "commands": measure_commands,
     "memory": measure_memory,
     "hooks": measure_hooks,
     "deltas of a streamed answer": measure_deltas,
