@@ -12,7 +12,8 @@ from typing import Any, Final
 from paddock.authoring.provided import TrialNeeds
 from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.environment.errors import RequirementsError
-from paddock_sources.environment.requirements import MAX_PYPROJECT_BYTES, normalised
+from paddock_sources.environment.project_file import MAX_PYPROJECT_BYTES
+from paddock_sources.environment.requirements import normalised
 from paddock_sources.errors import ManifestError
 from paddock_sources.tree import SourceTree
 

@@ -21,7 +21,7 @@ from paddock.authorization.grant_lines import what_writing_opens
 from paddock.cli import failure, options, plan_options
 from paddock.cli.command_group import INTERRUPTED, example
 from paddock.cli.options import SourceFlags
-from paddock.cli.sources.source_command import masked
+from paddock.cli.sources.addresses import masked
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
 from paddock.cli.terminal.denial_notes import tell_denials, tell_programs

@@ -33,7 +33,6 @@ from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
 from paddock.workers.exit_report import ExitReason
-from paddock.workers.limits.folder_quota import FolderQuota
 from paddock.workers.output import OutputLine
 from paddock.workers.worker_host import run_undisturbed
 from paddock_sdk.contract.approval import ApprovalSystem
@@ -209,6 +208,8 @@ class SessionRuntime:
         networks.tell_denials(entry, module.deny)
         self.modules.add(module)
         if sandboxed.home is not None:
+            from paddock.workers.limits.folder_quota import FolderQuota  # only here, as few modules keep their home
+
             quota = FolderQuota(sandboxed.home, sandboxed.limits.tmp_max, supervisor, module.on_over_quota)
             self._tasks.spawn(quota.run())
         return module

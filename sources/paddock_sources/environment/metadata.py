@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock_sources.environment.errors import RequirementsError
-from paddock_sources.environment.requirements import parsed_requirement, read_project
+from paddock_sources.environment.project_file import read_project
+from paddock_sources.environment.requirements import parsed_requirement
 from paddock_sources.errors import SourceError
 
 if TYPE_CHECKING:

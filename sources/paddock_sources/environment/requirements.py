@@ -12,20 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.constraints import PROVIDED
 from paddock_sources.environment.contract import check_contract
 from paddock_sources.environment.errors import RequirementsError
 from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.project_file import project_in, read_document
 from paddock_sources.environment.uv_sources import UvSources
-from paddock_sources.errors import ManifestError, OwnRightsError, SourceError, SourceUriError
-from paddock_sources.tree import SourceTree
+from paddock_sources.errors import OwnRightsError, SourceError, SourceUriError
 from paddock_sources.uri import GitUri, SourceUri
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-MAX_PYPROJECT_BYTES = 256 * 1024
 _MAX_REQUIREMENTS = 1000
 _MAX_LENGTH = 1024  # characters of one; real ones are below 200, and judging them does not always take linear time
 _MAX_EXTRAS = 100
@@ -71,8 +69,8 @@ class Requirements:
             ContractVersionError: it asks for an unknown version of the module contracts.
         """
         path = tree_root / "pyproject.toml"
-        document = _read_document(tree_root)
-        project = _project_in(document, path)
+        document = read_document(tree_root)
+        project = project_in(document, path)
         name, version = _text(project, "name", path), _text(project, "version", path)
         _check_python(project, name, path, python)
         _check_static(project, path)
@@ -89,35 +87,6 @@ class Requirements:
             tuple(dict.fromkeys(line for one in together for line in one.index)),
             tuple(dict.fromkeys(direct for one in together for direct in one.direct)),
         )
-
-
-def read_project(tree_root: Path) -> Mapping[str, Any]:
-    """Return the `project` table of the tree's `pyproject.toml`; an empty one where there is none.
-
-    Raises:
-        RequirementsError: the file cannot be read as data.
-    """
-    return _project_in(_read_document(tree_root), tree_root / "pyproject.toml")
-
-
-def _read_document(tree_root: Path) -> Mapping[str, Any]:
-    path = tree_root / "pyproject.toml"
-    try:
-        content = SourceTree(tree_root).read("pyproject.toml", limit_bytes=MAX_PYPROJECT_BYTES)
-        return read_toml((content or b"").decode("utf-8"))
-    except ManifestError as error:
-        raise RequirementsError(path, error.problem) from error
-    except UnicodeDecodeError as error:
-        raise RequirementsError(path, "it is not UTF-8 text") from error
-    except TomlError as error:
-        raise RequirementsError(path, f"it is {error.problem}") from error
-
-
-def _project_in(document: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    project = document.get("project", {})
-    if not isinstance(project, dict):
-        raise RequirementsError(path, "`project` is not a table")
-    return project
 
 
 class _Reading:

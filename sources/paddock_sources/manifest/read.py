@@ -187,7 +187,7 @@ def declares_dependencies(root: Path) -> bool:
     Raises:
         RequirementsError: its project file cannot be read.
     """
-    from paddock_sources.environment.requirements import read_project
+    from paddock_sources.environment.project_file import read_project
 
     if not (root / "pyproject.toml").is_file():
         return False

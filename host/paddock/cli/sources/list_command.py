@@ -22,12 +22,12 @@ from paddock.authorization.open_web import reaches_the_web
 from paddock.cli import failure, options
 from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
+from paddock.cli.sources.addresses import masked
 from paddock.cli.sources.source_command import (
     PLAN,
     WORKING_DIR,
     date_text,
     locked_facts,
-    masked,
     pin_text,
     read_modules,
     unresolved_failures,

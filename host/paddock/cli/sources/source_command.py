@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -27,6 +26,7 @@ import click
 from paddock.cli import failure
 from paddock.cli.command_group import INTERRUPTED
 from paddock.cli.failure import SourceFailedError
+from paddock.cli.sources.addresses import masked
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import print_json
@@ -36,7 +36,6 @@ from paddock.module_sources.sourced_modules import USUAL_PLAN, SourcedModule, So
 from paddock.policy.files.policy import Policy
 from paddock.text import escape
 from paddock_sources import SourceError
-from paddock_sources.errors import without_credentials
 from paddock_sources.lock.lock_file import LockedModule
 from paddock_sources.progress import Progress
 
@@ -56,7 +55,6 @@ OFFLINE: Final = click.option("--offline", is_flag=True, help="Use no network; w
 
 _AT_A_TIME: Final = 8  # requests about sources at the same time
 _DIGITS: Final = 12  # of a commit or digest; enough to distinguish two by eye
-_SSH_USER: Final = re.compile(r"(\bssh://[\w.-]+@)(?![^/\s`]*@)")
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -238,12 +236,6 @@ def read_modules(plan: Path | None, working_dir: Path | None) -> SourcedModules:
 
 
 # -- display -------------------------------------------------------------------------------
-
-
-def masked(text: str) -> str:
-    """Return a text without the credentials of any address in it; a user of ssh is part of the address."""
-    parts = _SSH_USER.split(text)
-    return "".join(part if index % 2 else without_credentials(part) for index, part in enumerate(parts))
 
 
 def short(commit: str) -> str:
