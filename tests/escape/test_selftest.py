@@ -41,9 +41,24 @@ def _require_levels(done: subprocess.CompletedProcess[str]) -> Mapping[str, Any]
     return told
 
 
-def test_it_tells_scripts_what_became_of_each_attack(tmp_path: Path) -> None:
-    done = _selftest(*_FEW, "--json", tmp_path=tmp_path)
-    told = _require_levels(done)
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for temporary files of the run of a few attacks."""
+    return tmp_path_factory.mktemp("scratch")
+
+
+@pytest.fixture(scope="module")
+def of_few(scratch: Path, tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """What scripts read of a run of a few attacks; its home folder is its own, as that of each test is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+            patch.delenv(name, raising=False)
+        return _selftest(*_FEW, "--json", tmp_path=scratch)
+
+
+def test_it_tells_scripts_what_became_of_each_attack(of_few: subprocess.CompletedProcess[str], scratch: Path) -> None:
+    done, told = of_few, _require_levels(of_few)
     assert (done.returncode, told["ok"], told["problems"]) == (0, True, []), done.stderr
     assert [attack["name"] for attack in told["attacks"]] == list(_FEW)
     for level in told["levels"]:
@@ -51,11 +66,11 @@ def test_it_tells_scripts_what_became_of_each_attack(tmp_path: Path) -> None:
         assert by_name["read_ssh_key"]["verdict"] == "refused"
         assert by_name["spin"]["verdict"] == "contained"
         assert by_name["spin"]["report"]["limit"]["name"] == "runtime_max"
-    assert list(tmp_path.iterdir()) == []
+    assert list(scratch.iterdir()) == []
 
 
-def test_it_tells_people_without_colour(tmp_path: Path) -> None:
-    _require_levels(_selftest("read_ssh_key", "--json", tmp_path=tmp_path))
+def test_it_tells_people_without_colour(of_few: subprocess.CompletedProcess[str], tmp_path: Path) -> None:
+    _require_levels(of_few)
     done = _selftest("read_ssh_key", tmp_path=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "read_ssh_key" in done.stdout and "refused: " in done.stdout
