@@ -555,7 +555,7 @@ def test_without_a_terminal_a_question_is_answered_by_its_default(
 ) -> None:
     done = paddock("run", _asking_plan(tmp_path, write_module, tricky, default=default), "go")
     assert done.stdout.startswith(outcome)
-    assert rf"the answer is {default}: Run \x1b[2Jthis?" in done.stderr
+    assert rf"so the answer to module `hooks-asking` (hook) is {default}: Run \x1b[2Jthis?" in done.stderr
 
 
 def test_the_message_of_a_hook_is_shown_with_level_and_source(
