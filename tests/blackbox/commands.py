@@ -45,7 +45,14 @@ _MEASURED = {
     "files",
     "made_at",
 }
+# In a traceback: where Python's own files lie, and what is in their lines, differ between machines and versions.
+_LIBRARY_FRAMES = re.compile(
+    r'(?:^(?:DEBUG paddock: )?  File "[^"\n]*/lib/python3\.\d+/[^"\n]*", line \d+, in [^\n]*\n'
+    r"(?:(?:DEBUG paddock: )?    [^\n]*\n)*)+",
+    re.MULTILINE,
+)
 _PATTERNS = (
+    (_LIBRARY_FRAMES, "<frames of the standard library>\n"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"\b20(?!26-01-01)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00| UTC)?"), "<time>"),
     (re.compile(r"\baccepted on 20\d\d-\d\d-\d\d\b"), "accepted on <day>"),
@@ -205,6 +212,8 @@ class World:
             if value.get("reason") == "start" and "signal" in value:  # it ends by itself, or is killed before it does
                 value = {**value, "code": "<code>", "signal": "<signal>"}
             return {self.shown(name): self.shown(item, name) for name, item in value.items()}
+        if key == "stderr_tail" and value:
+            return self.shown("".join(f"{line}\n" for line in value)).splitlines()
         if isinstance(value, list):
             return [self.shown(item) for item in value]
         if key in _MEASURED and value != "":
