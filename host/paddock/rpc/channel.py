@@ -220,6 +220,8 @@ class Channel(asyncio.BufferedProtocol):
         one.
         """
         if self.is_open:
+            if self._due:  # it may describe an object that the frame of this key refers to
+                self.write(b"".join(self._take_due()))
             self._backlog.keep(key, make, is_new=is_new)
 
     def kept(self, key: tuple[Hashable, ...]) -> Any:

@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 _GOODBYE_SECONDS = 2.0  # to answer a goodbye and exit: cleanups of well-behaved modules
 _TERMINATE_SECONDS = 1.0  # for handlers of SIGTERM, after the goodbye did not help
-_HANG_UP_SECONDS = 1.0  # from a closed socket to the end of the whole tree
+_HANG_UP_SECONDS = 5.0  # from a closed socket to the end of the whole tree; a hundredth of it on an idle machine
 _STDERR_LINES = 20
 _STDERR_LINE_CHARACTERS = 500
 
@@ -149,11 +149,14 @@ class Supervisor:
     async def report(self, process: ModuleProcess, within: float = _HANG_UP_SECONDS) -> ExitReport:
         """Return the report on a process of this module whose socket has closed.
 
-        A process closes it last. One that lives on for longer than `within` seconds is ended.
+        A process closes it last. One that lives on for longer than `within` seconds is ended. While it is being
+        stopped, that is left to `stop`, which gives it the time that a goodbye has.
         """
         with anyio.move_on_after(within):
             await process.wait()
-        if process is self._process:
+        if self._stopping:
+            await process.wait()
+        elif process is self._process:
             self.end(ExitReason.PROTOCOL)
             await process.stop(0)
         if process not in self._report_of:  # it ended before the request: the next turn reports it

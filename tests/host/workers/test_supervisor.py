@@ -213,6 +213,27 @@ async def test_a_goodbye_that_is_understood_is_enough(supervise: Supervise) -> N
     assert (report.reason, report.code) == (ExitReason.EXITED, 0)
 
 
+async def test_a_slow_end_after_a_goodbye_breaks_no_protocol(supervise: Supervise) -> None:
+    supervisor = supervise("ignores_sigterm", goodbye_seconds=0.05, terminate_seconds=0.05)
+    process = await started(supervisor)
+    await here(process)
+    reported: list[ExitReport] = []
+
+    async def report() -> None:
+        reported.append(await supervisor.report(process, within=0))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+
+            async def goodbye() -> None:
+                tasks.start_soon(report)
+                await anyio.sleep_forever()
+
+            await supervisor.stop(goodbye)
+    assert [one.reason for one in reported] == [ExitReason.KILLED_BY_HOST]
+    process.rpc.close()
+
+
 async def test_a_module_that_does_not_answer_its_goodbye_is_terminated(supervise: Supervise) -> None:
     supervisor = supervise(goodbye_seconds=0.05)
     process = await started(supervisor)
