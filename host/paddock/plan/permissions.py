@@ -287,9 +287,9 @@ def permissions_line(permissions: Permissions) -> str:
 
 
 def permissions_in_line(line: str) -> Permissions | None:
-    """Return the permissions in such a line; None if it is another line, or one that a person has to complete."""
-    table = dict(_families_in_line(line))
+    """Return the permissions in such a line; None if it is another line."""
     try:
+        table = dict(_families_in_line(line))
         return Permissions.model_validate(table) if table else None
     except ValueError:
         return None

@@ -13,6 +13,7 @@ from paddock.plan.permissions import (
     SecretGrant,
     allow_option,
     grants_in_line,
+    permissions_in_line,
     grants_in_word,
     permissions_line,
 )
@@ -325,6 +326,19 @@ def test_a_line_and_options_are_read_as_they_were_printed() -> None:
         (option,) = shlex.split(allow_option(family, grant))
         assert grants_in_word(option.removeprefix(f"--allow-{family}=")) == [grant]
     assert list(grants_in_line(permissions_line(Permissions()))) == []
+
+
+def test_only_a_line_of_permissions_is_read_as_permissions() -> None:
+    granted = Permissions.parse({"read": ["./a, b: {c}"], "env": ["A=…"], "secrets": ["KEY"]})
+    assert permissions_in_line(permissions_line(granted)) == granted
+    for other in (
+        "",
+        "permissions: shell",
+        "state: session",
+        "permissions: {read: [NAME]}",
+        'permissions: {read: "a"}',
+    ):
+        assert permissions_in_line(other) is None
 
 
 def test_a_raised_limit_is_one_that_a_plan_and_a_call_take() -> None:
