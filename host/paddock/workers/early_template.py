@@ -29,8 +29,13 @@ class TemplateInterpreter:
 
     def __init__(self, runtime: WorkerRuntime) -> None:
         self.imports = (runtime.interpreter, runtime.packages, runtime.preload)
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stderr, stderr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except BaseException:
+            os.close(self.stderr)
+            os.close(stderr)
+            raise
         try:
             settings = {"control": theirs.fileno(), "preload": runtime.preload, "host": os.getpid()}
             self.child = runtime.spawn(settings, (theirs.fileno(),), stderr)
@@ -42,7 +47,7 @@ class TemplateInterpreter:
             os.close(stderr)
 
     def release(self) -> None:
-        """Close the sockets, by which it ends."""
+        """Close the control socket and stderr; the interpreter ends when its socket closes."""
         self.control.close()
         if self.stderr >= 0:
             os.close(self.stderr)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import signal
+from contextlib import suppress
 
 import anyio
 import anyio.lowlevel
 import psutil
 import pytest
 
-from host.workers.conftest import children_of_this_process
+from host.workers.conftest import children_of_this_process, open_fds
 from host.workers.waiting import PATIENCE, ended, here
-from paddock.workers.early_template import begun
+from paddock.workers.early_template import TemplateInterpreter, begun
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.runtime import WorkerRuntime
@@ -62,11 +64,32 @@ async def test_dead_early_interpreter_is_replaced(spec: LaunchSpec) -> None:
     with begun(lambda: spec.runtime):
         (early,) = children_of_this_process() - before
         os.kill(early, signal.SIGKILL)
-        while psutil.Process(early).status() != psutil.STATUS_ZOMBIE:
-            await anyio.lowlevel.checkpoint()
+        with anyio.fail_after(PATIENCE):
+            while psutil.Process(early).status() != psutil.STATUS_ZOMBIE:
+                await anyio.lowlevel.checkpoint()
         assert await launch_and_close(launcher, spec) != early
     await launcher.aclose()
     assert children_of_this_process() == before
+
+
+@pytest.mark.parametrize("free", range(5))
+def test_nothing_is_left_of_an_interpreter_without_descriptors(spec: LaunchSpec, free: int) -> None:
+    limits, before = resource.getrlimit(resource.RLIMIT_NOFILE), open_fds()
+    held: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, before)) + 20, limits[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                held.append(os.dup(0))
+        for fd in held[len(held) - free :]:
+            os.close(fd)
+        with pytest.raises(OSError, match="Too many open files"):
+            TemplateInterpreter(spec.runtime)
+    finally:
+        for fd in held[: len(held) - free]:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert open_fds() == before
 
 
 def test_an_interpreter_that_cannot_start_early_is_no_error() -> None:
