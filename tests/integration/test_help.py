@@ -32,6 +32,12 @@ def test_help_lays_a_page_out_on_a_terminal() -> None:
         assert "memory_max" in terminal.shown and "| `memory_max`" not in terminal.shown
 
 
+def test_help_ignores_a_size_that_is_no_number() -> None:
+    with Terminal("help", "limits", environ={"COLUMNS": "²", "LINES": "9" * 5000}) as terminal:
+        assert terminal.exit_code() == 0
+        assert "memory_max" in terminal.shown
+
+
 @pytest.mark.parametrize("words", [("run",), ("module", "test"), ("cache",)])
 def test_help_of_a_command_is_what_the_command_prints(words: tuple[str, ...]) -> None:
     if " ".join(words) in {page.stem for page in MANUALS}:

@@ -8,6 +8,7 @@ loaded when it runs, so the version and the list of commands appear at once.
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import sys
 from collections.abc import Sequence
@@ -26,9 +27,11 @@ _ALLOCATIONS = 50_000  # between two collections; with garbage of all of them, s
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command in `args`, by default the arguments of the process, and exit."""
     # While it loads, a command makes objects by the ten thousand, which all stay: to look for garbage among them again
-    # and again takes a tenth of the time that a short command takes. The group has it looked for once that is over.
+    # and again takes a tenth of the time that a short command takes. `CommandGroup` turns the collector on once the
+    # command is loaded.
     gc.disable()
     gc.set_threshold(_ALLOCATIONS)
+    _forget_odd_sizes()
     output = open_standard_files()
     given = sys.argv[1:] if args is None else list(args)
     _raise_open_files()
@@ -67,6 +70,15 @@ def _run(given: list[str]) -> int:
 
         return report_unforeseen(error, given)
     return code
+
+
+def _forget_odd_sizes() -> None:
+    """Remove a size of the terminal that is no number: `rich` takes `²` for one, and raises."""
+    for name in ("COLUMNS", "LINES"):
+        try:
+            int(os.environ.get(name, "0"))
+        except ValueError:
+            del os.environ[name]
 
 
 def _raise_open_files() -> None:

@@ -132,6 +132,16 @@ def test_labelled_text_is_folded_beside_its_label_and_a_path_is_not_broken(strea
     ]
 
 
+def test_a_width_that_is_no_number_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(columns: str) -> str:
+        monkeypatch.setenv("COLUMNS", columns)
+        stream = io.StringIO()
+        Screen(stream).labelled([("label", "word " * 100)])
+        return stream.getvalue()
+
+    assert drawn("²") == drawn("") != drawn("40")
+
+
 def test_off_a_terminal_there_is_neither_colour_nor_movement(stream: io.StringIO) -> None:
     screen = Screen(stream)
     screen.show_status("starting")

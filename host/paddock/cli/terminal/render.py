@@ -444,14 +444,14 @@ class Drawing:
 
 
 def _columns() -> int:
-    """Return the width of text in a file or pipe: that of a terminal which the command is on, or what a user set."""
+    """Return the width of text in a file or pipe: `COLUMNS`, else that of the command's terminal, else 80."""
     columns = 0
     for number in range(3):
         with contextlib.suppress(OSError):
             columns = os.get_terminal_size(number).columns
             break
     chosen = os.environ.get("COLUMNS", "")
-    return (int(chosen) if chosen.isdigit() else columns) or _USUAL_COLUMNS
+    return (int(chosen) if chosen.isdecimal() else columns) or _USUAL_COLUMNS
 
 
 _MAX_LINES: Final = 200  # of either sort
