@@ -282,7 +282,7 @@ class Provisioner:
         """Return the same code with its dependencies chosen anew within the rules.
 
         Raises:
-            SourceError: there are none, or they cannot be had.
+            SourceError: no versions fit, or their files are unavailable.
         """
         rules = self.rules(uri, rules)
         match uri:

@@ -35,7 +35,7 @@ class LazyCommand(click.Command):
         self._workers = workers
 
     def begin(self, context: click.Context, args: Sequence[str]) -> None:
-        """Start for a command with these arguments, until the end of `context`, what it will wait for."""
+        """Start the template for a command with these arguments; it ends with `context` if unused."""
         workers = None if {*context.help_option_names}.intersection(args) else self._workers(args)
         if workers is not None:
             # Only here: most commands start no workers.

@@ -1,6 +1,7 @@
 """Collect the tracebacks of tools that raised, out of the lines that their modules print, for scripts.
 
-A module may print such lines by itself: a traceback is its own word. The latest are kept, each up to a size.
+A module may print such lines by itself, so a traceback is what the module says, and proves nothing. The latest
+are kept, each up to a size.
 """
 
 from __future__ import annotations
