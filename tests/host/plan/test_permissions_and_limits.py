@@ -13,8 +13,8 @@ from paddock.plan.permissions import (
     SecretGrant,
     allow_option,
     grants_in_line,
-    permissions_in_line,
     grants_in_word,
+    permissions_in_line,
     permissions_line,
 )
 from paddock.plan.problems import NotAcceptedError
