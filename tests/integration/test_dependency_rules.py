@@ -201,6 +201,22 @@ def test_the_module_s_own_lock_decides_versions_when_asked_for(index: IndexServe
     assert "`leaf==1.0` (the module's uv.lock)" in done.stderr
 
 
+def test_the_module_s_own_lock_decides_files_as_well(index: IndexServer) -> None:
+    (kept,) = index.hashes_of("leaf", "1.0")
+    other = index.add_wheel("leaf", "1.0", {"leaf_of_2.py": ""}, tag="py2.py3-none-any")
+    uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/leaf.whl", hash = "{kept}" }}]')
+    plan('constraints: ["leaf<2"]')
+    code, facts = told("lock")
+    assert code == 0, facts
+    assert locked() == "1.0" and other in Path("paddock.lock").read_text()
+    plan('constraints: ["leaf<2"]\n    dependencies: locked')
+    done = paddock("run", "plan.yaml", "hi", "--trust-plan", "--frozen")
+    assert done.returncode == 1
+    assert "leaf 1.0 with other files than the module's uv.lock has" in done.stderr, done.stderr
+    assert told("lock")[0] == 0 and locked() == "1.0"
+    assert kept in Path("paddock.lock").read_text() and other not in Path("paddock.lock").read_text()
+
+
 def test_add_takes_the_module_s_own_lock() -> None:
     uv_lock("1.0")
     plan()
@@ -217,10 +233,13 @@ def test_an_own_lock_that_cannot_be_followed_says_why(index: IndexServer) -> Non
     for text, said in (
         (None, "there is no such file in the module's folder or repository"),
         ("version = 9\n", "it is of version 9, and this Paddock knows version 1"),
-        ("path", "it has `leaf` come from a file beside the project (`path`)"),
+        ("version", "the version of `leaf` has a form that uv does not write"),
+        ("path", "`leaf` in it comes from a file beside the project (`path`)"),
     ):
         if text == "path":
             uv_lock("1.0", '{ path = "../leaf.whl" }')
+        elif text == "version":
+            uv_lock("abc")
         elif text is not None:
             Path("tool-greet/uv.lock").write_text(text)
         done = paddock("lock")

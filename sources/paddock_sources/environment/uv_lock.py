@@ -43,6 +43,7 @@ _REFUSED: Final = {
     "virtual": "a folder beside the project",
     "url": "an archive at an address",
 }
+_WITHOUT: Final = "or take `dependencies: locked` out, and have the versions chosen here"
 
 
 class UvLockError(SourceError):
@@ -120,7 +121,7 @@ class UvLock:
         return package.commit
 
     def check_repositories(self, named: Collection[str]) -> None:
-        """Refuse packages from repositories that neither the project nor what it names names.
+        """Refuse a package from a repository that no project file names.
 
         Raises:
             UvLockError: there is one.
@@ -129,7 +130,7 @@ class UvLock:
             if one.commit and one.name not in named:
                 raise UvLockError(
                     self.path,
-                    f"it has `{one.name}` come from the repository {one.url}, which no project file names",
+                    f"`{one.name}` in it comes from the repository {one.url}, which no project file names",
                     code="UvLockSourceError",
                     hints=[
                         f"name it in the module's pyproject.toml: `{one.name} @ git+{one.url}`",
@@ -168,6 +169,8 @@ class UvLock:
             if package.commit != one.commit or (not one.commit and package.version != one.version):
                 here, there = one.commit[:12] or one.version, package.commit[:12] or package.version
                 return f"{one.name} {here}, where the module's {self.path.name} has {there}"
+            if package.hashes and not set(one.hashes) <= set(package.hashes):
+                return f"{one.name} {one.version} with other files than the module's {self.path.name} has"
         return None
 
     def _check_covers(self, needs: Requirements) -> None:
@@ -187,9 +190,6 @@ class UvLock:
             code="UvLockCoverageError",
             hints=["bring the module's lock up to date: `uv lock` in its folder", _WITHOUT],
         )
-
-
-_WITHOUT: Final = "or take `dependencies: locked` out, and have the versions chosen here"
 
 
 def _found(root: Path, top: Path) -> tuple[Path, bytes]:
@@ -229,7 +229,7 @@ class _Graph:
         written = self._tables(document.get("package", []), "package", _MAX_PACKAGES)
         self._by_name: dict[str, list[Mapping[str, Any]]] = {}
         # An edge may lead to the same package as thousands of others, and a marker be on each.
-        self._reached: dict[tuple[str, str], tuple[Mapping[str, Any], UvPackage]] = {}
+        self._reached: dict[tuple[str, str], tuple[Mapping[str, object], UvPackage]] = {}
         self._judged: dict[str, bool] = {}
         for one in written:
             self._by_name.setdefault(normalised(self._text(one, "name", _NAME)), []).append(one)
@@ -250,22 +250,23 @@ class _Graph:
                 hints=["lock the module itself: `uv lock` in its folder", _WITHOUT],
             )
         found: dict[str, UvPackage] = {}
-        waiting = [*self._edges(root, frozenset(map(normalised, extras)))]
-        seen: set[tuple[str, str, str]] = set()  # package, version, extra: each is followed once
+        needs = self._needs(root)
+        waiting = [edge for extra in ("", *map(normalised, extras)) for edge in self._edges(needs.get(extra, []))]
+        seen: set[tuple[str, str]] = set()  # package and extra: each is followed once
         while waiting:
             edge = waiting.pop()
             if edge.name in PROVIDED or edge.name == own:
                 continue
             if (edge.name, edge.version) not in self._reached:
                 there = self._package(edge)
-                self._reached[edge.name, edge.version] = there, self._accepted(edge.name, there)
-            written, package = self._reached[edge.name, edge.version]
+                self._reached[edge.name, edge.version] = self._needs(there), self._accepted(edge.name, there)
+            needs, package = self._reached[edge.name, edge.version]
             if found.setdefault(edge.name, package) != package:
                 raise self._error(f"it has two versions of `{edge.name}` for one Python")
-            wanted = [extra for extra in ("", *edge.extras) if (edge.name, package.version, extra) not in seen]
-            seen.update((edge.name, package.version, extra) for extra in wanted)
-            for extra in wanted:
-                waiting += self._edges(written, frozenset({extra} if extra else ()), own_too=not extra)
+            for extra in ("", *edge.extras):
+                if extra in needs and (edge.name, extra) not in seen:
+                    seen.add((edge.name, extra))
+                    waiting += self._edges(needs[extra])
         return found
 
     def _package(self, edge: _Edge) -> Mapping[str, Any]:
@@ -285,16 +286,22 @@ class _Graph:
         return not markers or any(self._holds(str(marker)) for marker in markers)
 
     def _accepted(self, name: str, written: Mapping[str, Any]) -> UvPackage:
+        from packaging.version import InvalidVersion, Version
+
         source = self._source(written)
         refused = next((kind for kind in _REFUSED if kind in source), None)
         if refused is not None:
             raise UvLockError(
                 self._path,
-                f"it has `{name}` come from {_REFUSED[refused]} (`{refused}`)",
+                f"`{name}` in it comes from {_REFUSED[refused]} (`{refused}`)",
                 code="UvLockSourceError",
                 hints=[f"have the module name a repository or a package of the index for `{name}`", _WITHOUT],
             )
         version = self._text(written, "version", _VERSION)
+        try:
+            Version(version)
+        except InvalidVersion:
+            raise self._error(f"the version of `{name}` has a form that uv does not write") from None
         if "git" in source:
             match = _GIT.fullmatch(source["git"])
             if match is None:
@@ -322,18 +329,20 @@ class _Graph:
                 raise self._error(f"`{name}` has a file whose hash is not `sha256:…`")
             yield digest
 
-    def _edges(self, package: Mapping[str, Any], extras: Collection[str], *, own_too: bool = True) -> Iterator[_Edge]:
-        """Yield what a package needs here, with these of its extras; without `own_too` only what the extras add."""
-        lists = [package.get("dependencies", [])] if own_too else []
+    def _needs(self, package: Mapping[str, Any]) -> Mapping[str, object]:
+        """Return what a package lists as needed, by its extras; under the empty name what it always needs."""
         optional = package.get("optional-dependencies", {})
         if not isinstance(optional, dict):
             raise self._error("`optional-dependencies` is not a table")
-        lists += [listed for extra, listed in optional.items() if normalised(extra) in extras]
-        for written in lists:
-            for one in self._tables(written, "dependencies", _MAX_EDGES):
-                edge = self._edge(one)
-                if not edge.marker or self._holds(edge.marker):
-                    yield edge
+        by_extra = {normalised(extra): listed for extra, listed in optional.items()}
+        return {**by_extra, "": package.get("dependencies", [])}
+
+    def _edges(self, listed: object) -> Iterator[_Edge]:
+        """Yield those of the listed dependencies that are needed here."""
+        for one in self._tables(listed, "dependencies", _MAX_EDGES):
+            edge = self._edge(one)
+            if not edge.marker or self._holds(edge.marker):
+                yield edge
 
     def _edge(self, written: Mapping[str, Any]) -> _Edge:
         extras = written.get("extra", [])
@@ -357,7 +366,7 @@ class _Graph:
     def _text(self, written: Mapping[str, Any], key: str, form: re.Pattern[str]) -> str:
         value = written.get(key)
         if not isinstance(value, str) or not form.fullmatch(value):
-            raise self._error(f"a `{key}` in it is not one")
+            raise self._error(f"a `{key}` in it has a form that uv does not write")
         return value
 
     def _tables(self, written: object, what: str, most: int) -> Sequence[Mapping[str, Any]]:

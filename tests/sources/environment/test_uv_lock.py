@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from failures import failing
+from paddock_sources.constraints import refuse_contradictions
 from paddock_sources.environment import Interpreter, LockedDistribution, Requirements
 from paddock_sources.environment.uv_lock import UvLock
 from paddock_sources.errors import SourceError
+from paddock_sources.lock.locked_module import LockedDependency
 
 _REGISTRY = '{ registry = "https://pypi.org/simple" }'
 _HASH = "sha256:" + "a" * 64
@@ -94,7 +96,7 @@ def test_other_origins_are_refused_by_name(tmp_path: Path, kind: str, source: st
             package("branch", needs='{ name = "leaf" }'),
             package("leaf", source=source),
         )
-    assert "`leaf` come from" in caught.value.summary and f"(`{kind}`)" in caught.value.summary
+    assert "`leaf` in it comes from" in caught.value.summary and f"(`{kind}`)" in caught.value.summary
     assert any("dependencies: locked" in hint for hint in caught.value.hints)
 
 
@@ -108,7 +110,7 @@ def test_a_repository_counts_where_the_project_names_it(tmp_path: Path) -> None:
     lock.check_repositories(["leaf"])
     with failing("UvLockSourceError") as caught:
         lock.check_repositories([])
-    assert "`leaf` come from the repository https://example.com/org/leaf" in caught.value.summary
+    assert "`leaf` in it comes from the repository https://example.com/org/leaf" in caught.value.summary
 
 
 @pytest.mark.parametrize(
@@ -131,6 +133,17 @@ def test_what_was_chosen_has_the_files_of_the_lock(tmp_path: Path) -> None:
         lock.narrowed([LockedDistribution("leaf", "1.0", (other,))])
     with failing("UvLockCoverageError"):
         lock.narrowed([LockedDistribution("unknown", "1.0", (_HASH,))])
+    assert lock.difference([LockedDependency("leaf", "1.0", (_HASH,))]) is None
+    assert lock.difference([LockedDependency("leaf", "1.0", (_HASH, other))]) == (
+        "leaf 1.0 with other files than the module's uv.lock has"
+    )
+
+
+def test_a_lock_without_hashes_accepts_the_files_that_were_chosen(tmp_path: Path) -> None:
+    lock = read(tmp_path, project('{ name = "leaf" }'), package("leaf"))
+    chosen = LockedDistribution("leaf", "1.0", (_HASH,))
+    assert lock.narrowed([chosen]) == (chosen,)
+    assert lock.difference([LockedDependency("leaf", "1.0", (_HASH,))]) is None
 
 
 @pytest.mark.parametrize(
@@ -163,6 +176,8 @@ def test_a_lock_of_another_form_is_refused(tmp_path: Path, version: str, code: s
         project('{ name = "leaf" }') + package("leaf", source="{ odd = 'x' }"),
         project('{ name = "leaf" }') + package("leaf", source="{ git = 'https://x/leaf' }"),
         project('{ name = "leaf" }') + package("leaf", "1.0 --index-url=x"),
+        project('{ name = "leaf" }') + package("leaf", "abc"),
+        project('{ name = "leaf" }') + package("leaf", more="optional-dependencies = 1"),
         project('{ name = "leaf" }') + package("leaf", more="wheels = [{ hash = 'md5:1' }]"),
         project('{ name = "leaf", marker = "((" }') + package("leaf"),
         project('{ name = "leaf", extra = "fast" }') + package("leaf"),
@@ -171,7 +186,7 @@ def test_a_lock_of_another_form_is_refused(tmp_path: Path, version: str, code: s
 )
 def test_parts_of_another_form_are_refused(tmp_path: Path, parts: str) -> None:
     with pytest.raises(SourceError) as caught:
-        read(tmp_path, parts)
+        refuse_contradictions(read(tmp_path, parts).constraints)
     assert caught.value.code.startswith("UvLock") and "uv.lock" in caught.value.summary
 
 
@@ -196,3 +211,10 @@ def test_a_hostile_lock_costs_little_time(tmp_path: Path) -> None:
     with failing("UvLockError") as caught:
         read(tmp_path, project(names), *many, package("leaf"))
     assert "more than 10000 different markers" in caught.value.summary
+    # Of each requested extra, all that the package has would be compared again: 400 million of them.
+    extras = [f"e{number}" for number in range(20_000)]
+    table = "[package.optional-dependencies]\n" + "\n".join(f"{extra} = []" for extra in extras)
+    requested = f'{{ name = "leaf", extra = {extras} }}'
+    started = time.process_time()
+    assert versions(read(tmp_path, project(requested), package("leaf", more=table))) == {"leaf": "1.0"}
+    assert time.process_time() - started < 10
