@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_CONSTRAINTS: Final = 200  # in one list; a person writes a handful
 _MAX_LENGTH: Final = 200  # characters of one
-# Whether many have a version in common takes time by their product, and a plan that was not accepted can ask for it.
+# The test for a common version takes time that grows with their product, and an unaccepted plan can ask for it.
 _MAX_CLAUSES: Final = 8  # of one, such as `>=1` and `<2`
 _MAX_OF_ONE_PACKAGE: Final = 8  # from a plan, its entry, the settings and a `uv.lock` together
 PROVIDED: Final = ("amplifier-core", "paddock", "paddock-sdk")  # in every worker, or needed in none
@@ -66,7 +66,7 @@ class Constraint:
         if requirement.url is not None:
             raise ConstraintTextError(f"{shown} has an address, and a constraint names no source")
         if requirement.extras:
-            raise ConstraintTextError(f"{shown} has extras, which no version has")
+            raise ConstraintTextError(f"{shown} has extras, and a constraint names only versions")
         if requirement.marker is not None:
             raise ConstraintTextError(f"{shown} has a condition after `;`")
         if not requirement.specifier:
@@ -171,8 +171,8 @@ def refuse_contradictions(constraints: Iterable[Constraint]) -> None:
     """Check that the constraints of each package have a version in common.
 
     Raises:
-        SourceError: they have none, and it names the places of those that contradict each other; or one package has too
-            many to tell.
+        SourceError: they have none, and it names the places of those that contradict each other; or one package has
+            more than are compared.
     """
     by_name: dict[str, list[Constraint]] = {}
     for one in constraints:
@@ -204,8 +204,7 @@ def contradiction(name: str, constraints: Collection[Constraint]) -> SourceError
 def _leave_a_version(constraints: Iterable[Constraint]) -> bool:
     """Return whether some version is within all of them.
 
-    Only the versions that they name divide the line of all versions. So it is enough to try these, and one on either
-    side of each.
+    Only the versions that they name divide the line of all versions. It tries these, and some on either side of each.
     """
     from packaging.specifiers import SpecifierSet
 
@@ -216,20 +215,25 @@ def _leave_a_version(constraints: Iterable[Constraint]) -> bool:
 def _candidates(specifiers: SpecifierSet) -> Iterator[Version]:
     from packaging.version import InvalidVersion, Version
 
+    named = [Version(one.version.removesuffix(".*")) for one in specifiers]
+    longest = max((len(version.release) for version in named), default=0)
     yield Version("0")
-    for one in specifiers:
-        version = Version(one.version.removesuffix(".*"))
+    for version in named:
         epoch = f"{version.epoch}!" if version.epoch else ""
         release = ".".join(map(str, version.release))
         above = ".".join(map(str, (*version.release[:-1], version.release[-1] + 1)))
         yield version
-        texts = [f"{epoch}0", f"{epoch}{release}", f"{epoch}{release}.0.0.1", f"{epoch}{above}", f"{version}.post1"]
-        texts += [f"{epoch}{release}.dev0", f"{epoch}{release}a0", f"{epoch}{release}rc99", f"{version}.dev0"]
+        texts = [f"{epoch}0", f"{epoch}{release}", f"{epoch}{above}", f"{version}.post1"]
+        texts.append(f"{epoch}{release}{'.0' * longest}.1")  # below each higher release that is named
+        without_dev = version.public.partition(".dev")[0]
+        texts += [f"{epoch}{release}.dev0", f"{epoch}{release}a0", f"{epoch}{release}rc99", f"{without_dev}.dev0"]
         if version.pre is not None:
             letter, number = version.pre
             texts.append(f"{epoch}{release}{letter}{number + 1}")
         if version.post is not None:
-            texts.append(f"{epoch}{release}.post{version.post + 1}")
+            texts.append(f"{without_dev.partition('.post')[0]}.post{version.post + 1}")
+        if version.dev is not None:
+            texts.append(f"{without_dev}.dev{version.dev + 1}")
         for text in texts:
             try:
                 yield Version(text)

@@ -99,13 +99,19 @@ def test_contradictions_name_their_places(texts: list[str], culprits: list[int])
         ["a==2.0+local"],
         ["a<2", "b>2"],
         ["a>1.0.post1", "a<1.0.post3"],
+        ["a>1.0.dev1", "a<1.0.dev3"],
+        ["a>1.0.post2", "a<1.0.post3.dev2"],
+        ["a>=1.0a1.post1", "a!=1.0a1.post1", "a<1.0a1.post3.dev0"],
+        ["a>1.0", "a<1.0.0.0.1"],
     ],
 )
 def test_constraints_with_a_common_version_pass(texts: list[str]) -> None:
     refuse_contradictions([Constraint.parse(text) for text in texts])
 
 
-_VERSIONS = st.sampled_from(["0.1", "1", "1.0.post1", "1.1rc1", "1.4", "1.5", "2", "2.0.1"])
+_VERSIONS = st.sampled_from(
+    ["0.1", "1", "1.0.0.0.1", "1.0.dev1", "1.0.dev2", "1.0.dev3", "1.0.post1", "1.1rc1", "1.4", "1.5", "2", "2.0.1"]
+)
 _SPECIFIERS = st.builds(
     lambda operator, version: operator + version, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), _VERSIONS
 )
