@@ -60,9 +60,9 @@ class ResolutionRequest:
     provided: Mapping[str, str] = field(default_factory=dict)
     bounds: tuple[str, ...] = ()
 
-    def constraint_lines(self, **more: str) -> tuple[str, ...]:
+    def constraint_lines(self, more: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Return all that holds an installer to versions, as lines; `more` are further versions to keep to."""
-        return (*pins({**self.constraints, **more}), *self.bounds)
+        return (*pins({**self.constraints, **(more or {})}), *self.bounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class Pip:
         argv = [
             *(*self._command(task), "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"),
             *("--only-binary", ":all:"),
-            *("--constraint", str(task.write("constraints.txt", wanted.constraint_lines(**stubs)))),
+            *("--constraint", str(task.write("constraints.txt", wanted.constraint_lines(stubs)))),
             *("--requirement", str(task.write("requirements.in", lines))),
         ]
         result = task.run(argv, timeout=RESOLVE_SECONDS)

@@ -51,7 +51,9 @@ class Bench:
         self.reaches.append(reach)
         return DirectRunner().open(reach)
 
-    def resolve(self, *lines: str, within: Sequence[str] = (), **versions: str) -> tuple[LockedDistribution, ...]:
+    def resolve(
+        self, *lines: str, within: Sequence[str] = (), given: Mapping[str, str] | None = None, **versions: str
+    ) -> tuple[LockedDistribution, ...]:
         return resolve(
             Requirements("tool-demo", "1", lines),
             cache=self.cache,
@@ -60,6 +62,7 @@ class Bench:
             python=self.python,
             constraints=versions,
             bounds=[Constraint.parse(one, "plan.yaml:7") for one in within],
+            provided=given,
             installer=self.installer,
             progress=self.progress,
         )
@@ -96,6 +99,10 @@ def versions(locked: tuple[LockedDistribution, ...]) -> dict[str, str]:
 
 def test_the_newest_versions_are_chosen_and_what_workers_have_is_left_out(bench: Bench) -> None:
     assert versions(bench.resolve("branch")) == {"branch": "1.0", "leaf": "2.0"}
+
+
+def test_a_repository_with_any_name_is_left_out(bench: Bench) -> None:
+    assert versions(bench.resolve("leaf", "self>=1", given={"self": "1.0"})) == {"leaf": "2.0"}
 
 
 def test_every_file_of_a_version_is_locked_by_its_hash(bench: Bench, server: IndexServer) -> None:
