@@ -190,7 +190,7 @@ async def _added(
     by_uv_lock: bool,
     allow_impostor: bool,
 ) -> _Added:
-    folder, rules = await context.call(partial(_folder, plan, start))
+    folder, rules = await context.call(partial(_folder_and_rules, plan, start))
     found = await find_module(
         context,
         source,
@@ -228,7 +228,7 @@ def _scripted(plan: Path, added: PlannedModule) -> str | None:
     return providers[0].module if is_scripted(providers[0].module) else None
 
 
-def _folder(plan: Path | None, start: Path) -> tuple[Path, DependencyRules]:
+def _folder_and_rules(plan: Path | None, start: Path) -> tuple[Path, DependencyRules]:
     """Return the folder of the lock file, and the rules for any module's dependencies.
 
     They are those of the plan, which has to be valid; without one, the working directory, and none.

@@ -115,8 +115,7 @@ def _lacks_lock(provider: Provisioner, module: SourcedModule) -> bool:
 
 
 def _locked(provider: Provisioner, module: SourcedModule) -> LockedModule:
-    is_same_code = module.locked is not None and not isinstance(module.uri, (BuiltinUri, FolderUri))
-    if module.locked is not None and is_same_code:
+    if module.locked is not None and not isinstance(module.uri, (BuiltinUri, FolderUri)):
         return provider.relock(module.uri, module.locked, module.rules)
     locked = provider.lock(module.uri, previous=module.locked, rules=module.rules)
     return replace(locked, source=module.key)
