@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from integration.command_line import nothing_outlives_its_command, paddock
+from integration.command_line import Terminal, nothing_outlives_its_command, paddock
 from sources.git_repositories import module_files, repository
 from sources.index_server import IndexServer
 
@@ -154,6 +154,31 @@ def test_update_lock_and_sync_keep_to_constraints() -> None:
     assert told("lock")[0] == 0 and locked() == "1.0"
     plan('constraints: ["leaf>=2"]')
     assert len(told("lock")[1]["locked"]) == 1 and locked() == "2.0"
+
+
+def test_a_call_by_an_accepted_plan_keeps_to_its_rules(tmp_path: Path, index: IndexServer) -> None:
+    """What an accepted plan names is called within the plan's rules, and those of every entry of the same source."""
+    index.add_wheel("leaf", "1.1")
+    # The permissions are there only to be accepted.
+    again = "  - module: tool-other\n    source: ./tool-greet\n    replaces: tool_greet"
+    again += "\n    constraints: ['leaf!=1.1']"
+    plan("permissions: {read: [../other]}", f"{again}\nconstraints: ['leaf<2']")
+    (tmp_path.parent / "other").mkdir(exist_ok=True)
+    with Terminal("run", "plan.yaml", "hi") as terminal:
+        terminal.until("type the word yes")
+        terminal.type("yes\n")
+        assert terminal.exit_code() == 0, terminal.shown
+    assert locked() == "1.0"
+    code, result = told("call", "tool-greet", "tool_greet")
+    assert (code, result["output"]) == (0, "1.0"), result
+    project = Path("tool-greet/pyproject.toml")
+    as_accepted = project.read_text()
+    # The code may change; what it asks for then is within the rules, or it does not run.
+    for wanted, broken in (("leaf>=1", None), ("leaf==2.0", "`leaf<2` ("), ("leaf==1.1", "`leaf!=1.1` (")):
+        project.write_text(as_accepted.replace("branch", wanted))
+        done = paddock("call", "tool-greet", "tool_greet")
+        assert (done.returncode == 0) == (broken is None) and locked() == "1.0", done.stderr
+        assert "as plan.yaml says" in done.stderr and (broken or "") in done.stderr
 
 
 def test_a_contradiction_names_both_places(tmp_path: Path) -> None:

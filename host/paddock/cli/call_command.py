@@ -138,6 +138,7 @@ def call(
         sources=sources.read(fetching),
         module_id=None if named is None else named.module_id,
         lock=None if named is None else named.lock,
+        rules=None if named is None else named.rules,
     )
     screen.hide_with(session.mask)
     with LogLines(screen), fetching:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
@@ -245,6 +246,20 @@ def _with_rules(modules: Sequence[SourcedModule], plan: MountPlan) -> Iterator[S
         yield replace(one, rules=by_key.get(one.key, NO_RULES))
 
 
+def _rules_of(plan: MountPlan, uri: SourceUri, folder: Path, resolver: Resolver) -> DependencyRules:
+    """Return the rules of all entries of a plan that take a source, as a run has them, not yet judged."""
+    key = normalised_source(uri, folder)
+    found = []
+    for entry in plan.entries():
+        with suppress(SourceError):  # an entry without a source takes no other's
+            if normalised_source(resolver.choose(entry.module, entry.source).uri, folder) == key:
+                found.append(plan.dependency_rules(entry))
+    return DependencyRules(
+        tuple(constraint for rules in found for constraint in rules.constraints),
+        any(rules.by_uv_lock for rules in found),
+    )
+
+
 def _written_key(entry: ModuleEntry, folder: Path) -> str | None:
     return normalised_source(SourceUri.parse(entry.source), folder) if entry.source is not None else None
 
@@ -281,7 +296,8 @@ class NamedSource:
     """The source of a module that `file`, a folder's plan or lock file, names; `text` is its whole address.
 
     `is_accepted` says that the user accepted the plan as it is, with the pins of `lock`, its lock file. Otherwise the
-    source is the word of the one who wrote the file, and good for a hint alone.
+    source is the word of the one who wrote the file, and good for a hint alone. `rules` are those of all entries of the
+    plan that take the source; they may contradict each other.
     """
 
     module_id: str
@@ -289,6 +305,7 @@ class NamedSource:
     file: Path
     lock: LockFile
     is_accepted: bool = False
+    rules: DependencyRules = NO_RULES
 
 
 def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tuple[NamedSource, ...]:
@@ -313,13 +330,16 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
     lock = LockFile.read(folder / LOCK_FILE)
     plan = _usual_plan(folder)
     found = [
-        (entry.module, SourceUri.parse(entry.source).anchored(folder).text)
+        (entry.module, SourceUri.parse(entry.source).anchored(folder))
         for entry in (() if plan is None else plan.entries())
         if entry.source is not None and written in (entry.module, entry.instance_id)
     ]
     if plan is not None and found:
         is_accepted = _is_accepted(plan, _pins(plan, lock, folder, resolver), folder, environ)
-        return tuple(NamedSource(*one, folder / USUAL_PLAN, lock, is_accepted) for one in dict.fromkeys(found))
+        return tuple(
+            NamedSource(name, uri.text, folder / USUAL_PLAN, lock, is_accepted, _rules_of(plan, uri, folder, resolver))
+            for name, uri in dict.fromkeys(found)
+        )
     return tuple(
         NamedSource(written, module.uri.text, folder / LOCK_FILE, lock)
         for module in _locked(lock, folder, environ)

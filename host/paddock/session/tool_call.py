@@ -53,6 +53,7 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sources import Resolution, SourceError, SourceUri
 from paddock_sources.cache import SourceCache
+from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LockFile
 from paddock_sources.module_id import kind_of_id
 from paddock_sources.uri import BuiltinUri, PackageUri
@@ -108,6 +109,7 @@ class ToolCallSession:
         on_confined: called with the module's sandbox, before it is started.
         sources: where its code may come from; by default as a lock file in the working directory pins it, if one does.
         lock: the content of that file, where the caller judged it; what it says by now does not count.
+        rules: what decides the versions of what the module depends on, where an accepted plan has such rules.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class ToolCallSession:
         sources: SourceOptions | None = None,
         module_id: str | None = None,
         lock: LockFile | None = None,
+        rules: DependencyRules | None = None,
     ) -> None:
         self._source = source
         self._tool = tool
@@ -144,7 +147,9 @@ class ToolCallSession:
         self._session_recorder = SessionRecorder.of_call(source, tool, self._id, audit, folder, environ)
         self._options = StartOptions(folder, environ, isolation, audit, on_output, on_confined, locks=folder)
         written = {"config": dict(config or {}), "limits": dict(limits or {}), "permissions": dict(permissions or {})}
-        self._request = _CallRequest(source, module_id, written, self._options, sources or SourceOptions(), lock)
+        self._request = _CallRequest(
+            source, module_id, written, self._options, sources or SourceOptions(), lock, rules or NO_RULES
+        )
         self._is_called = False
         self._resources: SessionResources | None = None  # there are none before the module is confined
 
@@ -325,6 +330,7 @@ class _CallRequest:
         options: StartOptions,
         sources: SourceOptions,
         lock: LockFile | None,
+        rules: DependencyRules,
     ) -> None:
         self.secrets: SecretValues = NO_SECRETS
         self.live_from: Path | None = None
@@ -334,6 +340,7 @@ class _CallRequest:
         self._options = options
         self._source_options = sources
         self._lock = lock
+        self._rules = rules
 
     @asynccontextmanager
     async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
@@ -352,7 +359,7 @@ class _CallRequest:
                 lock=self._lock,
             )
             entry = await self._entry(sources)
-            (found,) = (await sources.resolve([entry])).values()
+            (found,) = (await sources.resolve([entry], rules=lambda _: self._rules)).values()
             if isinstance(found, ModuleMissingError):
                 raise found
             self.live_from = found.root if found.is_live else None

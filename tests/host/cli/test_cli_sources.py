@@ -344,6 +344,17 @@ def test_what_is_not_here_is_told_with_what_may_be_meant(told: Told, provider: T
     assert "it is what is installed here" in told("add", "tool-there")[2]
 
 
+def test_what_is_installed_is_within_the_plan_s_constraints(told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.packages["tool-there"] = Version("there", needs={"leaf": "2.0"})
+    for bound, code in (("leaf<2", 1), ("leaf<3", 0)):
+        plan_in(folder, f"{SESSION}constraints: ['{bound}']\ntools: [{{module: tool-there, source: tool-there}}]\n")
+        done, _, errors = told("sync")
+        assert (done, f"leaf 2.0, where only `{bound}` (" in errors) == (code, bool(code)), errors
+        plan = plan_in(folder, f"{SESSION}constraints: ['{bound}']\n")
+        done, _, errors = told("add", "tool-there", "--to", str(plan), "--yes")
+        assert (done, f"leaf 2.0, where only `{bound}` (" in errors) == (code, bool(code)), errors
+
+
 def test_a_package_of_the_index_without_a_module_is_told_as_one(
     told: Told, provider: TwinProvider, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

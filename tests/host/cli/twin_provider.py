@@ -132,7 +132,12 @@ class TwinProvider:
         broken = rules.broken_by((one.name, one.version) for one in locked.dependencies)
         return broken[0].shown if broken else None
 
-    def provide(self, uri: SourceUri, module_id: str, locked: LockedModule | None) -> Resolution:
+    def provide(
+        self, uri: SourceUri, module_id: str, locked: LockedModule | None, rules: DependencyRules = NO_RULES
+    ) -> Resolution:
+        if isinstance(uri, PackageUri) and not uri.version:  # as it is here, with what it needs
+            for broken in rules.broken_by(self._version(uri).needs.items()):
+                raise SourceError(f"the installed package needs {broken.shown}", code="BoundsError")
         version = self._version(uri) if locked is None or not locked.tree else self._fetched(uri, locked)
         where = Path("/cache") / version.name
         return Resolution(module_id, uri.text, where, "package", where / "package", where, version.kind)

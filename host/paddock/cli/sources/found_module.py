@@ -100,7 +100,8 @@ async def find_module(
             hints=["`--to PLAN` names it in a plan"],
         )
     found_id = await context.call(partial(_module_id, context, uri, locked, module_id))
-    resolution = await context.call(partial(context.provider.provide, uri, found_id, locked)) if for_plan else None
+    provide = partial(context.provider.provide, uri, found_id, locked, rules)
+    resolution = await context.call(provide) if for_plan else None
     return FoundModule(
         module_id=found_id,
         kind=resolution.kind if resolution is not None else kind_of_id(found_id),

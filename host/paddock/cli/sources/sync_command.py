@@ -83,7 +83,7 @@ def _have(provider: Provisioner, module: SourcedModule) -> bool:
         raise contradicts_rules(module.key, problem)
     ids = (module.name,) if module.entry is not None else provider.module_ids(module.uri, module.locked)
     for module_id in ids:
-        provider.provide(module.uri, module_id, module.locked)
+        provider.provide(module.uri, module_id, module.locked, module.rules)
     return True
 
 
