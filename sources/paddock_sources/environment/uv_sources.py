@@ -64,7 +64,7 @@ class UvSources:
         if refused is not None:
             raise RequirementsError(
                 self.path,
-                f"`tool.uv.sources` has `{name}` come from {_REFUSED[refused]} (`{refused}`)",
+                f"`{name}` in `tool.uv.sources` comes from {_REFUSED[refused]} (`{refused}`)",
                 hints=[
                     f'write `{name} = {{git = "https://host/path", rev = "…"}}`, a folder in it by `subdirectory`',
                     f"or leave `{name}` to the package index",

@@ -130,7 +130,7 @@ def test_a_dependency_comes_from_the_repository_that_uv_is_told(tmp_path: Path, 
 def test_a_source_of_another_kind_is_refused_by_name(tmp_path: Path, entry: str) -> None:
     root = depends(tmp_path, "b", more=f"{_SOURCES}b = {entry}\n")
     kind = entry[1:].partition(" ")[0]
-    with pytest.raises(RequirementsError, match=rf"`tool.uv.sources` has `b` come from .* \(`{kind}`\)") as caught:
+    with pytest.raises(RequirementsError, match=rf"`b` in `tool.uv.sources` comes from .* \(`{kind}`\)") as caught:
         Requirements.of(root, PYTHON, may_name_local=True)
     assert "a folder in it by `subdirectory`" in caught.value.hints[0]
 
