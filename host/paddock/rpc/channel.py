@@ -5,8 +5,8 @@ Each call given to it ends exactly once: with the worker's answer, or with None 
 that breaks the protocol is reported once; its further frames are ignored.
 
 The host reads a worker's frames in order, for a short time at once, and pauses reading meanwhile, so that other work
-gets its turn. Low-priority updates go along with the next frame or are sent one tick later, to avoid waking the worker.
-Small frames that a few frames of one worker cause are written together, so that each other worker wakes up once.
+gets its turn. Low-priority updates go along with the next frame or are sent a short time later, to avoid waking the
+worker. Small frames that a few frames of one worker cause are written together, so that each other worker wakes once.
 
 The channel knows nothing of processes, modules or the meaning of handles.
 """
@@ -439,7 +439,7 @@ class Channel(asyncio.BufferedProtocol):
     def _on_tick(self) -> None:
         now = self._loop.time()
         self._timer = None
-        if now >= self._due_at:
+        if self._due_at <= now + _TICK:  # the next tick would be too late
             self.write(b"".join(self._take_due()))
         for call in self.calls.overdue(now):
             call.on_overdue()

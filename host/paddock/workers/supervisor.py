@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 _GOODBYE_SECONDS = 2.0  # to answer a goodbye and exit: cleanups of well-behaved modules
 _TERMINATE_SECONDS = 1.0  # for handlers of SIGTERM, after the goodbye did not help
-_HANG_UP_SECONDS = 5.0  # from a closed socket to the end of the whole tree; a hundredth of it on an idle machine
+_HANG_UP_SECONDS = 5.0  # from a closed socket to the end of the whole tree; some 50 ms on an idle machine
 _STDERR_LINES = 20
 _STDERR_LINE_CHARACTERS = 500
 
@@ -149,8 +149,8 @@ class Supervisor:
     async def report(self, process: ModuleProcess, within: float = _HANG_UP_SECONDS) -> ExitReport:
         """Return the report on a process of this module whose socket has closed.
 
-        A process closes it last. One that lives on for longer than `within` seconds is ended. While it is being
-        stopped, that is left to `stop`, which gives it the time that a goodbye has.
+        A process closes its socket last. One that lives on for longer than `within` seconds is ended. While the module
+        is being stopped, `stop` ends it, after the time that a goodbye has.
         """
         with anyio.move_on_after(within):
             await process.wait()

@@ -32,7 +32,7 @@ _CALL: Final = ("call", "builtin:tool-filesystem", "read_file", '{"file_path": "
 
 
 async def measure_commands(effort: Effort) -> list[Row]:
-    """Measure a call and a turn, beside a command that says its version."""
+    """Measure a call and a turn, beside a command that prints its version."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "plan.yaml").write_text(_PLAN, encoding="utf-8")
         (Path(folder) / "notes.txt").write_text("noted", encoding="utf-8")

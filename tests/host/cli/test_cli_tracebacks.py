@@ -42,8 +42,25 @@ def test_a_chain_of_exceptions_stays_together() -> None:
 
 
 def test_a_flood_keeps_its_latest_part() -> None:
-    lines = [("a", f"{DETAIL}{line}") for number in range(1000) for line in (_START, f"E: {number}" + "x" * 9000)]
+    lines = [("a", f"{DETAIL}{line}") for number in range(1000) for line in (_START, f"E: {number} " + "x" * 9000)]
     kept = _kept(*lines)
-    assert len(kept) == 50 and str(kept[-1][1]).startswith(f"{_START}\nE: 999x")
-    assert len(str(kept[-1][1])) < 5000
+    assert len(kept) == 10 and kept[-1][1] == f"{_START}\nE: 999 "
     assert len(str(_kept(*[("a", DETAIL + "line")] * 1000)[0][1])) < 200 * 5
+
+
+def test_no_part_of_a_word_is_left_where_a_line_is_cut() -> None:
+    tracebacks = Tracebacks()
+    tracebacks.add("tool-a", f"{DETAIL}{_START}")
+    tracebacks.add("tool-a", f"{DETAIL}ValueError: {'x' * 400} https://example.org/?key={'k' * 200}")
+    assert tracebacks.as_list() == [{"module": "tool-a", "traceback": f"{_START}\nValueError: {'x' * 400} "}]
+
+
+def test_one_module_takes_no_other_modules_place() -> None:
+    tracebacks = Tracebacks()
+    tracebacks.add("tool-quiet", f"{DETAIL}{_START}")
+    for number in range(40):
+        tracebacks.add("tool-loud", f"{DETAIL}{_START}")
+        tracebacks.add("tool-loud", f"{DETAIL}ValueError: {number}")
+    kept = tracebacks.as_list()
+    assert [one["module"] for one in kept] == ["tool-quiet", *["tool-loud"] * 10]
+    assert str(kept[-1]["traceback"]).endswith("ValueError: 39")

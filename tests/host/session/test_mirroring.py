@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paddock.session.state import mirrors
 from paddock_sdk.protocol import HandleEntry, Kind
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
@@ -81,12 +82,16 @@ async def test_a_change_is_written_before_any_later_frame(hosted: Hosted) -> Non
     assert order == [MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE, MirrorSection.STATE]
 
 
-async def test_a_newcomer_wakes_the_others_with_their_next_frame_or_soon(hosted: Hosted) -> None:
+async def test_a_newcomer_wakes_the_others_with_their_next_frame_or_soon(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, first = await hosted.start("tool", "tool-first", tool("first"))
     first.frames.clear()
-    await hosted.start("tool", "tool-second", tool("second"))
-    assert first.heard(Kind.MIRROR) == []
-    await first.round_trip()
+    with monkeypatch.context() as patched:
+        patched.setattr(mirrors, "_SOON", 60.0)
+        await hosted.start("tool", "tool-second", tool("second"))
+        assert first.heard(Kind.MIRROR) == []
+        await first.round_trip()
     assert [frame.method for frame in first.heard(Kind.MIRROR)] == [MirrorSection.MOUNTED]
     await hosted.start("tool", "tool-third", tool("third"))
     assert (await first.take(Kind.MIRROR)).method == MirrorSection.MOUNTED  # which asks for nothing meanwhile

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
-from paddock_sdk.protocol import Kind
+from paddock_sdk.protocol import HandleEntry, Kind
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 
 from .conftest import Rig
-from .scripted_host import ASYNC, ScriptedHost
+from .scripted_host import ASYNC, SECONDS, ScriptedHost
 
 _METHOD = 77
 
@@ -79,11 +81,57 @@ async def test_a_look_from_another_thread_shows_what_is_mounted(rig: Rig) -> Non
 async def test_a_look_from_a_thread_that_the_loop_waits_for_waits_for_no_loop(rig: Rig) -> None:
     await _mounted(rig, "first")
     seen: list[str] = []
-    looking = asyncio.get_running_loop().run_in_executor(None, lambda: seen.extend(rig.coordinator.get("tools")))
-    while not seen:  # the loop stands still meanwhile
-        await asyncio.sleep(0) if looking.done() else None
+    looking = threading.Thread(target=lambda: seen.extend(rig.coordinator.get("tools")))
+    looking.start()
+    looking.join(SECONDS)  # the loop stands still meanwhile
     assert seen == ["first"]
-    await looking
+
+
+@pytest.fixture
+async def caught_up(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[[], None]]:
+    """Have another thread be in the middle of reading a mount; return what lets it go on."""
+    await _mounted(rig, "first")
+    is_reading, may_go_on = threading.Event(), threading.Event()
+    resolve = rig.objects.resolve
+
+    def slowly(entry: HandleEntry) -> object:
+        if threading.current_thread() is looking:
+            is_reading.set()
+            assert may_go_on.wait(SECONDS)
+        return resolve(entry)
+
+    monkeypatch.setattr(rig.objects, "resolve", slowly)
+    looking = threading.Thread(target=lambda: rig.coordinator.get("tools", "first"))
+    looking.start()
+    assert is_reading.wait(SECONDS)
+    yield may_go_on.set
+    may_go_on.set()
+    looking.join(SECONDS)
+
+
+async def test_a_look_waits_for_another_threads_that_is_not_done(rig: Rig, caught_up: Callable[[], None]) -> None:
+    threading.Timer(0.05, caught_up).start()
+    assert rig.coordinator.get("tools", "first").name == "first"
+
+
+async def test_an_own_capability_is_reported_while_another_thread_reads(
+    rig: Rig, caught_up: Callable[[], None]
+) -> None:
+    def hear(host: ScriptedHost) -> None:
+        host.respond(host.request_from_worker(HostMethod.REGISTER_CAPABILITY).id)
+
+    async with rig.playing(hear):
+        rig.coordinator.register_capability("mine", 1)
+    caught_up()
+
+
+async def test_a_frame_that_refers_to_an_object_waits_for_the_thread_that_reads_it(
+    rig: Rig, caught_up: Callable[[], None]
+) -> None:
+    threading.Timer(0.05, caught_up).start()
+    async with rig.playing(lambda host: host.respond(host.request_from_worker().id, host.again(1))):
+        lent = await rig.driver.call(0, _METHOD, None)
+    assert lent is rig.coordinator.get("tools", "first")
 
 
 async def test_a_later_frame_may_refer_to_the_object_of_an_unread_mount(rig: Rig) -> None:
@@ -126,16 +174,17 @@ async def test_after_a_refused_mount_the_other_stands_in_its_place(rig: Rig) -> 
     assert rig.coordinator.get("tools", "x").name == "x"
 
 
-async def test_mounts_without_end_are_kept_within_a_bound(rig: Rig) -> None:
+@pytest.mark.parametrize(("times", "size", "most"), [(40, 40_000, 60), (400, 0, 300)])
+async def test_mounts_without_end_are_kept_within_a_bound(times: int, size: int, most: int, rig: Rig) -> None:
     def script(host: ScriptedHost) -> None:
-        for id in range(1, 41):
-            _mount(host, "x", id, text="x" * 40_000)
+        for id in range(1, times + 1):
+            _mount(host, "x", id, text="x" * size)
             host.mirror(MirrorSection.UNMOUNTED, ["tools", "x"])
         host.is_silent()
 
     await rig.play(script)
     runtime: Any = rig.driver.receiver
-    assert 0 < len(runtime.catch_up.__self__._unread) < 60
+    assert 0 < len(runtime.catch_up.__self__._unread) < most
 
 
 async def test_an_unread_mount_is_released_once_it_was_read_and_dropped(rig: Rig) -> None:

@@ -1,7 +1,7 @@
 """Collect the tracebacks of tools that raised, out of the lines that their modules print, for scripts.
 
-A module may print such lines by itself, so a traceback is what the module says, and proves nothing. The latest
-are kept, each up to a size.
+A module may print such lines by itself, so a traceback is what the module says, and proves nothing. Of each module the
+latest are kept, each up to a size.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from paddock_sdk.worker.calls.raised import DETAIL
+from paddock_sdk.worker.calls.raised import DETAIL, MAX_LINE, cut
 
-_MAX_KEPT: Final = 50
+_MAX_KEPT: Final = 10  # of one module
 _MAX_LINES: Final = 200  # of one; a worker sends fewer
-_MAX_CHARACTERS: Final = 4000  # of one line
 _START: Final = "Traceback (most recent call last):"
 _CHAINED: Final = ("During handling of the above exception", "The above exception was the direct cause")
 
@@ -22,7 +21,7 @@ class Tracebacks:
     """The tracebacks of one session's tools, each with its module, in the order in which they began."""
 
     def __init__(self) -> None:
-        self._kept: deque[tuple[str, deque[str]]] = deque(maxlen=_MAX_KEPT)
+        self._kept: list[tuple[str, deque[str]]] = []
         self._open: dict[str, deque[str]] = {}
 
     def add(self, module: str, line: str) -> None:
@@ -30,11 +29,14 @@ class Tracebacks:
         if not line.startswith(DETAIL):
             self._open.pop(module, None)
             return
-        text = line.removeprefix(DETAIL)[:_MAX_CHARACTERS]
+        text = cut(line.removeprefix(DETAIL), MAX_LINE)
         lines = self._open.get(module)
         if lines is None or (text == _START and not lines[-1].startswith(_CHAINED)):
             lines = self._open[module] = deque(maxlen=_MAX_LINES)
             self._kept.append((module, lines))
+            of_module = [one for one in self._kept if one[0] == module]
+            if len(of_module) > _MAX_KEPT:
+                self._kept.remove(of_module[0])
         lines.append(text)
 
     def as_list(self) -> list[dict[str, object]]:

@@ -42,7 +42,7 @@ _COMPUTED_FROM: Final = frozenset(
         MirrorSection.UNMOUNTED,
     }
 )
-# Each newcomer would else wake all that are there: what they do with it has to wait for a frame to them anyway.
+# Otherwise each newcomer would wake all that are there, and what they do with it waits for a frame to them anyway.
 _NOT_URGENT: Final = frozenset({MirrorSection.MOUNTED, MirrorSection.UNMOUNTED, MirrorSection.CONTRIBUTOR})
 _SOON: Final = 0.25  # seconds
 _NO_CHANGES: Final = b"\x90"

@@ -12,7 +12,8 @@ from typing import Final
 
 DETAIL: Final = "DEBUG paddock: "
 _MAX_CHARACTERS: Final = 8000  # of a traceback; its last lines name the place
-_MAX_LINE: Final = 500
+MAX_LINE: Final = 500
+_WORD_ENDS: Final = " \t\"'`<>()[]{}"
 
 
 def place_of(error: BaseException, package: str) -> str:
@@ -42,12 +43,24 @@ def traceback_of(error: BaseException, package: str) -> str:
         text = "".join(traceback.format_exception(type(error), error, trace, limit=-50))
     except Exception:  # an exception of the module's own class does not want to be shown
         text = "".join(traceback.format_tb(trace, limit=-50))
-    return "\n".join(line for line in text.splitlines() if line.strip(" ~^"))[-_MAX_CHARACTERS:]
+    shown = "\n".join(line for line in text.splitlines() if line.strip(" ~^"))
+    if len(shown) <= _MAX_CHARACTERS:
+        return shown
+    return shown[-_MAX_CHARACTERS:].partition("\n")[2]  # whole lines
+
+
+def cut(line: str, most: int) -> str:
+    """Return the start of a line, without the word at the cut: a part of a key is not recognised as one, and shown."""
+    if len(line) <= most:
+        return line
+    start = line[:most]
+    end = max(map(start.rfind, _WORD_ENDS))
+    return start[: end + 1]
 
 
 def log_traceback(text: str) -> None:
     """Print a traceback into the module's log."""
     if sys.stderr is not None:
-        lines = (f"{DETAIL}{line[:_MAX_LINE]}\n" for line in text.splitlines())
+        lines = (f"{DETAIL}{cut(line, MAX_LINE)}\n" for line in text.splitlines())
         sys.stderr.write("".join(lines))
         sys.stderr.flush()

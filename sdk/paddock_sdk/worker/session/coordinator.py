@@ -70,7 +70,7 @@ class RemoteCoordinator(ModuleCoordinator):
         return super().get(mount_point, name)
 
     def unmount(self, mount_point: str, name: str | None = None) -> Awaitable[Any]:
-        """Unmount an object, as everywhere."""
+        """Unmount an object, also one whose mount is unread."""
         self._driver.receiver.catch_up()
         return super().unmount(mount_point, name)
 

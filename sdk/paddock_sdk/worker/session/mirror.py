@@ -32,7 +32,9 @@ from paddock_sdk.worker.session.reporter import Reporter
 # Applied when module code looks: each takes a stand-in, and a session of many modules has many.
 _PUT_OFF: Final = frozenset({MirrorSection.MOUNTED, MirrorSection.UNMOUNTED})
 _OF_OBJECTS: Final = frozenset({MirrorSection.DATA, MirrorSection.DESCRIPTION})
-_MAX_UNREAD: Final = 1024 * 1024  # bytes; a module that mounts and unmounts for ever costs others no more than that
+# A module that mounts and unmounts for ever costs others no more than that, and some 20 ms at a time.
+_MAX_UNREAD: Final = 1024 * 1024  # bytes
+_MAX_UNREAD_FRAMES: Final = 256
 _NUMBERS: Final = 1 << 32  # that a frame's header can hold
 _log = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class SessionMirror:
         self._lock = threading.RLock()  # of what is unread: module code looks from any thread
         self._unread: list[Frame] = []  # mounts and unmounts by others, in their order
         self._unread_bytes = 0
+        self._is_catching_up = False
         self._keeps_up = False
 
     def on_mirror(self, change: Frame) -> None:
@@ -71,7 +74,7 @@ class SessionMirror:
             if not self._keeps_up:
                 self._unread.append(change)
                 self._unread_bytes += len(change.body) + sum(len(entry.description) for entry in change.handles)
-                if self._unread_bytes > _MAX_UNREAD:
+                if self._unread_bytes > _MAX_UNREAD or len(self._unread) > _MAX_UNREAD_FRAMES:
                     self.catch_up()
             return not self._keeps_up
 
@@ -80,16 +83,21 @@ class SessionMirror:
         if not self._unread:
             return
         with self._lock:
+            if self._is_catching_up:
+                return  # its own decoding asks again
             if place is not None:
-                head = self._driver.codec.encode([*place])[0][1:]
-                if not any(bytes(change.body[1:]).startswith(head) for change in self._unread):
+                head = self._driver.codec.encode([*place])[0][1:]  # a short list begins with one byte
+                if not any(change.body[1 : 1 + len(head)] == head for change in self._unread):
                     return
-            unread, self._unread, self._unread_bytes = self._unread, [], 0
-            for change in unread:
-                try:
-                    self._act_on(change)
-                except Exception:  # the others do not depend on it
-                    _log.exception("a mount by another module could not be acted on")
+            self._is_catching_up = True
+            try:
+                for change in self._unread:
+                    try:
+                        self._apply(change.method, self._driver.decode(change))
+                    except Exception:  # the others do not depend on it
+                        _log.exception("a mount by another module could not be acted on")
+            finally:  # not before all are applied: a thread that finds none unread takes no lock
+                self._unread, self._unread_bytes, self._is_catching_up = [], 0, False
 
     def keep_up(self) -> None:
         """Apply the mounts that are kept unread, and later ones as they come."""
