@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Self
 
 from paddock_sources.errors import SourceError
@@ -23,6 +24,7 @@ _MAX_LENGTH: Final = 200  # characters of one
 # The test for a common version takes time that grows with their product, and an unaccepted plan can ask for it.
 _MAX_CLAUSES: Final = 8  # of one, such as `>=1` and `<2`
 _MAX_OF_ONE_PACKAGE: Final = 8  # from a plan, its entry, the settings and a `uv.lock` together
+_REMEMBERED: Final = 1024  # packages' constraints, judged before: every entry of a plan repeats the plan's
 PROVIDED: Final = ("amplifier-core", "paddock", "paddock-sdk")  # in every worker, or needed in none
 _EXAMPLE: Final = "a constraint is a package and its versions, as in `mcp<2` or `httpx>=0.27,<1`"
 _LISTED: Final = 8  # constraints that one message names
@@ -206,9 +208,14 @@ def _leave_a_version(constraints: Iterable[Constraint]) -> bool:
 
     Only the versions that they name divide the line of all versions. It tries these, and some on either side of each.
     """
+    return _have_a_version(frozenset(one.specifier for one in constraints))
+
+
+@lru_cache(_REMEMBERED)
+def _have_a_version(specifiers: frozenset[str]) -> bool:
     from packaging.specifiers import SpecifierSet
 
-    together = SpecifierSet(",".join(one.specifier for one in constraints))
+    together = SpecifierSet(",".join(sorted(specifiers)))
     return any(together.contains(version, prereleases=True) for version in _candidates(together))
 
 

@@ -23,6 +23,7 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.errors import KindError, ModuleMissingError
+from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.provisioning import provisioning
@@ -140,9 +141,8 @@ class ModuleSources:
             if check_pins is not None:
                 await check_pins(self._pins)
             if rules is not None:
-                for entry in entries:
-                    if entry.path in chosen:
-                        sources.bind(chosen[entry.path].uri, rules(entry))
+                bound = [(chosen[entry.path].uri, rules(entry)) for entry in entries if entry.path in chosen]
+                await anyio.to_thread.run_sync(_bind, sources, bound)  # many take a while to compare
             limiter = anyio.CapacityLimiter(_AT_A_TIME)
 
             async def provide(entry: ModuleEntry) -> None:
@@ -250,6 +250,12 @@ class ModuleSources:
                     provide=sources.provide,
                 ),
             )
+
+
+def _bind(sources: LockedSources, bound: Iterable[tuple[SourceUri, DependencyRules]]) -> None:
+    for uri, rules in bound:
+        check_cancelled()
+        sources.bind(uri, rules)
 
 
 def _not_found_errors() -> tuple[type[Exception], ...]:

@@ -238,10 +238,11 @@ def _planned(
 
 def _with_rules(modules: Sequence[SourcedModule], plan: MountPlan) -> Iterator[SourcedModule]:
     """Yield modules with their rules: a lock file has one record of a source, which several entries may take."""
+    rules_of = plan.rules_by_entry()
     by_key: dict[str, DependencyRules] = {}
     for one in modules:
         if one.entry is not None:
-            by_key[one.key] = by_key.get(one.key, NO_RULES).joined(plan.dependency_rules(one.entry))
+            by_key[one.key] = by_key.get(one.key, NO_RULES).joined(rules_of(one.entry))
     for one in modules:
         yield replace(one, rules=by_key.get(one.key, NO_RULES))
 
@@ -249,11 +250,12 @@ def _with_rules(modules: Sequence[SourcedModule], plan: MountPlan) -> Iterator[S
 def _rules_of(plan: MountPlan, uri: SourceUri, folder: Path, resolver: Resolver) -> DependencyRules:
     """Return the rules of all entries of a plan that take a source, as a run has them, not yet judged."""
     key = normalised_source(uri, folder)
+    rules_of = plan.rules_by_entry()
     found = []
     for entry in plan.entries():
         with suppress(SourceError):  # an entry without a source takes no other's
             if normalised_source(resolver.choose(entry.module, entry.source).uri, folder) == key:
-                found.append(plan.dependency_rules(entry))
+                found.append(rules_of(entry))
     return DependencyRules(
         tuple(constraint for rules in found for constraint in rules.constraints),
         any(rules.by_uv_lock for rules in found),

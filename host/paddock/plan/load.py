@@ -21,8 +21,9 @@ from paddock.plan.entry_reading import SECTIONS, EntryReading
 from paddock.plan.formats.document import read_document
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.plain_data import PlainData
-from paddock.plan.problems import must_be
+from paddock.plan.problems import must_be, path_text
 from paddock.plan.source_map import Positions
+from paddock_sources.constraints import MAX_CONSTRAINTS
 
 _TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context", "constraints")
 
@@ -74,6 +75,22 @@ def _digest(*parts: bytes) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
+def _too_many_constraints(plan: MountPlan) -> PlanProblem | None:
+    """Return a problem where entries have more constraints than are compared; a list that is repeated counts once.
+
+    Each list of an entry is compared with those of the plan and the settings, and a plan needs no consent for that.
+    """
+    lists: dict[tuple[str, ...], str] = {}
+    for entry in plan.entries():
+        if entry.constraints:
+            lists.setdefault(entry.constraints, entry.path)
+    if sum(map(len, lists)) <= MAX_CONSTRAINTS:
+        return None
+    path = path_text(lists.popitem()[1], "constraints")
+    hint = "write at the top of the plan, once, what holds for several"
+    return PlanProblem(path, f"together with the other entries has more than {MAX_CONSTRAINTS} constraints", hint)
+
+
 class _Reading:
     """One reading of one plan."""
 
@@ -115,7 +132,7 @@ class _Reading:
         self._put_first(plain.problems)
         if self.problems or orchestrator is None or context is None:
             return None
-        return MountPlan(
+        plan = MountPlan(
             orchestrator=orchestrator,
             context=context,
             providers=own.providers,
@@ -129,6 +146,10 @@ class _Reading:
             notes=tuple(entries.notes),
             constraints=constraints,
         )
+        problem = _too_many_constraints(plan)
+        if problem is not None:
+            self.problems.append(problem)
+        return plan if problem is None else None
 
     def _put_first(self, problems: list[PlanProblem]) -> None:
         # A part that could not be copied is missing in the copy, so problems about its absence are noise.

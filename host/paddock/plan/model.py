@@ -7,7 +7,7 @@ loading; it is complete and consistent, or it does not exist.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -300,17 +300,22 @@ class MountPlan:
         yield from self.tools
         yield from self.hooks
 
-    def dependency_rules(self, entry: ModuleEntry | None = None) -> DependencyRules:
-        """Return what decides the versions of what an entry's module depends on; without one, of what any does."""
-        written = [("constraints", self.constraints)]
-        if entry is not None:
-            written.append((path_text(entry.path, "constraints"), entry.constraints))
-        constraints = tuple(
-            Constraint.parse(text, self._named(f"{path}[{index}]"))
-            for path, texts in written
-            for index, text in enumerate(texts)
-        )
-        return DependencyRules(constraints, entry is not None and entry.dependencies == "locked")
+    def dependency_rules(self) -> DependencyRules:
+        """Return what decides the versions of what any of its modules depends on."""
+        return DependencyRules(self._placed("constraints", self.constraints))
+
+    def rules_by_entry(self) -> Callable[[ModuleEntry], DependencyRules]:
+        """Return what gives the rules for one entry's module; the plan's own are read once for all entries."""
+        whole = self.dependency_rules().constraints
+
+        def rules(entry: ModuleEntry) -> DependencyRules:
+            own = self._placed(path_text(entry.path, "constraints"), entry.constraints)
+            return DependencyRules((*whole, *own), entry.dependencies == "locked")
+
+        return rules
+
+    def _placed(self, path: str, texts: Sequence[str]) -> tuple[Constraint, ...]:
+        return tuple(Constraint.parse(text, self._named(f"{path}[{index}]")) for index, text in enumerate(texts))
 
     def _named(self, path: str) -> str:
         place = self.place_of(path)
