@@ -221,6 +221,20 @@ def test_a_run_that_is_ended_says_by_what(number: signal.Signals, said: str, wri
     assert events[-1]["event"] == "session.ended", events[-1]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_chat_that_is_ended_ends_its_session(number: signal.Signals) -> None:
+    Path("plan.yaml").write_text(_PLAN)
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "paddock/audit.jsonl"
+    with Terminal("chat", "plan.yaml", "--trust-plan") as terminal:
+        terminal.until("\x1b[?2004h")
+        terminal.type("hi\r")
+        terminal.until("You said: hi")
+        os.kill(terminal.pid, number)
+        assert terminal.exit_code() == 130
+    events = [json.loads(line) for line in state.read_text().splitlines()]
+    assert events[-1]["event"] == "session.ended", events[-1]
+
+
 # -- the cache and usage -------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ the input ends the chat, and so does Ctrl-C: the turn that runs is stopped first
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.interruption import ending_signals
 from paddock.cli.terminal.line_input import PipedLines
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
@@ -71,7 +71,8 @@ class LineChat:
     async def _run(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminate, task)
+        for number in ending_signals():
+            asyncio.get_running_loop().add_signal_handler(number, self._terminate, task)
         dialogue = Dialogue.at(self._screen, sys.stdin)
         approval = TerminalApproval(dialogue)
         session = self._opener.session(approval, TerminalConsent(dialogue))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -20,6 +19,7 @@ from paddock.audit import state_folder
 from paddock.cli.chat.interrupts import on_interrupt
 from paddock.cli.chat.prompt_input import PromptInput, echo, open_history
 from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.terminal.interruption import ending_signals
 
 if TYPE_CHECKING:
     from paddock.cli.chat.slash_commands import SlashCommands
@@ -51,7 +51,9 @@ class TerminalChat:
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None
-        loop.add_signal_handler(signal.SIGTERM, self._terminate, task)
+        ending = ending_signals()
+        for number in ending:
+            loop.add_signal_handler(number, self._terminate, task)
         first = loop.create_task(self._first_line())
         try:
             # In a thread, so that the prompt takes keys meanwhile.
@@ -65,7 +67,8 @@ class TerminalChat:
                 raise
             return INTERRUPTED
         finally:
-            loop.remove_signal_handler(signal.SIGTERM)
+            for number in ending:
+                loop.remove_signal_handler(number)
             self._prompt.leave()
             first.cancel()
             with suppress(asyncio.CancelledError):

@@ -22,6 +22,14 @@ from paddock.cli.terminal.render import Screen
 _Result = TypeVar("_Result")
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that end a command at once; SIGHUP stays ignored where it was, as below `nohup`."""
+    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return (signal.SIGTERM,) if is_ignored else (signal.SIGTERM, signal.SIGHUP)
+
+
 _GENTLE = "stopping once what is running now is done; Ctrl-C again stops at once"
 _NOW = "stopping at once; Ctrl-C again kills"
 _BY_SIGNAL = "{}: stopping the modules, then ending; a second {} kills"
