@@ -17,6 +17,7 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import HandleEntry, Kind
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.attempts import noticing as noted
+from paddock_sdk.worker.attempts.attempt_log import read
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 
 from .conftest import Rig
@@ -364,3 +365,14 @@ async def test_attempts_are_reported_at_once_only_if_the_call_failed(
     first, second = await rig.play(script)
     assert first[-1] == ["read", "/gone/a"]
     assert second == [["read", "/gone/b"], ["read", "/gone/c"]]
+
+
+async def test_what_can_no_longer_be_sent_stays_in_the_log_for_the_host(rig: Rig) -> None:
+    recorder: Any = rig.worker._attempts
+    recorder.install()
+    with pytest.raises(FileNotFoundError):
+        _open("/gone/last")
+    rig.driver.close()
+    runtime: Any = rig.driver.receiver
+    runtime._dispatcher.report_attempts()
+    assert ("read", "/gone/last") in read(bytes(recorder._log._memory[:]))

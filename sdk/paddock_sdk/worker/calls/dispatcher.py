@@ -231,6 +231,8 @@ class Dispatcher:
     def report_attempts(self) -> None:
         """Report the module's failed attempts to the host, if any; never raises."""
         self._reports_soon = False
+        if not self._driver.is_open:
+            return  # nothing can be sent any more: the host looks for it in the log
         try:
             news = self._attempts.news() if self._attempts.has_news else []
             if news:
