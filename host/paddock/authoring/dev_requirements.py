@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock.authoring.provided import TrialNeeds
-from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.environment.errors import RequirementsError
-from paddock_sources.environment.project_file import MAX_PYPROJECT_BYTES
+from paddock_sources.environment.project_file import read_project_file
 from paddock_sources.environment.requirements import normalised
-from paddock_sources.errors import ManifestError
-from paddock_sources.tree import SourceTree
 
 RUNNERS: Final = ("pytest", "pytest-asyncio")
 
@@ -31,7 +28,7 @@ def dev_requirements(root: Path) -> TrialNeeds:
         RequirementsError: its file cannot be read, or a group is invalid.
     """
     path = root / "pyproject.toml"
-    document = _document(root, path)
+    document = read_project_file(root)
     project = document.get("project", {})
     optional = project.get("optional-dependencies", {}) if isinstance(project, dict) else {}
     extras = [name for name in optional if normalised(name) in _FOR_DEVELOPERS] if isinstance(optional, dict) else []
@@ -41,18 +38,6 @@ def dev_requirements(root: Path) -> TrialNeeds:
     reading = _Groups({normalised(name): group for name, group in groups.items()}, path)
     named = [line for name in reading.groups if name in _FOR_DEVELOPERS for line in reading.lines(name)]
     return TrialNeeds(tuple(extras), tuple(dict.fromkeys((*named, *RUNNERS))))
-
-
-def _document(root: Path, path: Path) -> Mapping[str, Any]:
-    try:
-        content = SourceTree(root).read("pyproject.toml", limit_bytes=MAX_PYPROJECT_BYTES)
-        return read_toml((content or b"").decode("utf-8"))
-    except ManifestError as error:
-        raise RequirementsError(path, error.problem) from error
-    except UnicodeDecodeError as error:
-        raise RequirementsError(path, "it is not UTF-8 text") from error
-    except TomlError as error:
-        raise RequirementsError(path, f"it is {error.problem}") from error
 
 
 class _Groups:

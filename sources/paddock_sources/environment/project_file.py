@@ -20,10 +20,10 @@ def read_project(tree_root: Path) -> Mapping[str, Any]:
     Raises:
         RequirementsError: the file cannot be read as data.
     """
-    return project_in(read_document(tree_root), tree_root / "pyproject.toml")
+    return project_in(read_project_file(tree_root), tree_root / "pyproject.toml")
 
 
-def read_document(tree_root: Path) -> Mapping[str, Any]:
+def read_project_file(tree_root: Path) -> Mapping[str, Any]:
     """Return the tree's `pyproject.toml`; empty where there is none.
 
     Raises:

@@ -16,7 +16,7 @@ from paddock_sources.constraints import PROVIDED
 from paddock_sources.environment.contract import check_contract
 from paddock_sources.environment.errors import RequirementsError
 from paddock_sources.environment.interpreter import Interpreter
-from paddock_sources.environment.project_file import project_in, read_document
+from paddock_sources.environment.project_file import project_in, read_project_file
 from paddock_sources.environment.uv_sources import UvSources
 from paddock_sources.errors import OwnRightsError, SourceError, SourceUriError
 from paddock_sources.uri import GitUri, SourceUri
@@ -69,7 +69,7 @@ class Requirements:
             ContractVersionError: it asks for an unknown version of the module contracts.
         """
         path = tree_root / "pyproject.toml"
-        document = read_document(tree_root)
+        document = read_project_file(tree_root)
         project = project_in(document, path)
         name, version = _text(project, "name", path), _text(project, "version", path)
         _check_python(project, name, path, python)
