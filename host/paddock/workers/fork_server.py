@@ -44,7 +44,9 @@ class Template:
         try:
             self._reaper = Reaper(self._interpreter.child)
             with suppress(ConnectionError):  # it is dead, which the first launch finds
-                self._control.send(pack({"shared": shared, "cgroups": self._worker_groups.cgroups}))
+                self._control.send(
+                    pack({"shared": shared, "cgroups": self._worker_groups.cgroups}), socket.MSG_NOSIGNAL
+                )
         except BaseException:
             self._interpreter.release()
             raise

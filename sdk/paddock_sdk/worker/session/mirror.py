@@ -101,6 +101,8 @@ class SessionMirror:
 
     def keep_up(self) -> None:
         """Apply the mounts that are kept unread, and later ones as they come."""
+        if self._keeps_up and not self._unread:
+            return  # every look but the first: it takes no lock
         with self._lock:
             self._keeps_up = True
             self.catch_up()
