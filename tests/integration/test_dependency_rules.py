@@ -57,7 +57,7 @@ def settings(text: str) -> None:
     (folder / "sources.toml").write_text(text)
 
 
-def told(*args: str) -> tuple[int, Any]:
+def answered(*args: str) -> tuple[int, Any]:
     done = paddock(*args, "--json")
     return done.returncode, json.loads(done.stdout)
 
@@ -72,7 +72,7 @@ def locked() -> str | None:
 
 def imported() -> str:
     """Return the version of `leaf` that the module imports with the lock file of the folder."""
-    code, result = told("call", "./tool-greet", "tool_greet", "--frozen")
+    code, result = answered("call", "./tool-greet", "tool_greet", "--frozen")
     assert code == 0, result
     return str(result["output"])
 
@@ -103,7 +103,7 @@ source = {source}
 
 def test_a_constraint_anywhere_bounds_what_is_locked_and_run() -> None:
     plan()
-    assert told("lock")[0] == 0 and locked() == "2.0"
+    assert answered("lock")[0] == 0 and locked() == "2.0"
     for entry, whole, user in (
         ('constraints: ["leaf<2"]', "", ""),
         ("", 'constraints: ["leaf<2"]', ""),
@@ -112,13 +112,13 @@ def test_a_constraint_anywhere_bounds_what_is_locked_and_run() -> None:
         Path("paddock.lock").unlink()
         settings(user)
         plan(entry, whole)
-        assert told("lock")[0] == 0 and locked() == "1.0", (entry, whole, user)
+        assert answered("lock")[0] == 0 and locked() == "1.0", (entry, whole, user)
     assert imported() == "1.0"
 
 
 def test_a_run_chooses_again_where_the_lock_contradicts_a_constraint() -> None:
     plan()
-    assert told("lock")[0] == 0 and locked() == "2.0"
+    assert answered("lock")[0] == 0 and locked() == "2.0"
     plan('constraints: ["leaf<2"]')
     for flag in ("--locked", "--frozen"):
         done = paddock("run", "plan.yaml", "hi", "--trust-plan", flag)
@@ -135,25 +135,25 @@ def test_a_run_chooses_again_where_the_lock_contradicts_a_constraint() -> None:
 
 def test_update_lock_and_sync_keep_to_constraints() -> None:
     plan()
-    assert told("lock")[0] == 0
+    assert answered("lock")[0] == 0
     plan('constraints: ["leaf<2"]')
-    code, facts = told("sync")
+    code, facts = answered("sync")
     assert code == 1 and "other dependencies" in facts["modules"][-1]["problem"]
-    assert told("lock", "--check")[0] == 1 and locked() == "2.0"
-    code, facts = told("update", "./tool-greet")
+    assert answered("lock", "--check")[0] == 1 and locked() == "2.0"
+    code, facts = answered("update", "./tool-greet")
     assert (code, locked(), facts["modules"][0]["state"]) == (0, "1.0", "updated")
     assert facts["modules"][0]["reason"] == "dependencies: leaf 2.0 -> 1.0"
-    assert [told("lock", "--check")[0], told("sync")[0]] == [0, 0]
+    assert [answered("lock", "--check")[0], answered("sync")[0]] == [0, 0]
     # A wider constraint moves nothing by itself: what is locked is within it.
     plan('constraints: ["leaf<3"]')
-    assert told("lock")[1]["locked"] == [] and told("update")[0] == 0 and locked() == "1.0"
-    code, facts = told("update", "tool-greet", "--packages")
+    assert answered("lock")[1]["locked"] == [] and answered("update")[0] == 0 and locked() == "1.0"
+    code, facts = answered("update", "tool-greet", "--packages")
     assert (code, locked(), facts["modules"][0]["reason"]) == (0, "2.0", "dependencies: leaf 1.0 -> 2.0")
-    assert told("update", "--packages")[1]["modules"][0]["state"] == "current"
+    assert answered("update", "--packages")[1]["modules"][0]["state"] == "current"
     plan('constraints: ["leaf<2"]')
-    assert told("lock")[0] == 0 and locked() == "1.0"
+    assert answered("lock")[0] == 0 and locked() == "1.0"
     plan('constraints: ["leaf>=2"]')
-    assert len(told("lock")[1]["locked"]) == 1 and locked() == "2.0"
+    assert len(answered("lock")[1]["locked"]) == 1 and locked() == "2.0"
 
 
 def test_a_call_by_an_accepted_plan_keeps_to_its_rules(tmp_path: Path, index: IndexServer) -> None:
@@ -169,7 +169,7 @@ def test_a_call_by_an_accepted_plan_keeps_to_its_rules(tmp_path: Path, index: In
         terminal.type("yes\n")
         assert terminal.exit_code() == 0, terminal.shown
     assert locked() == "1.0"
-    code, result = told("call", "tool-greet", "tool_greet")
+    code, result = answered("call", "tool-greet", "tool_greet")
     assert (code, result["output"]) == (0, "1.0"), result
     project = Path("tool-greet/pyproject.toml")
     as_accepted = project.read_text()
@@ -213,7 +213,7 @@ def test_a_constraint_of_another_form_is_an_error_at_its_line() -> None:
 def test_the_module_s_own_lock_decides_versions_when_asked_for(index: IndexServer) -> None:
     uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/leaf.whl", hash = "{index.hashes_of("leaf", "1.0")[0]}" }}]')
     plan()
-    assert told("lock")[0] == 0 and locked() == "2.0"
+    assert answered("lock")[0] == 0 and locked() == "2.0"
     plan("dependencies: locked")
     done = paddock("run", "plan.yaml", "hi", "--trust-plan", "--locked")
     assert "leaf 2.0, where the module's uv.lock has 1.0" in done.stderr, done.stderr
@@ -231,14 +231,14 @@ def test_the_module_s_own_lock_decides_files_as_well(index: IndexServer) -> None
     other = index.add_wheel("leaf", "1.0", {"leaf_of_2.py": ""}, tag="py2.py3-none-any")
     uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/leaf.whl", hash = "{kept}" }}]')
     plan('constraints: ["leaf<2"]')
-    code, facts = told("lock")
+    code, facts = answered("lock")
     assert code == 0, facts
     assert locked() == "1.0" and other in Path("paddock.lock").read_text()
     plan('constraints: ["leaf<2"]\n    dependencies: locked')
     done = paddock("run", "plan.yaml", "hi", "--trust-plan", "--frozen")
     assert done.returncode == 1
     assert "leaf 1.0 with other files than the module's uv.lock has" in done.stderr, done.stderr
-    assert told("lock")[0] == 0 and locked() == "1.0"
+    assert answered("lock")[0] == 0 and locked() == "1.0"
     assert kept in Path("paddock.lock").read_text() and other not in Path("paddock.lock").read_text()
 
 
@@ -285,7 +285,7 @@ def test_a_repository_stays_at_its_commit_when_versions_change(tmp_path: Path) -
     plan()
     text = Path("plan.yaml").read_text().replace("./tool-greet", source)
     Path("plan.yaml").write_text(text)
-    assert told("lock")[0] == 0 and locked() == "2.0"
+    assert answered("lock")[0] == 0 and locked() == "2.0"
     commit = made.git("rev-parse", "HEAD").strip()
     uv_lock("1.0")
     (tmp_path / "many/uv.lock").write_text(Path("tool-greet/uv.lock").read_text())  # of the workspace around
@@ -301,7 +301,7 @@ def test_a_repository_stays_at_its_commit_when_versions_change(tmp_path: Path) -
     Path("plan.yaml").write_text(text.replace(f"source: {source}", f"source: {source}\n    dependencies: locked"))
     assert "there is no such file in the module's folder or repository" in paddock("lock").stderr
     Path("paddock.lock").unlink()
-    assert told("lock")[0] == 0 and locked() == "1.0" and commit not in Path("paddock.lock").read_text()
+    assert answered("lock")[0] == 0 and locked() == "1.0" and commit not in Path("paddock.lock").read_text()
     assert paddock("run", "plan.yaml", "hi", "--trust-plan", "--locked").returncode == 0
 
 
@@ -313,7 +313,7 @@ def test_a_plan_that_nobody_accepted_may_only_narrow_versions(index: IndexServer
     plan('constraints: ["branch<2"]\n    dependencies: locked')
     done = paddock("run", "plan.yaml", "hi")
     assert (done.returncode, locked()) == (0, "1.0"), done.stderr
-    assert index.requests  # the user's index, whatever the lock names
+    assert index.requests  # the user's index, and not the one that the lock names
 
 
 def test_what_has_no_own_lock_cannot_follow_one() -> None:

@@ -23,7 +23,7 @@ _ROUNDS: Final = 10
 _READY: Final = b"\x1b[?2004h"  # pastes are told apart from keys: the line takes both from now on
 _SENT: Final = rb"\d{10,}"  # nanoseconds of the monotonic clock; no other number of a chat has as many digits
 _SECONDS: Final = 60  # for some tenths of a second; hit only by a hang
-_COMMAND: Final = [sys.executable, "-c", "from paddock.cli import main; main()"]
+PADDOCK: Final = [sys.executable, "-c", "from paddock.cli import main; main()"]
 _PLAN: Final = """\
 session: {orchestrator: loop-streaming, context: context-simple}
 providers:
@@ -77,7 +77,7 @@ class TypedChat:
         master, slave = pty.openpty()
         try:
             process = subprocess.Popen(
-                [*_COMMAND, "chat", *args],
+                [*PADDOCK, "chat", *args],
                 stdin=slave,
                 stdout=slave,
                 stderr=slave,
@@ -142,5 +142,5 @@ def _until_ready(folder: str) -> float:
 
 def _version(folder: str) -> float:
     began = time.perf_counter_ns()
-    subprocess.run([*_COMMAND, "--version"], check=True, cwd=folder, capture_output=True, timeout=_SECONDS)
+    subprocess.run([*PADDOCK, "--version"], check=True, cwd=folder, capture_output=True, timeout=_SECONDS)
     return (time.perf_counter_ns() - began) / 1e6

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Final
 
 from bench.affinity import every_core
+from bench.chat import PADDOCK
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 
 _ROUNDS: Final = 10
 _SECONDS: Final = 60  # for some tenths of a second; hit only by a hang
-_PADDOCK: Final = [sys.executable, "-c", "from paddock.cli import main; main()"]
 _PLAN: Final = """\
 session: {orchestrator: loop-basic, context: context-simple}
 providers:
@@ -78,7 +77,7 @@ def _run(folder: str, *args: str) -> float:
     environ = {**os.environ, "XDG_STATE_HOME": folder, "XDG_CONFIG_HOME": folder}
     before = time.perf_counter()
     subprocess.run(
-        [*_PADDOCK, *args],
+        [*PADDOCK, *args],
         cwd=folder,
         env=environ,
         check=True,

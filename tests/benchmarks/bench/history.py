@@ -27,7 +27,7 @@ def record(found: Sequence[Row | Gap], path: Path) -> None:
     run = {
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "cores": os.cpu_count(),
         "rows": rows,
     }

@@ -117,17 +117,15 @@ async def test_a_look_waits_for_another_threads_that_is_not_done(rig: Rig, caugh
 async def test_an_own_capability_is_reported_while_another_thread_reads(
     rig: Rig, caught_up: Callable[[], None]
 ) -> None:
-    def hear(host: ScriptedHost) -> None:
+    def accept(host: ScriptedHost) -> None:
         host.respond(host.request_from_worker(HostMethod.REGISTER_CAPABILITY).id)
 
-    async with rig.playing(hear):
+    async with rig.playing(accept):
         rig.coordinator.register_capability("mine", 1)
     caught_up()
 
 
-async def test_a_frame_that_refers_to_an_object_waits_for_the_thread_that_reads_it(
-    rig: Rig, caught_up: Callable[[], None]
-) -> None:
+async def test_a_frame_that_refers_to_an_object_waits_for_its_reader(rig: Rig, caught_up: Callable[[], None]) -> None:
     threading.Timer(0.05, caught_up).start()
     async with rig.playing(lambda host: host.respond(host.request_from_worker().id, host.again(1))):
         lent = await rig.driver.call(0, _METHOD, None)
