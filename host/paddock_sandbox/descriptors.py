@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 
-_HIGHEST_FD = 2**31 - 1
+from paddock_sandbox.syscalls import call
 
-# Missing from C libraries older than the system call (Linux 5.9).
-_close_range = getattr(ctypes.CDLL(None), "close_range", None)
-if _close_range is not None:
-    _close_range.argtypes = (ctypes.c_uint, ctypes.c_uint, ctypes.c_int)
+_HIGHEST_FD = 2**31 - 1
 
 
 def close_all_but(*kept: int) -> None:
@@ -23,8 +19,9 @@ def close_all_but(*kept: int) -> None:
 
 
 def _close(first: int, last: int) -> None:
-    if _close_range is not None and _close_range(first, last, 0) == 0:
-        return
-    for fd in map(int, os.listdir("/proc/self/fd")):
-        if first <= fd <= last:
-            os.closerange(fd, fd + 1)  # one, without minding that the listing's own descriptor is gone already
+    try:
+        call("close_range", first, last, 0)
+    except OSError:  # kernels before Linux 5.9 have no such call
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            if first <= fd <= last:
+                os.closerange(fd, fd + 1)  # one, without minding that the listing's own descriptor is gone already

@@ -6,8 +6,9 @@ not. This file does not know why an attribute is wanted or in which order.
 
 from __future__ import annotations
 
-import ctypes
 import os
+
+from paddock_sandbox.syscalls import call
 
 # From <linux/prctl.h>; the same numbers on every architecture.
 _SET_PDEATHSIG = 1
@@ -23,12 +24,6 @@ _GET_NO_NEW_PRIVS = 39
 _CAP_AMBIENT = 47
 _CAP_AMBIENT_IS_SET = 1
 _CAP_AMBIENT_CLEAR_ALL = 4
-
-# Called with the interpreter lock held: callers have one thread, and the lock must not be released around a fork. All
-# five words are always given: prctl is variadic, and the kernel requires unused ones to be zero.
-_call = ctypes.PyDLL(None, use_errno=True).prctl
-_call.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
-_call.restype = ctypes.c_int
 
 
 def set_parent_death_signal(signal_number: int) -> None:
@@ -95,8 +90,7 @@ def clear_ambient_set() -> None:
 
 
 def _prctl(name: str, option: int, first: int = 0, second: int = 0) -> int:
-    result: int = _call(option, first, second, 0, 0)
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-    return result
+    try:
+        return call("prctl", option, first, second, 0, 0)  # the kernel requires unused words to be zero
+    except OSError as error:
+        raise OSError(error.errno, f"{name}: {os.strerror(error.errno or 0)}") from None

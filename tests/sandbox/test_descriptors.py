@@ -18,7 +18,9 @@ import json, os, resource, sys
 sys.path.append(sys.argv[1])
 from paddock_sandbox import descriptors
 if sys.argv[2] == "listing":
-    descriptors._close_range = None
+    def call(*_):
+        raise OSError
+    descriptors.call = call
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 for _ in range(40):
     os.open("/dev/null", os.O_RDONLY)

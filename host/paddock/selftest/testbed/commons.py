@@ -50,9 +50,9 @@ class SharedObjects:
 
     def _make_segment(self, secret: str) -> None:
         number = self._make("shm", self.key, 4096, _CREATE | _EXCLUSIVE | _OWNERS)
-        address = _libc.shmat(number, None, 0)
+        address = syscalls.call("shmat", number, None, 0)
         ctypes.memmove(address, secret.encode() + b"\0", len(secret) + 1)
-        _libc.shmdt(ctypes.c_void_p(address))
+        syscalls.call("shmdt", address)
 
     def _make(self, kind: str, *arguments: int) -> int:
         number: int = getattr(_libc, f"{kind}get")(*arguments)
@@ -76,4 +76,3 @@ class SharedObjects:
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.shmat.restype = ctypes.c_void_p

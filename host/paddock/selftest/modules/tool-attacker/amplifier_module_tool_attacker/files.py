@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from .raw_calls import call
+from .raw_calls import call, declare
 from .way import RefusedActError, Way
 
 __all__ = [
@@ -281,9 +281,7 @@ def _present(value: str | None) -> str:
 
 
 def _getenv(name: str) -> str | None:
-    getenv = ctypes.CDLL(None).getenv
-    getenv.restype = ctypes.c_char_p
-    value: bytes | None = getenv(name.encode())
+    value: bytes | None = declare("getenv", ctypes.c_char_p, ctypes.c_char_p)(name.encode())
     return None if value is None else value.decode()
 
 

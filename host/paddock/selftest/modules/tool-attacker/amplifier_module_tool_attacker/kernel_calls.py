@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .child import in_a_child
-from .raw_calls import call, reach
+from .raw_calls import call, checked, declare, reach
 from .way import RefusedActError, Way
 
 __all__ = [
@@ -67,8 +67,8 @@ def hold_privileges() -> Iterator[Way]:
 def read_memory_shared_by_others(key: int, queue: str, file: str, mq_open: int) -> Iterator[Way]:
     """Access shared objects with a number or a name: segments, queues and semaphores of the whole machine."""
     yield "shared memory", lambda: _segment(key)
-    yield "message queue", lambda: f"queue {_checked(_libc.msgget(key, 0))}"
-    yield "semaphores", lambda: f"set {_checked(_libc.semget(key, 1, 0))}"
+    yield "message queue", lambda: f"queue {checked(_libc.msgget(key, 0))}"
+    yield "semaphores", lambda: f"set {checked(_libc.semget(key, 1, 0))}"
     yield "POSIX message queue", lambda: _closed(call(mq_open, queue, os.O_RDONLY, 0, 0))
     yield "file in shared memory", lambda: Path(file).read_text(encoding="utf-8")
 
@@ -95,7 +95,7 @@ def _called_as_i386() -> int:
 def _capabilities() -> str:
     header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
     sets = ctypes.create_string_buffer(24)
-    _checked(_libc.capget(header, sets))
+    checked(_libc.capget(header, sets))
     # Effective, permitted and inheritable of the lower half, then of the upper.
     held = struct.unpack("6I", sets.raw)
     if not any(held):
@@ -120,9 +120,9 @@ def _threads() -> str:
 
 
 def _segment(key: int) -> str:
-    address = _libc.shmat(_checked(_libc.shmget(key, 0, 0)), None, 0)
+    address = _shmat(checked(_libc.shmget(key, 0, 0)), None, 0)
     if address in (None, ctypes.c_void_p(-1).value):
-        _checked(-1)
+        checked(-1)
     content = ctypes.string_at(address)
     _libc.shmdt(ctypes.c_void_p(address))
     return content.decode(errors="replace")
@@ -133,12 +133,5 @@ def _closed(descriptor: int) -> str:
     return f"opened as {descriptor}"
 
 
-def _checked(result: int) -> int:
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result
-
-
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.shmat.restype = ctypes.c_void_p
+_shmat = declare("shmat", ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)

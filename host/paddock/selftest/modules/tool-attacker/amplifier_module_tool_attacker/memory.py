@@ -7,6 +7,7 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator
 
+from .raw_calls import declare
 from .way import RefusedActError, Way
 
 __all__ = ["remember_what_others_were_told"]  # the attacks; the rest is for those of other families
@@ -73,13 +74,10 @@ def guessed() -> Iterator[bytes]:
         os.close(write)
 
 
-_libc = ctypes.CDLL(None)
-_write = _libc.write
-_write.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
-_write.restype = ctypes.c_ssize_t
-_libc.sbrk.restype = ctypes.c_void_p
+_write = declare("write", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+_sbrk = declare("sbrk", ctypes.c_void_p, ctypes.c_ssize_t)
 
 
 def _heap() -> int:
-    end: int = _libc.sbrk(0)
+    end: int = _sbrk(0)
     return end

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from .child import in_a_child
-from .raw_calls import call, reach
+from .raw_calls import call, checked, declare, reach
 from .way import RefusedActError, Way
 
 __all__ = [
@@ -67,8 +67,8 @@ def trace_a_process(pids: Mapping[str, int]) -> Iterator[Way]:
 
 def read_memory_of_a_process(pid: int, address: int, content: str) -> Iterator[Way]:
     """Read the memory at an address, and write it; `content` is its present content, so that nothing changes."""
-    yield "process_vm_readv", lambda: _copied(_libc.process_vm_readv, pid, address, bytes(len(content)))
-    yield "process_vm_writev", lambda: _copied(_libc.process_vm_writev, pid, address, content.encode())
+    yield "process_vm_readv", lambda: _copied(_vm_readv, pid, address, bytes(len(content)))
+    yield "process_vm_writev", lambda: _copied(_vm_writev, pid, address, content.encode())
     yield "/proc/<pid>/mem", lambda: _read_at(f"/proc/{pid}/mem", address, len(content))
 
 
@@ -128,7 +128,7 @@ def _signal_by_descriptor(pid: int) -> None:
 
 
 def _seize(pid: int) -> str:
-    _checked(_libc.ptrace(ctypes.c_long(_PTRACE_SEIZE), ctypes.c_long(pid), None, None))
+    checked(_ptrace(_PTRACE_SEIZE, pid, None, None))
     return f"traces {pid}"
 
 
@@ -139,7 +139,7 @@ class _Area(ctypes.Structure):
 def _copied(copy: Callable[..., int], pid: int, address: int, content: bytes) -> str:
     memory = ctypes.create_string_buffer(content, len(content))
     here, there = _Area(ctypes.addressof(memory), len(content)), _Area(address, len(content))
-    copied = _checked(copy(pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0))
+    copied = checked(copy(pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0))
     return f"{copied} bytes: {memory.raw.decode(errors='replace')}"
 
 
@@ -169,22 +169,9 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _checked(result: int) -> int:
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.ptrace.restype = ctypes.c_long
-for _function in (_libc.process_vm_readv, _libc.process_vm_writev):
-    _function.restype = ctypes.c_ssize_t
-    _function.argtypes = (
-        ctypes.c_int,
-        ctypes.POINTER(_Area),
-        ctypes.c_ulong,
-        ctypes.POINTER(_Area),
-        ctypes.c_ulong,
-        ctypes.c_ulong,
-    )
+_ptrace = declare("ptrace", ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+_AREAS = (ctypes.POINTER(_Area), ctypes.c_ulong)
+_vm_readv, _vm_writev = (
+    declare(name, ctypes.c_ssize_t, ctypes.c_int, *_AREAS, *_AREAS, ctypes.c_ulong)
+    for name in ("process_vm_readv", "process_vm_writev")
+)

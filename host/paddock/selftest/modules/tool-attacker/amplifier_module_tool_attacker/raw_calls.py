@@ -1,12 +1,14 @@
-"""Make system calls by number, without the checks of any library."""
+"""Make system calls by number, without the checks of any library, and calls of the C library."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["call", "reach"]
+__all__ = ["call", "checked", "declare", "reach"]
 
 _UNHEARD = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
@@ -23,11 +25,24 @@ def call(number: int, *arguments: Argument) -> int:
     Raises:
         OSError: it failed.
     """
-    result: int = _libc.syscall(ctypes.c_long(number), *map(_word, arguments))
+    return checked(_libc.syscall(ctypes.c_long(number), *map(_word, arguments)))
+
+
+def checked(result: int) -> int:
+    """Return the result of a call that is below zero where it failed.
+
+    Raises:
+        OSError: it failed.
+    """
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return result
+
+
+def declare(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    """Return the C library's function of this name, with the types of its result and arguments."""
+    return ctypes.CFUNCTYPE(result, *arguments, use_errno=True)((name, ctypes.CDLL(None)))
 
 
 def reach(number: int, *arguments: Argument) -> str:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
-from .raw_calls import call
+from .raw_calls import call, checked, declare
 from .way import RefusedActError, Way
 
 __all__ = ["hold_unmapped_memory"]
@@ -41,8 +41,8 @@ _BUFFERS = 4 * _MEBIBYTE
 _ACCESS_LIST = "system.posix_acl_access"
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.shmat.restype = ctypes.c_void_p
-_libc.mmap.restype = ctypes.c_void_p
+_shmat = declare("shmat", ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+_mmap = declare("mmap", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
 
 Taker = Callable[[int], Generator[int]]
 """Takes so many bytes and yields how many more it has each time; it keeps them until it is closed."""
@@ -142,9 +142,9 @@ def _segments(wanted: int) -> Generator[int]:
     kept: list[int] = []
     try:
         for _ in range(0, wanted, size):
-            segment = _checked(_libc.shmget(_IPC_PRIVATE, ctypes.c_size_t(size), _IPC_CREATE))
+            segment = checked(_libc.shmget(_IPC_PRIVATE, ctypes.c_size_t(size), _IPC_CREATE))
             kept.append(segment)
-            address = ctypes.c_void_p(_libc.shmat(segment, None, 0))
+            address = ctypes.c_void_p(_shmat(segment, None, 0))
             ctypes.memset(address, 1, size)
             _libc.shmdt(address)
             yield size
@@ -159,7 +159,7 @@ def _messages(wanted: int) -> Generator[int]:
     held = 0
     try:
         while held < wanted:
-            kept.append(_checked(_libc.msgget(_IPC_PRIVATE, _IPC_CREATE)))
+            kept.append(checked(_libc.msgget(_IPC_PRIVATE, _IPC_CREATE)))
             while _libc.msgsnd(kept[-1], message, ctypes.c_size_t(8000), 0o4000) == 0:
                 held += 8000
                 yield 8000
@@ -172,7 +172,7 @@ def _semaphores(wanted: int) -> Generator[int]:
     kept: list[int] = []
     try:
         for _ in range(0, wanted, 64 * 16000):
-            kept.append(_checked(_libc.semget(_IPC_PRIVATE, 16000, _IPC_CREATE)))
+            kept.append(checked(_libc.semget(_IPC_PRIVATE, 16000, _IPC_CREATE)))
             yield 64 * 16000
     finally:
         for one in kept:
@@ -244,13 +244,13 @@ def _pinned_pages(wanted: int) -> Generator[int]:
         for _ in range(_PAGES_OF_A_PIPE):
             address = _area(2 * _HUGE)
             first = address + -address % _HUGE
-            _checked(_libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), mmap.MADV_HUGEPAGE))
+            checked(_libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), mmap.MADV_HUGEPAGE))
             ctypes.memset(first, 1, 1)
             there = ctypes.create_string_buffer(_HUGE // mmap.PAGESIZE)
-            _checked(_libc.mincore(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), there))
+            checked(_libc.mincore(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), there))
             pinned = sum(there.raw) * mmap.PAGESIZE  # one small page, where no huge one was available
             call(_SPLICE[platform.machine()], ends[1], _Piece(first, 1), 1, 0)
-            _checked(_libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(2 * _HUGE)))
+            checked(_libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(2 * _HUGE)))
             held += pinned
             yield pinned
 
@@ -258,8 +258,8 @@ def _pinned_pages(wanted: int) -> Generator[int]:
 def _area(size: int) -> int:
     """Return the address of own memory that no object here keeps."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    address: int = _libc.mmap(None, ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
-    _checked(-1 if address == ctypes.c_void_p(-1).value else 0)
+    address: int = _mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+    checked(-1 if address == ctypes.c_void_p(-1).value else 0)
     return address
 
 
@@ -296,7 +296,7 @@ def _mappings(wanted: int) -> Generator[int]:
     address = _area(pages * mmap.PAGESIZE)
     for page in range(0, pages, 2):
         place = ctypes.c_void_p(address + page * mmap.PAGESIZE)
-        _checked(_libc.mprotect(place, ctypes.c_size_t(mmap.PAGESIZE), 0))
+        checked(_libc.mprotect(place, ctypes.c_size_t(mmap.PAGESIZE), 0))
         if page % 1000 == 0:
             yield 1000 * _MAPPING_BYTES
 
@@ -339,9 +339,9 @@ def _events(wanted: int) -> Generator[int]:
     """Make the kernel keep, in many queues, events of files with long names, which are never read."""
     folder = _folder()
     names = [os.path.join(folder, letter * 250) for letter in "ab"]
-    queues = [_checked(_libc.inotify_init1(0)) for _ in range(100)]
+    queues = [checked(_libc.inotify_init1(0)) for _ in range(100)]
     for queue in queues:
-        _checked(_libc.inotify_add_watch(queue, folder.encode(), 0xFFF))
+        checked(_libc.inotify_add_watch(queue, folder.encode(), 0xFFF))
     try:
         for _ in range(4000):
             for name in names:
@@ -363,7 +363,7 @@ def _rules(wanted: int) -> Generator[int]:
         add = functools.partial(_libc.syscall, *map(ctypes.c_long, (_ADD_RULE, ruleset, 2, ctypes.addressof(rule), 0)))
         for number in range(65536):
             port.value = number
-            _checked(add())
+            checked(add())
             if number % 1024 == 0:
                 yield 1024 * 64
 
@@ -431,13 +431,6 @@ def _folder() -> str:
     """Return a new folder, in memory where the machine has such a place."""
     shared = "/dev/shm"  # noqa: S108 - it is in memory everywhere
     return tempfile.mkdtemp(prefix="attack-", dir=shared if os.access(shared, os.W_OK) else None)
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
 
 
 _KINDS: dict[str, Taker] = {
