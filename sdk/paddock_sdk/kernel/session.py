@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping
 from operator import attrgetter
 from types import SimpleNamespace, TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from paddock_sdk.contract import events
 from paddock_sdk.kernel.cancel_watch import CancelWatch
@@ -306,14 +306,16 @@ class PlainAmplifierSession(AmplifierSession):
         try:
             response = await super().execute(prompt)
         except BaseException as error:
-            if self._coordinator.cancellation.is_cancelled:
-                self.status.status = "cancelled"
-            else:
-                self.status.status = "failed"
-                self.status.last_error = {"message": safe_exception_str(error)}
+            self._note_end("failed", error)
             raise
-        self.status.status = "cancelled" if self._coordinator.cancellation.is_cancelled else "completed"
+        self._note_end("completed")
         return response
+
+    def _note_end(self, status: Literal["completed", "failed"], error: BaseException | None = None) -> None:
+        is_cancelled = self._coordinator.cancellation.is_cancelled
+        self.status.status = "cancelled" if is_cancelled else status
+        if error is not None and not is_cancelled:
+            self.status.last_error = {"message": safe_exception_str(error)}
 
     def _accept_loader(self, loader: ModuleLoading | None) -> None:
         self.loader = loader
