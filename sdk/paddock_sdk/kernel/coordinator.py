@@ -8,13 +8,11 @@ coordinator knows neither sessions (beyond their id, parent and configuration) n
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.contributions import collect_contributions
@@ -86,7 +84,9 @@ class ModuleCoordinator:
     as a module's and is reported to the observer.
     """
 
-    _observer: CoordinatorObserver | None = None  # subclasses set attributes of their own before `__init__`
+    _own_names: ClassVar[frozenset[str]]
+
+    _observer: CoordinatorObserver | None
     _session: Any
     _mount_points: MountPoints
     _hooks: HookRegistry
@@ -107,6 +107,7 @@ class ModuleCoordinator:
         approval_system: ApprovalSystem | None = None,
         display_system: DisplaySystem | None = None,
     ) -> None:
+        self._observer = None
         self._session = session if session is not None else SimpleNamespace(session_id="", parent_id=None, config={})
         self._hooks = self._make_hooks()
         self._cancellation = self._make_cancellation()
@@ -120,6 +121,10 @@ class ModuleCoordinator:
         self.approval_system = approval_system
         self.display_system = display_system
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._own_names = _names_of(cls)
+
     def _make_hooks(self) -> HookRegistry:
         return HookRegistry()
 
@@ -128,28 +133,22 @@ class ModuleCoordinator:
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if self._observer is not None and not _is_own(type(self), name):
+        if name not in self._own_names and self._observer is not None:
             self._observer.attribute(name, value)
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
-        if self._observer is not None and not _is_own(type(self), name):
+        if name not in self._own_names and self._observer is not None:
             self._observer.attribute_deleted(name)
 
-    def observe(self, observer: CoordinatorObserver | None) -> None:
-        """Call `observer` after each change from now on, instead of an earlier one."""
-        self._observer = observer
-        self._mount_points.observe(observer)
+    @property
+    def observer(self) -> CoordinatorObserver | None:
+        return self._observer
 
-    @contextmanager
-    def unobserved(self) -> Iterator[None]:
-        """Have changes that are made within this context observed by none."""
-        observer = self._observer
-        self.observe(None)
-        try:
-            yield
-        finally:
-            self.observe(observer)
+    @observer.setter
+    def observer(self, observer: CoordinatorObserver | None) -> None:
+        self._observer = observer
+        self._mount_points.observer = observer
 
     # The session.
 
@@ -352,14 +351,12 @@ class ModuleCoordinator:
         }
 
 
-def _is_own(cls: type, name: str) -> bool:
-    return name in _names_of(cls)
-
-
-@functools.cache
 def _names_of(cls: type) -> frozenset[str]:
     annotated = {name for base in cls.__mro__ if base is not object for name in inspect.get_annotations(base)}
     return frozenset(annotated.union(dir(cls)))
+
+
+ModuleCoordinator._own_names = _names_of(ModuleCoordinator)
 
 
 def _mount_name(mount_point: str, module: Any, name: str | None) -> str:

@@ -40,13 +40,13 @@ class MountSlot(dict[str, Any]):
     def __setitem__(self, name: str, obj: Any) -> None:
         is_new = name not in self or self[name] is not obj
         super().__setitem__(name, obj)
-        if is_new and self._points._observer is not None:
-            self._points._observer.mounted(self._point, name, obj)
+        if is_new and self._points.observer is not None:
+            self._points.observer.mounted(self._point, name, obj)
 
     def __delitem__(self, name: str) -> None:
         super().__delitem__(name)
-        if self._points._observer is not None:
-            self._points._observer.unmounted(self._point, name)
+        if self._points.observer is not None:
+            self._points.observer.unmounted(self._point, name)
 
     @overload
     def pop(self, name: str, /) -> Any: ...
@@ -95,16 +95,12 @@ class MountPoints(dict[str, Any]):
 
     def __init__(self, hooks: Any) -> None:
         super().__init__()
-        self._observer: MountObserver | None = None
+        self.observer: MountObserver | None = None
         for point in SINGLE_POINTS:
             super().__setitem__(point, None)
         for point in MULTI_POINTS:
             super().__setitem__(point, MountSlot(point, self))
         super().__setitem__(_HOOKS, hooks)
-
-    def observe(self, observer: MountObserver | None) -> None:
-        """Call `observer` after each change from now on, instead of an earlier one."""
-        self._observer = observer
 
     def __setitem__(self, point: str, obj: Any) -> None:
         if point in MULTI_POINTS:
@@ -114,11 +110,11 @@ class MountPoints(dict[str, Any]):
         elif point in SINGLE_POINTS:
             is_new = self[point] is not obj
             super().__setitem__(point, obj)
-            if is_new and self._observer is not None:
+            if is_new and self.observer is not None:
                 if obj is None:
-                    self._observer.unmounted(point, None)
+                    self.observer.unmounted(point, None)
                 else:
-                    self._observer.mounted(point, None, obj)
+                    self.observer.mounted(point, None, obj)
         elif point == _HOOKS:
             super().__setitem__(point, obj)
         else:

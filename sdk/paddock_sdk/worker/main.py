@@ -85,7 +85,7 @@ class ModuleRuntime:
         self._driver = driver
         self._attempts = attempts
         reporter = Reporter(driver, driver.objects, self.coordinator._mount_points)
-        self.coordinator.observe(reporter)
+        self.coordinator.observer = reporter
         mirror = SessionMirror(self.coordinator, driver, driver.objects, reporter)
         contexts = DispatchContexts(self.coordinator, vocabulary)
         self._dispatcher = Dispatcher(driver, driver.objects, self.coordinator, self._call, attempts, contexts)

@@ -32,7 +32,7 @@ def coordinator() -> ModuleCoordinator:
 @pytest.fixture
 def log(coordinator: ModuleCoordinator) -> Log:
     log = Log()
-    coordinator.observe(log)
+    coordinator.observer = log
     return log
 
 
@@ -123,7 +123,7 @@ def test_the_observer_hears_of_mounts_by_call_and_by_write(coordinator: ModuleCo
         ("mounted", "tools", "t", "tool"),
         ("unmounted", "tools", "t"),
     ]
-    coordinator.observe(None)
+    coordinator.observer = None
     coordinator.unmount("context")
     assert len(log.seen) == 3
 
@@ -134,7 +134,7 @@ def test_a_subclass_declares_what_is_its_own() -> None:
         kind = "own"
 
     coordinator, log = Own(), Log()
-    coordinator.observe(log)
+    coordinator.observer = log
     coordinator._channel = 1
     coordinator.kind = "changed"
     coordinator.theirs = 2

@@ -43,7 +43,7 @@ def log(points: MountPoints) -> Log:
     points["tools"]["old"] = "old tool"
     points["context"] = "old context"
     log = Log()
-    points.observe(log)
+    points.observer = log
     return log
 
 
@@ -276,7 +276,7 @@ def test_no_point_can_be_added(points: MountPoints, add: Callable[[Any], object]
 
 async def test_mounting_is_observed_once(coordinator: ModuleCoordinator) -> None:
     log = Log()
-    coordinator.mount_points.observe(log)
+    coordinator.mount_points.observer = log
     await coordinator.mount("tools", "t", "name")
     await coordinator.mount("context", "c")
     await coordinator.unmount("tools", "name")

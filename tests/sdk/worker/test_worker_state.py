@@ -367,7 +367,7 @@ async def test_what_another_module_offers_and_nobody_can_read_is_left_out(
     assert rig.coordinator.get_capability("offered") is None
     assert not hasattr(rig.coordinator, "offered")
     assert rig.coordinator.hooks.has_handlers("after")
-    assert rig.coordinator._observer is not None
+    assert rig.coordinator.observer is not None
 
     def in_place(host: ScriptedHost) -> None:
         request = host.request_from_worker()

@@ -71,7 +71,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._origin = None
         self._contributions = 0
         super().__init__(session, approval_system, display_system)
-        self.observe(_Broadcast(self))
+        self.observer = _Broadcast(self)
         self._state.shared.bind(self.session_state)
         self._send_session()
         self._tell_cancellation()

@@ -115,7 +115,8 @@ class SessionMirror:
         if section == MirrorSection.DESCRIPTION:
             self._objects.redescribe(change.target, bytes(change.body))
             return
-        with self._coordinator.unobserved():
+        self._coordinator.observer = None
+        try:
             if section in (MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE):
                 self._apply_named(section, change)
             else:
@@ -124,6 +125,8 @@ class SessionMirror:
                     self._apply_state(value, change.target)
                 else:
                     self._apply(section, value)
+        finally:
+            self._coordinator.observer = self._reporter
 
     def _apply_named(self, section: int, change: Frame) -> None:
         name, rest = unpack_prefix(change.body)
