@@ -61,14 +61,14 @@ def test_answers_come_to_the_same_result(outcomes: dict[str, Any], case: str) ->
     assert is_as_expected(outcomes[f"answer: {case}"], case)
 
 
-@pytest.mark.difference("a function in a handler's answer denies")
+@pytest.mark.difference("a function in a handler's answer makes the answer `deny`")
 def test_only_elsewhere_a_function_in_an_answer_is_its_text(outcomes: dict[str, Any], kernel: Python) -> None:
     outcome = outcomes[f"answer: {_FUNCTION}"]
     assert is_as_expected(outcome, _FUNCTION) is (kernel is OURS)
     assert outcome["result"]["action"] == ("deny" if kernel is OURS else "continue")
 
 
-@pytest.mark.difference("sets and bytes in modified data become text")
+@pytest.mark.difference("sets and bytes in data that a handler modified become text")
 def test_only_elsewhere_modified_data_has_a_form_of_its_own(outcomes: dict[str, Any], kernel: Python) -> None:
     outcome = outcomes[f"answer: {_CONVERTED}"]
     assert is_as_expected(outcome, _CONVERTED) is (kernel is OURS)

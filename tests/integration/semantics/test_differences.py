@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 import pytest
+from amplifier_core import HookResult
 
 from integration.semantics.places import COMPANION, PLAIN, SESSION_ID, OpenPlace, Place, plan_of
 from paddock.errors import ModuleLoadError, PlanError
@@ -18,91 +19,149 @@ class Difference(NamedTuple):
     given: dict[str, Any]
     plain: Any
     across: Any
+    in_the_published: str
+    under_paddock: str
     reason: str
 
 
 DIFFERENCES = {
-    "a contributor that raises CancelledError": Difference(
+    # By what a module does.
+    "raises CancelledError in a contributor": Difference(
         "members.cancelled_collection",
         {},
         [1],
         [1, 3],
-        "what a module raises must not look like the host's own cancellation, so it is a failure like any other, "
-        "and the others are asked",
+        "the collection ends with what it has",
+        "it fails like any contributor that raises, and the others are asked",
+        "what a module raises must not look like a cancellation by the host",
     ),
-    "the tools that another module runs": Difference(
+    "reads which tools another module runs, from the cancellation token": Difference(
         "cancellation.running_tools_elsewhere",
         {},
         [["1"], ["bash"]],
         [[], []],
-        "who runs tools knows them, and so does the application; a notice would wake each module at each call",
+        "the token lists them",
+        "the token lists the module's own tools only",
+        "that module and the application know them; to inform all modules would wake each one at each call",
     ),
-    "another's handler is unregistered by its name": Difference(
-        "ownership.unregistered", {}, [], ["guard"], "no module takes away another's guard"
+    "unregisters another module's handler by its name": Difference(
+        "ownership.unregistered",
+        {},
+        [],
+        ["guard"],
+        "the handler is gone",
+        "the handler stays",
+        "no module takes away another's guard",
     ),
-    "another's tool is unmounted": Difference(
+    "unmounts another module's tool": Difference(
         "ownership.unmounted",
         {},
         [False, []],
         [True, ["shell"]],
-        "names are owned, and what is there is shown as being there",
+        "the tool is gone",
+        "the tool stays",
+        "a name belongs to the module that mounted it",
     ),
-    "another's context is replaced": Difference(
-        "ownership.replaced", {}, "replaced", ["RefusedError", True], "a conversation is its context module's"
+    "mounts a context in the place of another module's": Difference(
+        "ownership.replaced",
+        {},
+        "replaced",
+        ["RefusedError", True],
+        "it replaces that context",
+        "`mount` raises RefusedError",
+        "a conversation belongs to its context module",
     ),
-    "who emitted an event": Difference(
+    "asks in a handler which module emitted the event": Difference(
         "ownership.emitter",
         {},
         [{"own": 1, "session_id": SESSION_ID, "parent_id": None}, None],
         [{"own": 1, "session_id": SESSION_ID, "parent_id": None}, "loop-scenarios"],
-        "handlers may have to know it, and ask with `event_emitter()`; the event's data is what the emitter made it",
+        "nothing says it",
+        "`event_emitter()` says it",
+        "a handler may have to know it; the event's data stays as the emitter made it",
     ),
-    "a capability that is changed in place": Difference(
+    "changes a list in place that it registered as a capability": Difference(
         "ownership.changed_in_place",
         {},
         ["offered", "added in place"],
         ["offered"],
-        "what is offered is what was registered; those that share a list register it again, as all known modules do",
+        "others see the change",
+        "others see the list as it was registered",
+        "data is copied when it is registered; all known modules that share a list register it again",
     ),
-    "another's object is offered anew, and taken away": Difference(
+    "registers an object or None as a capability where another module's object is": Difference(
         "ownership.offered",
         {},
         ["offered", "offered", False],
         ["ValueError", "ValueError", True],
+        "it replaces that object",
+        "`register_capability` raises ValueError",
         "calls of an object are for its owner; `replaces` allows it",
     ),
-    "another's object is attached anew": Difference(
-        "ownership.attached", {}, True, False, "as with a capability; there is no line to raise at"
+    "sets an attribute of the coordinator where another module's object is": Difference(
+        "ownership.attached",
+        {},
+        True,
+        False,
+        "it replaces that object",
+        "that object stays, and a denial says so",
+        "as above; an assignment is not answered, so it cannot raise",
     ),
-    "None is mounted, by the orchestrator": Difference(
-        "mounts.nothing", {}, True, "TypeError", "only a module's own objects can be called where they are"
+    "mounts None as a tool, as the orchestrator": Difference(
+        "mounts.nothing",
+        {},
+        True,
+        "TypeError",
+        "None is mounted",
+        "`mount` raises TypeError",
+        "what is mounted is called in its own module, and None cannot be called",
     ),
-    "the session is cleaned up, by the orchestrator": Difference(
-        "members.cleaned_up", {}, ["its own"], [], "the host runs every cleanup once, when the session ends"
+    "calls `cleanup()`, as the orchestrator": Difference(
+        "members.cleaned_up",
+        {},
+        ["its own"],
+        [],
+        "the cleanup functions run",
+        "none runs yet",
+        "the host runs each of them once, when the session ends",
     ),
-    "the count of a turn's injections": Difference(
-        "ownership.counter", {}, 100, 0, "the host counts for all modules, and it alone acts on the count"
+    "reads how much hooks injected in the turn": Difference(
+        "ownership.counter",
+        {},
+        100,
+        0,
+        "the count goes up",
+        "the count stays 0",
+        "the host counts for all modules, and it alone acts on the count",
     ),
 }
 
 A_TOOLS_PLACE = {
-    # What a tool's module does in a plain process, and what a host makes of it without a grant.
+    # By what a tool's module tries: the outcome in a plain process, that under a host without a grant, the reason.
     "set default fields": ("done", "RefusedError", "every module's events would carry them"),
-    "reset the token": ("done", "RefusedError", "a tool could undo that the person wants it to stop"),
+    "reset the cancellation token": ("done", "RefusedError", "a tool could undo that the person wants it to stop"),
     "register a handler": ("done", "RefusedError", "a tool would read what others say; a `hooks` grant allows it"),
-    "act on a hook's result": ("done", "RefusedError", "a tool could ask the person in a hook's name"),
-    "emit another kind's event": ("unheard", "unheard", "it is dropped, and answered as if no handler objected"),
-    "take another's tool name": ("done", "ValueError", "names are owned; `replaces` allows it"),
+    "have a hook's result acted on": ("done", "RefusedError", "a tool could ask the person in a hook's name"),
+    "emit another kind's event": ("heard", "unheard", "a tool could speak as another kind; an `emit` grant allows it"),
+    "mount a tool under another's name": (
+        "done",
+        "ValueError",
+        "a name belongs to the module that mounted it; `replaces` allows it",
+    ),
     "mount a resolver": ("done", "RefusedError", "a resolver decides which code is trusted"),
-    "become the model": ("done", "RefusedError", "it sees every message; a `mount` grant allows it"),
-    "mount plain data": ("done", "TypeError", "only a module's own objects can be called where they are"),
-    "offer a capability of the session": ("done", "RefusedError", "names that begin with `session.` are the host's"),
-    "take another's capability": ("done", "ValueError", "what is said to it is its owner's; `replaces` allows it"),
+    "mount a provider": ("done", "RefusedError", "a provider sees every message; a `mount` grant allows it"),
+    "mount plain data": ("done", "TypeError", "what is mounted is called in its own module, and data cannot be called"),
+    "register a capability named `session.…`": (
+        "done",
+        "RefusedError",
+        "names that begin with `session.` are the host's",
+    ),
+    "register another's capability": ("done", "ValueError", "calls of it are for its owner; `replaces` allows it"),
     "change what the application wrote": ("changed", "kept", "guards go by it; `replaces` allows it"),
     "cancel the turn": ("done", "RefusedError", "that is for the person, the orchestrator and hooks"),
-    "trigger the callbacks of a cancellation": ("done", "RefusedError", "nothing was cancelled"),
+    "trigger the callbacks of a cancellation": ("done", "RefusedError", "only a cancellation triggers them"),
     "read the context": ("done", "RefusedError", "a conversation belongs to no tool; a `call` grant allows it"),
-    "clean the session up": ("done", "done", "the host runs every cleanup once, when the session ends"),
+    "clean the session up": ("done", "left", "the host runs each cleanup function once, when the session ends"),
 }
 
 
@@ -144,12 +203,17 @@ async def test_two_modules_that_mount_one_name_start_in_a_plain_process_alone(
             pass
 
 
+async def _mark_as_heard(event: str, data: dict[str, Any]) -> HookResult:
+    return HookResult(action="modify", data={**data, "heard": "heard"})
+
+
 @pytest.fixture(scope="module")
 async def place_with_a_tool(open_place: OpenPlace, anyio_backend: str) -> AsyncIterator[Place]:
     plan = plan_of(tools=[{"module": "tool-companion"}])
     async with open_place(plan) as place:
         await place.coordinator.get_capability("companion").mount_tool("shell", "another's")
         place.coordinator.session_state["guarded"] = "kept"
+        place.coordinator.hooks.register("plan:end", _mark_as_heard)
         yield place
 
 
@@ -160,7 +224,7 @@ async def test_a_tool_keeps_to_its_place_where_a_host_can_see_to_it(place_with_a
     assert outcome == (plain if place_with_a_tool.name == PLAIN else across), reason
 
 
-@pytest.mark.difference("what a module cancelled is over with its turn")
+@pytest.mark.difference("a cancellation by a module ends with its turn")
 async def test_a_turn_that_a_module_cancelled_is_the_only_one(place: Place) -> None:
     """A plain process leaves it to the application to reset the token, which has to know that a module asked."""
     found = [await place.run("ownership.cancelled") for _ in range(2)]

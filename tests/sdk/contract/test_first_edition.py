@@ -12,7 +12,7 @@ from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.testing import EventRecorder, MockCoordinator, MockTool, TestCoordinator, create_test_coordinator
 
 
-@pytest.mark.difference("a tool call's arguments are also its `input`")
+@pytest.mark.difference("the `arguments` of a tool call can also be read as `input`")
 def test_the_arguments_of_a_call_are_its_input() -> None:
     call = ToolCall(id="1", name="read", arguments={"path": "a"})
     assert call.input is call.arguments
@@ -42,7 +42,7 @@ def test_a_call_that_is_not_made_yet_has_no_input() -> None:
         ({"is_error": True, "success": False}, False),
     ],
 )
-@pytest.mark.difference("a tool result that is made with `is_error` is a failure")
+@pytest.mark.difference("a tool result made with `is_error=True` is a failure")
 def test_a_result_that_says_it_is_an_error_is_a_failure(given: dict[str, Any], success: bool) -> None:
     result = ToolResult(output="refused", **given)
     assert (result.success, result.output) == (success, "refused")

@@ -10,7 +10,7 @@ from amplifier_core._session_exec import emit_raw_field_if_configured, run_orche
 from paddock_sdk.testing import MockContextManager, MockCoordinator
 
 
-@pytest.mark.difference("an orchestrator is given the live tools and providers, also while there are none")
+@pytest.mark.difference("an orchestrator gets the live tables of tools and providers, even if they are empty")
 async def test_an_orchestrator_sees_the_first_tool_that_is_mounted_in_its_turn(coordinator: MockCoordinator) -> None:
     class Loop:
         async def execute(self, tools: Any, coordinator: Any, **given: Any) -> Any:
@@ -22,7 +22,7 @@ async def test_an_orchestrator_sees_the_first_tool_that_is_mounted_in_its_turn(c
     assert await run_orchestrator(coordinator, "hi") == ["late"]
 
 
-@pytest.mark.difference("`run_orchestrator` without an orchestrator or a context is a RuntimeError")
+@pytest.mark.difference("`run_orchestrator` without an orchestrator or a context raises RuntimeError")
 async def test_the_orchestrator_gets_what_a_session_gives_it(coordinator: MockCoordinator) -> None:
     class Loop:
         async def execute(self, **given: Any) -> Any:
@@ -45,7 +45,7 @@ async def test_the_orchestrator_gets_what_a_session_gives_it(coordinator: MockCo
     }
 
 
-@pytest.mark.difference("an orchestrator that takes no `coordinator` is passed none")
+@pytest.mark.difference("an orchestrator without a parameter `coordinator` is called without it")
 async def test_an_orchestrator_without_a_coordinator_runs(coordinator: MockCoordinator) -> None:
     class Loop:
         async def execute(self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any) -> str:

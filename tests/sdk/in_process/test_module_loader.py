@@ -97,7 +97,7 @@ async def test_a_resolver_is_given_the_hint_twice(write_module: WriteModule, coo
     assert resolver.asked == [("tool-greet", {"any": "thing"}, {"any": "thing"})]
 
 
-@pytest.mark.difference("a resolver is given the hints that it takes")
+@pytest.mark.difference("a resolver gets only the hints that it accepts")
 async def test_a_resolver_is_given_the_hints_that_it_takes(
     write_module: WriteModule, coordinator: MockCoordinator
 ) -> None:

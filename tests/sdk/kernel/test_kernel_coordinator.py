@@ -263,7 +263,7 @@ async def test_a_cleanups_own_cancellation_is_raised_when_the_rest_ran(coordinat
     assert ran == ["other"]
 
 
-@pytest.mark.difference("a cleanup whose task is cancelled runs the functions that are left")
+@pytest.mark.difference("when `cleanup()` is cancelled, the remaining functions still run")
 async def test_a_cancelled_cleanup_still_runs_the_rest(coordinator: ModuleCoordinator) -> None:
     started, ran = asyncio.Event(), []
 

@@ -91,7 +91,7 @@ def test_an_unregister_function_removes_its_own_registration_once() -> None:
     assert registry.list_handlers() == {"e": []}
 
 
-@pytest.mark.difference("of events whose handlers all went, the latest 1,000 are listed")
+@pytest.mark.difference("`list_handlers` keeps only the latest 1,000 events whose handlers have all left")
 def test_events_without_handlers_are_listed_up_to_a_bound() -> None:
     registry = HookRegistry()
     for number in range(1100):

@@ -66,7 +66,7 @@ def test_an_id_of_a_sub_session_begins_with_its_parents_span(given: dict[str, st
     assert len(ids) == 20 and all(re.fullmatch(form, one) for one in ids)
 
 
-@pytest.mark.difference("of `amplifier_foundation` there is what tools that delegate import")
+@pytest.mark.difference("`amplifier_foundation` exists, with only what delegating tools import")
 def test_there_is_nothing_else_and_an_error_says_what_there_is() -> None:
     assert {"ProviderPreference", "get_working_dir", "set_working_dir"} <= set(dir(amplifier_foundation))
     with pytest.raises(AttributeError, match="no attribute 'Bundle'; here, it has ProviderPreference, generate_sub"):

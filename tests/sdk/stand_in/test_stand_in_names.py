@@ -165,7 +165,7 @@ def test_the_engine_has_every_model_capability(name: str) -> None:
     assert getattr(_engine, name) is getattr(amplifier_core.capabilities, name)
 
 
-@pytest.mark.difference("nothing runs WebAssembly or gRPC modules")
+@pytest.mark.difference("WebAssembly and gRPC modules do not run")
 def test_what_runs_webassembly_is_refused_in_words() -> None:
     with pytest.raises(AttributeError, match="`load_wasm_from_path` runs WebAssembly modules, which Paddock does not"):
         _engine.load_wasm_from_path  # noqa: B018 - reading it is the act

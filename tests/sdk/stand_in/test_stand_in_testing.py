@@ -70,7 +70,7 @@ def test_a_refused_mount_is_not_recorded() -> None:
     assert coordinator.mount_history == []
 
 
-@pytest.mark.difference("a mock coordinator's `to_dict()` names its approval and display systems")
+@pytest.mark.difference("`to_dict()` of a mock coordinator says that it has an approval and a display system")
 def test_a_mock_coordinator_says_what_systems_it_has() -> None:
     shown = MockCoordinator().to_dict()
     assert shown["has_approval_provider"] and shown["has_display_service"]
@@ -114,7 +114,7 @@ async def test_a_mock_tool_answers_its_output_and_counts() -> None:
         MockTool(name="t", output="out", description="d"),
     ],
 )
-@pytest.mark.difference("there are names beside the published ones")
+@pytest.mark.difference("some names exist that the published package no longer has")
 async def test_a_mock_tool_is_made_with_either_spelling(tool: MockTool) -> None:
     assert (tool.name, tool.description) == ("t", "d")
     assert (await tool.execute({})).output == "out"

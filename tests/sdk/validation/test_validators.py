@@ -264,7 +264,7 @@ async def test_on_session_ready_is_told_of_when_it_is_not_asynchronous(
 
 
 @pytest.mark.parametrize("place", ["__init__.py", "code.py"])
-@pytest.mark.difference("`on_session_ready` is also checked beside a `mount` of another file")
+@pytest.mark.difference("a validator also checks an `on_session_ready` beside `mount` in another file")
 async def test_on_session_ready_is_checked_beside_mount_and_in_the_package(place: str, tmp_path: Path) -> None:
     package = module_at(tmp_path, "from .code import mount\n")
     (package / "code.py").write_text(RIGHT["tool"])
@@ -295,7 +295,7 @@ async def test_the_configuration_reaches_mount_as_a_copy(tmp_path: Path) -> None
         ("nothing", "declares no entry point of that name"),
     ],
 )
-@pytest.mark.difference("`entry_point` of a validator names what mounts the module")
+@pytest.mark.difference("`entry_point` of a validator names the function that mounts the module")
 async def test_an_entry_point_says_what_mounts_the_module(entry_point: str, words: str | None, tmp_path: Path) -> None:
     package = module_at(tmp_path, RIGHT["tool"].replace("def mount", "def install"))
     (package / "other.py").write_text(RIGHT["tool"])
@@ -390,7 +390,7 @@ async def test_a_cancelled_validation_leaves_nothing_behind(tmp_path: Path) -> N
     assert cleaned.is_set() and sys.path == path and package.name not in set(sys.modules) - modules
 
 
-@pytest.mark.difference("a validator leaves nothing imported, and refuses no name that is taken")
+@pytest.mark.difference("a validator leaves nothing imported, and accepts two packages of one name")
 async def test_packages_of_one_name_are_validated_side_by_side_without_meeting(tmp_path: Path) -> None:
     # The first waits inside its mount, and then imports a part of itself that the other does not have.
     source = (
