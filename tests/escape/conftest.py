@@ -13,7 +13,7 @@ from paddock.errors import IsolationUnavailableError
 from paddock.selftest import CATALOGUE, Attack
 from paddock.selftest.attack import Sign
 from paddock.selftest.attack_session import AttackSession
-from paddock.selftest.control import OutsideResult, perform_outside
+from paddock.selftest.control import OutsideControl, OutsideResult
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.profile import IsolationLevel
 
@@ -48,11 +48,11 @@ def shown() -> Iterator[Shown]:
     On a stage of its own: what is put back in the place of a file that an attack removed is another file, and not the
     one that a module was shown when it started.
     """
-    with AttackTestbed() as stage:
+    with AttackTestbed() as stage, OutsideControl(stage) as control:
 
         @functools.cache
         def outside(name: str) -> OutsideResult:
-            return perform_outside(next(attack for attack in CATALOGUE if attack.name == name), stage)
+            return control.perform(next(attack for attack in CATALOGUE if attack.name == name))
 
         yield lambda attack: outside(attack.name)
 

@@ -10,7 +10,7 @@ import pytest
 
 from paddock.selftest import CATALOGUE, Attack, Verdict
 from paddock.selftest.attack import Outside, Sign
-from paddock.selftest.control import perform_outside
+from paddock.selftest.control import OutsideControl
 from paddock.selftest.outcome import KEPT_MAX, LAG_MAX, Evidence, judge
 from paddock.selftest.testbed.testbed import ATTACKER, AttackTestbed
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
@@ -106,15 +106,15 @@ def test_an_attack_that_fails_outside_shows_nothing() -> None:
     attack = Attack(
         "read_ssh_key", "files", "files.read_ssh_key", "reads", arguments=lambda stage: {"path": "/there/is/none"}
     )
-    with AttackTestbed() as stage:
-        control = perform_outside(attack, stage)
+    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+        control = outside.perform(attack)
     assert not control.proves_something
     assert "ENOENT" in control.problem
 
 
 def test_an_attack_that_is_broken_outside_shows_nothing() -> None:
-    with AttackTestbed() as stage:
-        control = perform_outside(Attack("read_ssh_key", "files", "files.read_ssh_key", "reads"), stage)
+    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+        control = outside.perform(Attack("read_ssh_key", "files", "files.read_ssh_key", "reads"))
     assert "TypeError" in control.problem
 
 
@@ -122,9 +122,9 @@ def test_an_attack_that_should_leave_a_mark_and_leaves_none_shows_nothing() -> N
     attack = Attack(
         "read_ssh_key", "files", "files.read_ssh_key", "reads", arguments=lambda stage: {"path": str(stage.files.key)}
     )
-    with AttackTestbed() as stage:
-        assert perform_outside(attack, stage).proves_something
-        assert "no mark" in perform_outside(dataclasses.replace(attack, marks=True), stage).problem
+    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+        assert outside.perform(attack).proves_something
+        assert "no mark" in outside.perform(dataclasses.replace(attack, marks=True)).problem
 
 
 def test_an_attack_that_should_have_no_end_and_has_one_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,16 +132,24 @@ def test_an_attack_that_should_have_no_end_and_has_one_shows_nothing(monkeypatch
     attack = Attack(
         "open_many_files", "resources", "resources.open_many_files", "opens", arguments=lambda stage: {"files": 1}
     )
-    with AttackTestbed() as stage:
-        assert "ended by itself" in perform_outside(dataclasses.replace(attack, outside=Outside.RUNS_ON), stage).problem
+    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+        assert "ended by itself" in outside.perform(dataclasses.replace(attack, outside=Outside.RUNS_ON)).problem
+
+
+def test_an_attack_whose_program_has_ended_shows_nothing() -> None:
+    unknown = Attack("no_such_body", "processes", "endings.no_such_body", "cannot be loaded, which ends the program")
+    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+        assert "was not started" in outside.perform(unknown).problem
+        read = next(attack for attack in CATALOGUE if attack.name == "read_ssh_key")
+        assert "was not started" in outside.perform(read).problem
 
 
 @pytest.mark.slow
 def test_a_stage_is_as_it_was_after_every_attack_outside() -> None:
-    with AttackTestbed() as stage:
+    with AttackTestbed() as stage, OutsideControl(stage) as outside:
         for attack in CATALOGUE:
             if attack.marks:
-                perform_outside(attack, stage)
+                outside.perform(attack)
                 assert stage.marks() == (), attack.name
 
 

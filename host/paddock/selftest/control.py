@@ -6,31 +6,23 @@ defect of the attack.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from paddock.selftest.attack import Attack, Outside
 from paddock.selftest.testbed.observers import GATES
 from paddock.selftest.testbed.testbed import AttackTestbed
+from paddock.selftest.unconfined import UnconfinedAttacker, UnconfinedAttackers
 
-# Compiled code is kept for the next process, where no attack looks for it.
-_CODE: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); sys.pycache_prefix = sys.argv[2]\n"
-    "from amplifier_module_tool_attacker.outside import main; main()"
-)
 _ANSWER_SECONDS: Final = 20.0  # for one attack; reached only if it hangs
 _ENDLESS_SECONDS: Final = 0.4  # a process that runs longer counts as not ending
-_CHUNK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,33 +65,51 @@ class OutsideResult:
         return bool(self.shown) and not self.problem
 
 
-def perform_outside(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
-    """Perform the attack on a stage, and leave the stage as it was; takes as long as the act."""
-    testbed.renew()
-    if attack.saves is not None:
-        testbed.files.save(attack.saves(testbed))
-    try:
-        match attack.outside:
-            case Outside.RUNS_ON:
-                control = _run_on(attack, testbed)
-            case Outside.LIVES_ON:
-                control = _live_on(attack, testbed)
-            case _:
-                control = _answer(attack, testbed)
-        if attack.marks and control.proves_something and not testbed.marks():
-            return OutsideResult("", problem="it left no mark on the stage, so none would be noticed inside")
-        return control
-    finally:
+class OutsideControl:
+    """Performs attacks outside, on one testbed; entered, it has the program that starts the attackers."""
+
+    def __init__(self, testbed: AttackTestbed) -> None:
+        self._testbed = testbed
+        self._attackers = UnconfinedAttackers(testbed)
+
+    def __enter__(self) -> Self:
+        self._attackers.__enter__()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._attackers.__exit__(exc_type, exc, traceback)
+
+    def perform(self, attack: Attack) -> OutsideResult:
+        """Perform the attack, and leave the testbed as it was; takes as long as the act."""
+        testbed = self._testbed
         testbed.renew()
-
-
-def _answer(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
-    with _attacker(attack, testbed) as process:
+        if attack.saves is not None:
+            testbed.files.save(attack.saves(testbed))
         try:
-            said, _ = process.communicate(_order(attack, testbed), timeout=_ANSWER_SECONDS)
-        except subprocess.TimeoutExpired:
-            return OutsideResult("", problem=f"it gave no answer within {_ANSWER_SECONDS:g} s")
-    return _judged(attack, said)
+            with self._attackers.begin(_order(attack, testbed)) as attacker:
+                match attack.outside:
+                    case Outside.RUNS_ON:
+                        control = _run_on(attacker)
+                    case Outside.LIVES_ON:
+                        control = _live_on(attacker, testbed)
+                    case _:
+                        control = _answer(attack, attacker)
+            if attack.marks and control.proves_something and not testbed.marks():
+                return OutsideResult("", problem="it left no mark on the stage, so none would be noticed inside")
+            return control
+        except ConnectionError as error:
+            return OutsideResult("", problem=f"it was not started: {error}")
+        finally:
+            testbed.renew()
+
+
+def _answer(attack: Attack, attacker: UnconfinedAttacker) -> OutsideResult:
+    try:
+        return _judged(attack, attacker.answer(_ANSWER_SECONDS))
+    except TimeoutError:
+        return OutsideResult("", problem=f"it gave no answer within {_ANSWER_SECONDS:g} s")
 
 
 def _judged(attack: Attack, said: str) -> OutsideResult:
@@ -118,30 +128,24 @@ def _judged(attack: Attack, said: str) -> OutsideResult:
     )
 
 
-def _run_on(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
-    with _attacker(attack, testbed) as process:
-        try:
-            said, _ = process.communicate(_order(attack, testbed), timeout=_ENDLESS_SECONDS)
-        except subprocess.TimeoutExpired:
-            return OutsideResult(f"still at it after {_ENDLESS_SECONDS:g} s")
+def _run_on(attacker: UnconfinedAttacker) -> OutsideResult:
+    try:
+        said = attacker.answer(_ENDLESS_SECONDS)
+    except TimeoutError:
+        return OutsideResult(f"still at it after {_ENDLESS_SECONDS:g} s")
     return OutsideResult("", problem=f"it ended by itself: {said}")
 
 
-def _live_on(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
+def _live_on(attacker: UnconfinedAttacker, testbed: AttackTestbed) -> OutsideResult:
     """Let the attacker come to its end, examine what is left of it, and end that as well."""
-    with _attacker(attack, testbed) as process:
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(_order(attack, testbed, and_end=True))
-        process.stdin.close()
-        said = process.stdout.readline()
-        daemon = said.partition("daemon ")[2].partition('"')[0]
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_ENDLESS_SECONDS)
-        process.terminate()
-        time.sleep(_ENDLESS_SECONDS / 4)  # for the signal to have no effect
-        lives = testbed.is_lock_held()
-        if daemon.isdigit():
-            os.kill(int(daemon), signal.SIGKILL)
+    said = attacker.answer(_ANSWER_SECONDS)
+    daemon = said.partition("daemon ")[2].partition('"')[0]
+    attacker.wait(_ENDLESS_SECONDS)
+    attacker.send_signal(signal.SIGTERM)
+    time.sleep(_ENDLESS_SECONDS / 4)  # for the signal to have no effect
+    lives = testbed.is_lock_held()
+    if daemon.isdigit():
+        os.kill(int(daemon), signal.SIGKILL)
     return (
         OutsideResult("lives on after its end")
         if lives
@@ -149,60 +153,13 @@ def _live_on(attack: Attack, testbed: AttackTestbed) -> OutsideResult:
     )
 
 
-@contextlib.contextmanager
-def _attacker(attack: Attack, testbed: AttackTestbed) -> Iterator[subprocess.Popen[str]]:
-    """Start an attacker with all that a careless host would leave it: environment, descriptors, and a connection.
-
-    On the connection the host has sent a text that it should not have sent.
-    """
-    own, others = socket.socketpair()
-    with own, others:
-        own.sendall(testbed.key.encode())
-        reader = threading.Thread(target=_drain, args=(own,))
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
-            [sys.executable, "-I", "-S", "-c", _CODE, os.fspath(testbed.files.module), os.fspath(testbed.compiled)],
-            env={
-                **os.environ,
-                **testbed.environ,
-                "TMPDIR": os.fspath(testbed.scratch),
-                "HTTP_PROXY": testbed.network.proxy.url,
-            },
-            pass_fds=(*testbed.descriptors, others.fileno()),
-            cwd=testbed.files.workspace,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        others.close()
-        reader.start()
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-            own.shutdown(socket.SHUT_RDWR)
-            reader.join()
-
-
-def _drain(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while connection.recv(_CHUNK):
-            pass
-
-
-def _order(attack: Attack, testbed: AttackTestbed, *, and_end: bool = False) -> str:
+def _order(attack: Attack, testbed: AttackTestbed) -> dict[str, object]:
     arguments = (attack.outside_arguments or attack.arguments)(testbed)
-    order = {
+    return {
         "body": attack.body,
         "arguments": dict(arguments),
         "before": attack.before,
-        "and_end": and_end,
+        "and_end": attack.outside is Outside.LIVES_ON,
         "paths": sys.path,  # for attacks on a session, for which the module contract's own code stands in
         "gates": list(GATES),
     }
-    return json.dumps(order) + "\n"

@@ -13,7 +13,7 @@ from paddock.errors import IsolationUnavailableError
 from paddock.selftest.attack import Attack, Sign
 from paddock.selftest.attack_session import AttackSession, perform_to_the_end
 from paddock.selftest.attacks import CATALOGUE
-from paddock.selftest.control import OutsideResult, perform_outside
+from paddock.selftest.control import OutsideControl, OutsideResult
 from paddock.selftest.outcome import AttackOutcome, Verdict
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.profile import IsolationLevel
@@ -100,7 +100,8 @@ class AttackRunner:
         """
         with ExitStack() as stack:
             testbed = stack.enter_context(AttackTestbed())
-            controls = {attack.name: await self._outside(attack, testbed) for attack in self._attacks}
+            with OutsideControl(testbed) as outside:
+                controls = {attack.name: await self._outside(attack, outside) for attack in self._attacks}
             outcomes: dict[IsolationLevel, dict[str, AttackOutcome]] = {}
             unreachable: dict[IsolationLevel, IsolationUnavailableError] = {}
             for level in self._levels:
@@ -118,10 +119,10 @@ class AttackRunner:
         )
         return Result(trials, tuple(outcomes), unreachable)
 
-    async def _outside(self, attack: Attack, testbed: AttackTestbed) -> OutsideResult:
+    async def _outside(self, attack: Attack, outside: OutsideControl) -> OutsideResult:
         self._report(f"outside: {attack.name}")
         # Awaited also when cancelled: it is bounded, and a thread cannot be stopped.
-        return await to_thread.run_sync(perform_outside, attack, testbed)
+        return await to_thread.run_sync(outside.perform, attack)
 
     async def _inside(
         self, level: IsolationLevel, testbed: AttackTestbed, controls: Mapping[str, OutsideResult]

@@ -70,8 +70,6 @@ class AttackTestbed:
         }
         self.scratch = self.folder / "scratch"
         self.scratch.mkdir()
-        self.compiled = self.folder / "compiled"
-        self.compiled.mkdir()
         self.lock = self.files.workspace / "lock"
         self.doors = ForbiddenListeners(mark, self.files.outside, self.files.workspace)
         stack.callback(self.doors.close)
