@@ -60,7 +60,10 @@ def product() -> str:
 
 @pytest.mark.parametrize("name", sorted({name for name in _named() if not hasattr(builtins, name)}))
 def test_each_string_is_still_made(name: str, product: str) -> None:
-    assert re.search(rf"\bclass {name}\b|[\"']{re.escape(name)}[\"']", product), f"nothing makes {name}"
+    is_text = any(f"{before}{name}{after}" in product for before in "\"'" for after in "\"'")
+    # A search by an expression alone takes a hundred times as long.
+    is_class = f"class {name}" in product and re.search(rf"\bclass {name}\b", product)
+    assert is_text or is_class, f"nothing makes {name}"
 
 
 def test_commands_show_failures_of_the_list_with_its_exit_codes() -> None:
