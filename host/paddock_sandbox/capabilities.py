@@ -5,6 +5,8 @@ process had CAP_SETPCAP (root, and everyone in a user namespace of their own), n
 again. An ordinary user never has that right, so there the bounding set stays as it was. `no_new_privs`, which every
 level sets, makes that set worthless: an exec then keeps no more than the process had.
 
+`close_ways_back` takes that right alone, before a fork: the child then has nothing left to do about the ways back.
+
 This cannot prevent a new user namespace, in which its maker holds all capabilities: the system call filter refuses
 that. It works without /proc. Capabilities belong to a thread: the caller must have only one.
 """
@@ -51,21 +53,40 @@ def drop_all() -> None:
     Raises:
         OSError: the kernel refused a step, or a capability was left.
     """
-    effective, _, _ = _get()
-    prctl.clear_ambient_set()
-    if _SETPCAP in effective:
-        _up_to_the_last(prctl.drop_from_bounding_set)
-        prctl.set_securebits(prctl.securebits() & ~_KEEP_CAPS | _LOCKED)
+    close_ways_back()
     _set_none()
     # Those the kernel keeps for an ordinary exec are among the others.
-    left = frozenset().union(*_get())
+    left = frozenset().union(*_numbers_of(_get()))
     if left:
         raise OSError(errno.EPERM, f"capabilities were left after dropping all: {', '.join(map(str, sorted(left)))}")
 
 
+def close_ways_back() -> None:
+    """Let no exec give the caller or its children a capability, and take CAP_SETPCAP from it, which could undo that.
+
+    The caller keeps the other capabilities that it has. Its children inherit all of this, unless they enter a user
+    namespace of their own. Where the caller lacks CAP_SETPCAP, only the ambient set is cleared.
+
+    Raises:
+        OSError: the kernel refused a step.
+    """
+    prctl.clear_ambient_set()
+    effective, permitted, inheritable = _get()
+    if effective >> _SETPCAP & 1:
+        _up_to_the_last(prctl.drop_from_bounding_set)
+        prctl.set_securebits(prctl.securebits() & ~_KEEP_CAPS | _LOCKED)
+        others = ~(1 << _SETPCAP)
+        _set(effective & others, permitted & others, inheritable & others)
+
+
+def effective() -> frozenset[int]:
+    """Return the capabilities that the caller can use now."""
+    return _numbers(_get()[0])
+
+
 def held() -> CapabilitySets:
     """Return the capabilities that the caller holds now."""
-    effective, permitted, inheritable = _get()
+    effective, permitted, inheritable = _numbers_of(_get())
     return CapabilitySets(
         effective,
         permitted,
@@ -75,26 +96,35 @@ def held() -> CapabilitySets:
     )
 
 
-def _get() -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
-    """Return the effective, the permitted and the inheritable set."""
+def _get() -> tuple[int, int, int]:
+    """Return the effective, the permitted and the inheritable set, as words with a bit for each capability."""
     sets = ctypes.create_string_buffer(_HALVES.size)
     call("capget", ctypes.create_string_buffer(_HEADER, len(_HEADER)), sets)
     low_effective, low_permitted, low_inheritable, high_effective, high_permitted, high_inheritable = _HALVES.unpack(
         sets.raw
     )
     return (
-        _numbers(low_effective, high_effective),
-        _numbers(low_permitted, high_permitted),
-        _numbers(low_inheritable, high_inheritable),
+        low_effective | high_effective << 32,
+        low_permitted | high_permitted << 32,
+        low_inheritable | high_inheritable << 32,
     )
 
 
 def _set_none() -> None:
-    call("capset", ctypes.create_string_buffer(_HEADER, len(_HEADER)), ctypes.create_string_buffer(_HALVES.size))
+    _set(0, 0, 0)
 
 
-def _numbers(low: int, high: int) -> frozenset[int]:
-    word = low | high << 32
+def _set(*words: int) -> None:
+    halves = _HALVES.pack(*(word & 0xFFFF_FFFF for word in words), *(word >> 32 for word in words))
+    call("capset", ctypes.create_string_buffer(_HEADER, len(_HEADER)), ctypes.create_string_buffer(halves, len(halves)))
+
+
+def _numbers_of(words: tuple[int, int, int]) -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
+    effective, permitted, inheritable = words
+    return _numbers(effective), _numbers(permitted), _numbers(inheritable)
+
+
+def _numbers(word: int) -> frozenset[int]:
     return frozenset(number for number in range(_MOST) if word >> number & 1)
 
 

@@ -326,3 +326,32 @@ capabilities.drop_all()
 call("unshare", 0x10000000)
 tell(len(capabilities.held().effective) > 30)
 """)
+
+
+_CLOSED_BEFORE_A_FORK = """
+import os
+def sets():
+    held = capabilities.held()
+    return {name: sorted(getattr(held, name)) for name in held.__slots__}
+before = sets()
+capabilities.close_ways_back()
+told, say = os.pipe()
+child = os.fork()
+if child == 0:
+    inherited = sets()
+    capabilities.drop_all()
+    os.write(say, json.dumps([inherited, sets(), prctl.securebits()]).encode())
+    os._exit(0)
+os.close(say)
+with os.fdopen(told) as lines:
+    tell([before, *json.load(lines)])
+os.waitpid(child, 0)
+"""
+
+
+def test_a_child_needs_no_second_closing_of_the_ways_back() -> None:
+    before, inherited, after, securebits = in_a_user_namespace(_CLOSED_BEFORE_A_FORK)
+    kept = [number for number in before["permitted"] if number != _SETPCAP]
+    assert inherited == {**_EMPTY, "effective": kept, "permitted": kept}
+    assert after == _EMPTY
+    assert securebits == _ALL_LOCKED

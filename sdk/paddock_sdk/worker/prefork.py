@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from paddock_sandbox import ipc, mounts, namespaces
+from paddock_sandbox import capabilities, ipc, mounts, namespaces
 from paddock_sandbox.cgroup import Cgroup, CgroupHome, enter
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import Mount, SandboxProfile
@@ -168,6 +168,7 @@ def _run_init(
             namespaces.map_own_ids(*ids)
         if not counts_memory:
             _bound_objects(is_root=ids is None)
+        capabilities.close_ways_back()  # once for both
         init.prepare_for_children()
         worker = os.fork()
         if worker == 0:
