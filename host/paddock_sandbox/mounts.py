@@ -30,7 +30,9 @@ _AT_FDCWD: Final = -100
 _AT_EMPTY_PATH: Final = 0x1000
 _AT_RECURSIVE: Final = 0x8000
 _OPEN_TREE_CLONE: Final = 1
-_MOVE_EMPTY_PATHS: Final = 0x04 | 0x40
+_AT_NO_FOLLOW: Final = 0x0100
+_MOVE_FROM_EMPTY_PATH: Final = 0x04
+_MOVE_EMPTY_PATHS: Final = _MOVE_FROM_EMPTY_PATH | 0x40
 _FSOPEN_CLOEXEC: Final = 1
 _FSMOUNT_CLOEXEC: Final = 1
 _FSCONFIG_SET_STRING: Final = 1
@@ -47,6 +49,7 @@ _UMOUNT_NOFOLLOW: Final = 8
 _RESOLVE_NO_SYMLINKS: Final = 0x04
 _RESOLVE_IN_ROOT: Final = 0x10
 
+_DEV: Final = "/dev"
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _LINKS: Final = {"/dev/fd": "/proc/self/fd", "/dev/stdin": "fd/0", "/dev/stdout": "fd/1", "/dev/stderr": "fd/2"}
 SHARED_FOLDERS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - where programs look for them, in the private folder
@@ -179,10 +182,10 @@ class NewRoot:
             _attach(self._root, os.open("/", os.O_PATH | os.O_CLOEXEC))
             os.fchdir(self._root)
         self._sealed_later = [self._root]
+        self._own_folders = {""}  # made here, with no mount over them: no link is in a path through them
         self._write_account_files()
         self.missing = (*self._attach_system(), *self._try_a_link())
-        for device, tree in zip(DEVICES, open_trees(DEVICES), strict=True):
-            self._attach(tree, device, _NOSUID | _NOEXEC)
+        self._attach_devices()
 
     def attach(self, mounts: Iterable[Mount], trees: Iterable[int]) -> None:
         """Attach each mount's tree at its target and close the trees."""
@@ -199,12 +202,12 @@ class NewRoot:
         with _naming(f"mount {place}"):
             options = {"mode": "0700", "size": str(size), "nr_inodes": str(_SCRATCH_INODES)}
             scratch = _file_system("tmpfs", options, _NOSUID | _NODEV | _NOEXEC)
-            _attach(scratch, self._place(place, stat.S_IFDIR))
+            self._put(scratch, place, stat.S_IFDIR)
             for shared in SHARED_FOLDERS:
                 name = "." + shared.replace("/", "-")
                 os.mkdir(name, 0o700, dir_fd=scratch)
                 part = call("open_tree", scratch, name.encode(), _OPEN_TREE_CLONE | os.O_CLOEXEC)
-                _attach(part, self._place(shared, stat.S_IFDIR))
+                self._put(part, shared, stat.S_IFDIR)
                 os.close(part)
             os.close(scratch)
 
@@ -223,7 +226,7 @@ class NewRoot:
         """Name the one user and group there are, for programs that ask."""
         with _naming("write /etc"):
             uid, gid = os.getuid(), os.getgid()
-            os.mkdir("etc", 0o755, dir_fd=self._root)
+            self._make_folder("etc")
             for name, text in {
                 "etc/passwd": f"module:x:{uid}:{gid}:module:/scratch:/bin/sh\n",
                 "etc/group": f"module:x:{gid}:\n",
@@ -246,13 +249,25 @@ class NewRoot:
                 if error.errno != errno.EPERM:
                     raise
                 return ("/proc",)
-            _attach(proc, self._place("/proc", stat.S_IFDIR))
+            self._put(proc, "/proc", stat.S_IFDIR)
             os.close(proc)
         with _naming("links in /dev"):
-            os.makedirs("dev", 0o755, exist_ok=True)
+            self._make_folder("dev")
             for name, target in _LINKS.items():
                 os.symlink(target, name[1:], dir_fd=self._root)
         return ()
+
+    def _attach_devices(self) -> None:
+        with _naming(f"open {_DEV}"):
+            dev = _open(_AT_FDCWD, _DEV, os.O_PATH | os.O_DIRECTORY, _RESOLVE_NO_SYMLINKS)
+        try:
+            for device in DEVICES:
+                with _naming(f"open {device}"):
+                    name = os.fsencode(os.path.basename(device))
+                    tree = call("open_tree", dev, name, _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_NO_FOLLOW)
+                self._attach(tree, device, _NOSUID | _NOEXEC)
+        finally:
+            os.close(dev)
 
     def _try_a_link(self) -> tuple[str, ...]:
         """Mount a link on itself and unmount it again; return `NO_LINKS` when that is refused."""
@@ -273,8 +288,46 @@ class NewRoot:
         """Attach a detached tree and close its descriptor."""
         with _naming(f"mount {target}"):
             _set_attributes(tree, attributes)
-            _attach(tree, self._place(target, os.fstat(tree).st_mode))
+            self._put(tree, target, os.fstat(tree).st_mode)
             os.close(tree)
+
+    def _put(self, tree: int, target: str, mode: int) -> None:
+        """Attach a detached tree at a place for it, made in the new root if it is not there."""
+        relative = target.strip("/")
+        self._make_way_through_shared_folders(relative)
+        if self._make_new_place(relative, mode):
+            # Without a walk that refuses links: none can be on a way that was made here.
+            call("move_mount", tree, b"", self._root, os.fsencode(relative), _MOVE_FROM_EMPTY_PATH)
+        else:
+            _attach(tree, self._place(target, mode))
+            covered = relative + "/"
+            self._own_folders = {own for own in self._own_folders if not (own + "/").startswith(covered)}
+
+    def _make_new_place(self, relative: str, mode: int) -> bool:
+        """Make a place directly in a folder that was made here; return False where that is not so, or it exists."""
+        if not relative or not self._make_folder(os.path.dirname(relative)):
+            return False
+        try:
+            if stat.S_ISDIR(mode):
+                os.mkdir(relative, 0o755)
+            else:
+                os.mknod(relative, stat.S_IFREG | 0o644)
+        except FileExistsError:
+            return False
+        return True
+
+    def _make_folder(self, relative: str) -> bool:
+        """Make a folder and those around it; return whether all were made here and none has a mount over it."""
+        if relative in self._own_folders:
+            return True
+        if not self._make_folder(os.path.dirname(relative)):
+            return False
+        try:
+            os.mkdir(relative, 0o755)  # below the working directory, which is the new root
+        except FileExistsError:
+            return False
+        self._own_folders.add(relative)
+        return True
 
     def _place(self, target: str, mode: int) -> int:
         """Return a descriptor of the place for a mount, made in the new root if it is not there."""
@@ -283,7 +336,6 @@ class NewRoot:
             return self._find(relative)
         except FileNotFoundError:
             pass
-        self._make_way_through_shared_folders(relative)
         parent = os.path.dirname(relative)
         if parent:
             os.makedirs(parent, 0o755, exist_ok=True)  # below the working directory, which is the new root
@@ -306,6 +358,7 @@ class NewRoot:
                 between = _file_system("tmpfs", {"mode": "0755", "size": "1m"}, _NOSUID | _NODEV)
                 os.mkdir(place, 0o755)
                 _attach(between, self._find(place))
+                self._own_folders.add(place)
                 self._sealed_later.append(between)
 
     def _find(self, relative: str) -> int:

@@ -237,6 +237,25 @@ def test_a_mount_is_never_made_by_way_of_a_link(user: str, folder: Path, target:
     assert (told["step"], told["error"]) == (f"mount {target}", "ELOOP")
 
 
+def test_a_mount_over_folders_on_the_way_to_another_ends_the_trust_in_them(user: str, folder: Path) -> None:
+    (folder_in(folder, "inner") / "link").symlink_to("/scratch")
+    program = """
+there = [Mount(given, "/a/b/c"), Mount(given, "/a"), Mount("/etc", "/a/inner/link/further")]
+tell(in_new_root(there, print))
+"""
+    told = run_apart(program, str(folder), user=user)
+    assert (told["step"], told["error"]) == ("mount /a/inner/link/further", "ELOOP")
+
+
+@pytest.mark.parametrize("taken", ["/a/b", "/tmp/a/b"])
+def test_places_made_here_take_one_mount_after_another(user: str, folder: Path, taken: str) -> None:
+    program = """
+there = [Mount(f"{given[0]}/file", given[1] + "/one"), Mount(given[0], given[1] + "/two"), Mount(given[0], given[1])]
+tell(in_new_root(there, lambda _: sorted(os.listdir(given[1]))))
+"""
+    assert run_apart(program, [str(folder), taken], user=user) == {"returned": sorted(os.listdir(folder))}
+
+
 def test_a_folder_cannot_be_mounted_where_a_file_is(user: str, folder: Path) -> None:
     told = run_apart(
         "tell(in_new_root([Mount(given, '/it'), Mount(given, '/it/file')], print))", str(folder), user=user
@@ -532,6 +551,7 @@ def test_every_step_that_fails_is_named_and_leaves_nothing_behind(user: str, fol
         *(
             "detach mounts from the host's",
             "new root",
+            "open /dev",
             "let go of a link",
             "mount /proc",
             "seal the new root",
