@@ -27,9 +27,14 @@ _TARGET: Final = 4  # of the fields of a line
 
 def kept_inside(every: Iterable[Mount]) -> tuple[Mount, ...]:
     """Return the mounts in a place which may be written to, outermost first: others can detach each of them."""
+    every = tuple(every)
+    writable = tuple(mount.target.rstrip("/") + "/" for mount in every if mount.writable)
     made: dict[str, Mount] = {}
     inside = []
     for mount in every:
+        if not mount.target.startswith(writable):
+            made.setdefault(mount.target, mount)
+            continue
         outer = next((made[folder] for folder in _folders_around(mount.target) if folder in made), None)
         if outer is not None and outer.writable and mount.source == _seen_at(outer, mount.target):
             inside.append(mount)

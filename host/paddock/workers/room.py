@@ -25,6 +25,8 @@ _TASKS_OF_A_MODULE: Final = 2  # its worker, and the init around it
 _TASKS_OF_A_SESSION: Final = 12  # threads of the host, and the fork server
 _MANY_TASKS: Final = 8192  # a limit beyond which the user's tasks are not counted
 _OWN_FILES: Final = 0o700  # of a umask: what it takes from the user
+_STATUS_BYTES: Final = 4096  # the line is the second: every start of a worker looks for it
+_UMASK_LINE: Final = re.compile(rb"^Umask:\s+([0-7]+)$", re.MULTILINE)
 _TASK_LINE: Final = re.compile(rb"^(Uid|Threads):\s+(\d+)", re.MULTILINE)
 
 
@@ -47,10 +49,14 @@ def check_room(modules: int) -> None:
 def own_umask() -> int | None:
     """Return the umask of this process, read without changing it; None where the system does not say it."""
     try:
-        status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+        fd = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            status = os.read(fd, _STATUS_BYTES)
+        finally:
+            os.close(fd)
     except OSError:
         return None
-    found = re.search(r"^Umask:\s+([0-7]+)$", status, re.MULTILINE)
+    found = _UMASK_LINE.search(status)
     return int(found[1], 8) if found is not None else None
 
 
