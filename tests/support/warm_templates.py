@@ -2,8 +2,8 @@
 
 A process loads it once, and becomes each template that a host asks for in a child: with the host's settings,
 descriptors and mount namespace, in a session of its own. The template is that process's child and not the host's. Where
-the runtime, the user or the limits are others, a host gets a fresh interpreter; so does each host that the tests of
-workers and of cold commands start.
+the runtime, the user or the limits are others, a host gets a fresh interpreter; so does each host in tests of templates
+and of cold commands.
 """
 
 from __future__ import annotations
@@ -64,12 +64,13 @@ class WarmTemplate:
 class WarmTemplates:
     """Starts templates in place of `WorkerRuntime.spawn`, through a connection to the process that becomes them."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, pid: int = 0, runtime: WorkerRuntime | None = None) -> None:
         from paddock.workers.runtime import WorkerRuntime
 
         self.connection = connection
+        self.pid = pid  # of the process that becomes them, where this one has started it
         self._cold = WorkerRuntime.spawn
-        self._runtime = WorkerRuntime.locate()
+        self._runtime = runtime or WorkerRuntime.locate()
         self._surroundings = _surroundings()
 
     def spawner(self) -> Callable[..., Any]:
@@ -101,11 +102,11 @@ class WarmTemplates:
 
 
 @contextlib.contextmanager
-def warm_templates() -> Iterator[WarmTemplates]:
-    """Start the process that becomes templates; at the end it ends."""
+def warm_templates(runtime: WorkerRuntime | None = None) -> Iterator[WarmTemplates]:
+    """Start the process that becomes templates of a runtime, by default that of all hosts; at the end it ends."""
     from paddock.workers.runtime import WorkerRuntime
 
-    runtime = WorkerRuntime.locate()
+    runtime = runtime or WorkerRuntime.locate()
     connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with connection, theirs, open(os.devnull, "wb") as null:
         # What a template begins with, this process begins with, and so do its children.
@@ -113,7 +114,7 @@ def warm_templates() -> Iterator[WarmTemplates]:
         settings = {"control": theirs.fileno(), "preload": runtime.preload}
         process = runtime.spawn(settings, [theirs.fileno()], null.fileno(), through=program)
         theirs.close()
-        yield WarmTemplates(connection)
+        yield WarmTemplates(connection, process.pid, runtime)
     process.wait(_SECONDS)
 
 

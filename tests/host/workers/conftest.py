@@ -22,10 +22,12 @@ from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
 from support.mounted import mounted
+from support.warm_templates import WarmTemplates, warm_templates
 
 Launch = Callable[..., Awaitable[ModuleProcess]]
 Needs = Callable[[IsolationLevel], Awaitable[None]]
 
+_COLD = WorkerRuntime.spawn
 _GONE_SECONDS = 60.0  # a tree that was told to end, and its control group, are gone long before
 
 
@@ -99,11 +101,36 @@ def levels(tmp_path_factory: pytest.TempPathFactory) -> Levels:
     return Levels(tmp_path_factory.mktemp("covers"))
 
 
+@pytest.fixture(scope="session")
+def _warm_workers(levels: Levels) -> Iterator[WarmTemplates]:
+    with warm_templates(levels.runtime) as templates:
+        yield templates
+
+
+@pytest.fixture
+def _warm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> WarmTemplates | None:
+    """Have templates begin in a process that has loaded what they need, where a test starts workers."""
+    if "levels" not in request.fixturenames:
+        return None
+    warm: WarmTemplates = request.getfixturevalue("_warm_workers")
+    monkeypatch.setattr(WorkerRuntime, "spawn", warm.spawner())
+    return warm
+
+
+@pytest.fixture
+def cold_templates(_warm: WarmTemplates | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each template begin as a program and as a child of this process, for tests of just that."""
+    monkeypatch.setattr(WorkerRuntime, "spawn", _COLD)
+
+
 @pytest.fixture(autouse=True)
-def nothing_is_left_behind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def nothing_is_left_behind(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, _warm: WarmTemplates | None
+) -> Iterator[None]:
     folder = tmp_path_factory.getbasetemp()
     fds, children, mounts = open_fds(), children_of_this_process(), mounted(folder)
-    starts_workers = "levels" in request.fixturenames  # without it, nothing is started that could hide
+    starts_workers = _warm is not None  # elsewhere nothing is started that could hide
+    kept = {_warm.pid} if _warm is not None else set()
     home = request.getfixturevalue("levels").groups if starts_workers else CgroupHome()
     groups = groups_of_these_tests(home)
     yield
@@ -111,7 +138,7 @@ def nothing_is_left_behind(request: pytest.FixtureRequest, tmp_path_factory: pyt
     assert open_fds() == fds, "a descriptor was not closed"
     assert mounted(folder) == mounts, "something is still mounted"
     if starts_workers:
-        assert not still_there(processes_of_these_tests), "a process lives on"
+        assert not still_there(lambda: processes_of_these_tests() - kept), "a process lives on"
         assert not still_there(lambda: groups_of_these_tests(home) - groups), "a control group was not removed"
 
 

@@ -20,6 +20,8 @@ from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.runtime import WorkerRuntime
 
+pytestmark = pytest.mark.usefixtures("cold_templates")
+
 
 async def launch_and_close(launcher: ForkServerLauncher, spec: LaunchSpec) -> int:
     """Return the process that the worker's init was forked from, after the worker's end."""

@@ -22,6 +22,8 @@ from paddock.workers.launcher import LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 
+pytestmark = pytest.mark.usefixtures("cold_templates")
+
 _OTHERS: set[int] = set()
 
 

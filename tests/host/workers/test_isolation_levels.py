@@ -233,6 +233,7 @@ async def test_a_tree_whose_worker_or_init_is_killed_by_a_stranger_is_dead_too(
 
 
 @by(NS, LANDLOCK)
+@pytest.mark.usefixtures("cold_templates")
 async def test_thirty_workers_can_be_started_at_once(start: Launch, way: Way) -> None:
     processes: list[ModuleProcess] = []
     before = children_of_this_process()  # what other tests of this process keep open

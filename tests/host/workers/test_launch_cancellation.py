@@ -119,6 +119,7 @@ async def test_a_launch_cancelled_as_its_worker_speaks_leaves_nothing(
     first.rpc.close()
 
 
+@pytest.mark.usefixtures("cold_templates")
 async def test_a_launch_can_be_cancelled_while_its_template_starts(
     template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:

@@ -29,6 +29,8 @@ from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.profile import Mount
 
+pytestmark = pytest.mark.usefixtures("cold_templates")
+
 Launch = Callable[..., Awaitable[ModuleProcess]]
 
 

@@ -313,6 +313,7 @@ async def test_a_stop_during_the_pause_before_a_restart_ends_the_pause(supervise
             await supervisor.stop()
 
 
+@pytest.mark.usefixtures("cold_templates")
 async def test_a_stop_during_a_launch_leaves_no_process(supervise: Supervise) -> None:
     supervisor, others = supervise(), children_of_this_process()
     with anyio.fail_after(PATIENCE):
