@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,13 @@ from hypothesis import HealthCheck, settings
 from integration import command_line
 from integration.warm_commands import WarmCommands
 from paddock.workers.runtime import WorkerRuntime
+from support.examples import examples
 from support.warm_templates import WarmTemplates, warm_templates
 
 # How long an example takes says how busy the machine is.
-settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "steady", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("steady")
 
 _LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and theirs may have a hundred in all
@@ -89,18 +92,40 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+class _Homes:
+    """Home folders for one test after the other: a new one, or the last, where that is as it was made."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._unused: tuple[Path, os.stat_result] | None = None
+
+    @contextmanager
+    def one(self) -> Iterator[Path]:
+        home, made = self._unused or self._make()
+        self._unused = None
+        yield home
+        with suppress(OSError):
+            if os.stat(home) == made:  # its times say whether there was ever anything in it
+                self._unused = home, made
+
+    def _make(self) -> tuple[Path, os.stat_result]:
+        home = self._folder / f"{next(_numbers)}"
+        home.mkdir()
+        return home, os.stat(home)
+
+
 @pytest.fixture(scope="session")
-def _homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("homes")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> _Homes:
+    return _Homes(tmp_path_factory.mktemp("homes"))
 
 
 @pytest.fixture(autouse=True)
-def _home_is_out_of_reach(_homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = _homes / f"{next(_numbers)}"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
-        monkeypatch.delenv(name, raising=False)
+def _home_is_out_of_reach(_homes: _Homes, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with _homes.one() as home:
+        monkeypatch.setenv("HOME", str(home))
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ _CONTAINER = _ROOT / "tests" / "container.py"
 _VERSIONS = ("3.11", "3.12", "3.13")
 _NOBODY = 65534
 _CANNOT = 77  # the container's exit code when it cannot be set up
-_EVERY_MODULE = "PADDOCK_EVERY_MODULE"  # has the commands for authors run over all reference modules
+# Have the commands for authors run over all reference modules, and properties tried with all their examples.
+_IN_FULL = {"PADDOCK_EVERY_MODULE": "1", "PADDOCK_EVERY_EXAMPLE": "1"}
 _NEW_ENOUGH = "import sys, venv, ensurepip; print(sys.executable)"
 _NEEDED = "import anyio, click, hypothesis, msgpack, psutil, pydantic, pytest, rich, yaml"
 # What depends on the means of the kernel. Tests of whole commands want a level with namespaces, which is not to be had.
@@ -136,7 +137,7 @@ def _run_pytest(
     with tempfile.TemporaryDirectory() as made:
         report = (folder or Path(made)) / "report.xml"
         command = [*python, "-m", "pytest", "-q", "--tb=short", f"--junitxml={report}", *_at_once(), *arguments]
-        code = subprocess.run(command, cwd=_ROOT, env={**(environ or os.environ), _EVERY_MODULE: "1"}).returncode
+        code = subprocess.run(command, cwd=_ROOT, env={**(environ or os.environ), **_IN_FULL}).returncode
         if not report.exists():
             return Outcome(problem=f"pytest ended with {code}, without a report")
         outcome = _read(report)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from paddock_sdk.protocol import Connection, Frame, HandleEntry, HandleSide, Kind, Role
 from paddock_sdk.protocol.frames import FrameParts, encode_frame
+from support.examples import examples
 
 _BASE = settings(
     deadline=None,
@@ -22,9 +23,9 @@ _BASE = settings(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-thorough = settings(_BASE, max_examples=150)
+thorough = settings(_BASE, max_examples=examples(150))
 costly = settings(_BASE, max_examples=25)
-stateful = settings(_BASE, max_examples=120, stateful_step_count=50)
+stateful = settings(_BASE, max_examples=examples(120), stateful_step_count=50)
 
 KINDS = [kind for kind in Kind if kind is not Kind.DISCARDED]
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from paddock_sandbox.bpf import MAX_INSTRUCTIONS, Branch, Load, Mask, Program, Return, Test, assemble, choose
 from sandbox.bpf_emulator import check, run
+from support.examples import examples
 
 _WORDS = st.integers(0, 2**32 - 1)
 # Few different numbers, so that equal parts and hits are common.
@@ -27,7 +28,7 @@ _PROGRAMS: st.SearchStrategy[Program] = st.recursive(
 )
 _INPUTS = st.lists(_OPERANDS, min_size=16, max_size=16)
 
-thorough = settings(max_examples=300, deadline=None, print_blob=True)
+thorough = settings(max_examples=examples(300), deadline=None, print_blob=True)
 
 
 def interpret(program: Program, words: list[int]) -> int:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.egress.addresses import is_public, why_not_public
+from support.examples import examples
 
 NAT64 = IPv6Network("64:ff9b::/96")  # which the standard library calls reserved, whatever is behind it
 
@@ -116,7 +117,7 @@ def test_any_other_address_is_not_and_says_what_it_is(address: str, what: str) -
     assert what in str(why_not_public(ip_address(address)))
 
 
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=examples(500), deadline=None, database=None)
 @given(st.ip_addresses())
 def test_what_the_standard_library_calls_private_is_not_public(address: IPv4Address | IPv6Address) -> None:
     special = (
@@ -132,7 +133,7 @@ def test_what_the_standard_library_calls_private_is_not_public(address: IPv4Addr
         assert not is_public(address)
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=examples(300), deadline=None, database=None)
 @given(st.ip_addresses(v=4))
 def test_an_address_is_as_public_as_the_one_it_carries(inner: IPv4Address) -> None:
     for carrier in (f"::ffff:{inner}", f"64:ff9b::{inner}"):

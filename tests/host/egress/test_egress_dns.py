@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.egress.dns import MAX_DATAGRAM_BYTES, TTL, answer
+from support.examples import examples
 
 ADDRESS = IPv4Address("198.18.0.7")
 GRANTED = "granted.test"
@@ -272,7 +273,7 @@ def test_the_longest_name_there_is_fits_into_a_reply() -> None:
 REAL = query(counts=(1, 0, 0, 1), more=opt(options=b"\0\x0a\0\x08cookie!!"))
 
 
-@settings(max_examples=600, deadline=None, database=None)
+@settings(max_examples=examples(600), deadline=None, database=None)
 @given(st.binary(max_size=600) | st.binary(max_size=100).map(lambda data: REAL[:12] + data))
 def test_any_datagram_has_a_reply_that_can_be_read_or_none(datagram: bytes) -> None:
     answered = answer(datagram, lookup)
@@ -282,7 +283,7 @@ def test_any_datagram_has_a_reply_that_can_be_read_or_none(datagram: bytes) -> N
         assert len(answered.reply) <= MAX_DATAGRAM_BYTES
 
 
-@settings(max_examples=600, deadline=None, database=None)
+@settings(max_examples=examples(600), deadline=None, database=None)
 @given(st.integers(0, len(REAL) - 1), st.integers(0, 255), st.integers(0, len(REAL)))
 def test_a_damaged_query_never_gets_another_names_address(at: int, byte: int, cut: int) -> None:
     changed = bytearray(REAL)

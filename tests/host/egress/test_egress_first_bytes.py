@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.egress.first_bytes import MAX_LINE_BYTES, ClientProtocol, client_protocol_of
+from support.examples import examples
 
 OPENINGS = [
     (b"\x16\x03\x01", ClientProtocol.TLS),
@@ -86,14 +87,14 @@ def test_too_few_bytes_tell_nothing_yet(data: bytes) -> None:
     assert client_protocol_of(data) is None
 
 
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=examples(500), deadline=None, database=None)
 @given(st.binary(max_size=200) | st.text("GETHP/1. \t\r\n", max_size=60).map(str.encode), st.binary(max_size=50))
 def test_any_bytes_are_told_or_wait_for_more_and_more_never_changes_it(data: bytes, more: bytes) -> None:
     opening = client_protocol_of(data)
     assert opening is None or client_protocol_of(data + more) is opening
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=examples(100), deadline=None, database=None)
 @given(st.integers(0, 255), st.integers(MAX_LINE_BYTES, MAX_LINE_BYTES + 100))
 def test_so_many_bytes_always_decide(byte: int, size: int) -> None:
     assert client_protocol_of(bytes([byte]) * size) is not None

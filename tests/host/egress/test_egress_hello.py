@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from paddock.egress.first_bytes import MAX_HELLO_BYTES, ClientHello, ClientHelloError, read_client_hello
 from paddock.plan.host_name import parse_host
+from support.examples import examples
 
 SERVER_NAME, ALPN, ENCRYPTED_CLIENT_HELLO = 0, 16, 0xFE0D
 
@@ -216,7 +217,7 @@ def test_a_hello_that_never_ends_is_refused_at_the_limit() -> None:
         read_client_hello(unfinished[:MAX_HELLO_BYTES])
 
 
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=examples(500), deadline=None, database=None)
 @given(
     st.binary(max_size=300)
     | st.binary(max_size=300).map(lambda data: b"\x16\x03\x01" + sized(data, 2))
@@ -232,7 +233,7 @@ def test_any_bytes_are_a_hello_or_the_beginning_of_one_or_refused(data: bytes) -
     assert read is None or isinstance(read, ClientHello)
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=examples(200), deadline=None, database=None)
 @given(st.integers(9, 400), st.integers(0, 600))
 def test_the_pieces_a_hello_comes_in_make_no_difference(piece: int, cut: int) -> None:
     data = records(real_hello()[5:], piece)
@@ -267,7 +268,7 @@ CHANGES = st.lists(
 
 # Python cannot tell its callback of a name that is not ASCII; such a hello ends there.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@settings(max_examples=600, deadline=None, database=None)
+@settings(max_examples=examples(600), deadline=None, database=None)
 @given(CHANGES, st.sampled_from([1 << 14, 200]), st.booleans())
 def test_a_tampered_hello_never_names_two_servers(
     changes: list[tuple[float, str, int]], piece: int, twice: bool

@@ -32,6 +32,7 @@ from paddock.egress.injection import InjectionError, KeyInjection, keys_for
 from paddock.egress.stream_redactor import HOLD_SECONDS, WINDOW_BYTES, StreamRedactor
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
+from support.examples import examples
 
 VALUE = "sk-live-51H/x+Y=zz%20&q"
 PLACEHOLDER = "paddock-secret-API_KEY-0123456789abcdef"
@@ -640,7 +641,7 @@ def test_no_key_that_can_be_sent_has_a_line_end_in_any_form(value: str) -> None:
 PIECES = st.lists(st.sampled_from([b"secret-key", b"secret", b"-key", b"s", b"sec", b"x", b"\n", b"\r", b"key-k"]))
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=examples(300), deadline=None, database=None)
 @given(PIECES, st.lists(st.integers(0, 40), max_size=6))
 def test_a_redactor_hides_exactly_the_secret_in_any_pieces(parts: list[bytes], cuts: list[int]) -> None:
     text = b"".join(parts)
@@ -657,7 +658,7 @@ def test_a_redactor_hides_exactly_the_secret_in_any_pieces(parts: list[bytes], c
 STEPS = st.lists(st.tuples(st.floats(0, 2 * HOLD_SECONDS), st.integers(1, 30)), max_size=12)
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=examples(300), deadline=None, database=None)
 @given(PIECES, STEPS)
 def test_however_slowly_it_comes_its_end_is_hidden(parts: list[bytes], steps: list[tuple[float, int]]) -> None:
     text, hiding, now, out = b"".join(parts), StreamRedactor([b"secret-key"]), 0.0, b""
@@ -670,7 +671,7 @@ def test_however_slowly_it_comes_its_end_is_hidden(parts: list[bytes], steps: li
     assert b"secret-key" not in out
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=examples(300), deadline=None, database=None)
 @given(STEPS, st.data())
 def test_when_and_how_much_is_passed_on_depends_on_line_ends_alone(steps: list[tuple[float, int]], data: Any) -> None:
     words = st.sampled_from(["secret-key", "secret-kez", "s", "aaaaaaaaaa", "t" * 40])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from paddock.plan.host_name import Destination, HostNameError, host_text, parse_authority, parse_host
 from paddock.plan.problems import NotAcceptedError
+from support.examples import examples
 
 LABEL_63 = "a" * 63
 NAME_253 = ".".join([LABEL_63, LABEL_63, LABEL_63, "a" * 61])
@@ -155,7 +156,7 @@ def test_a_hostile_name_of_any_length_makes_a_short_error() -> None:
     assert len(str(caught.value)) < 300
 
 
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=examples(500), deadline=None, database=None)
 @given(st.text() | st.text("0123456789abcfx.:[]%-_*@lohst", max_size=40))
 def test_any_text_is_a_host_in_one_spelling_or_refused(text: str) -> None:
     try:
@@ -172,7 +173,7 @@ def test_any_text_is_a_host_in_one_spelling_or_refused(text: str) -> None:
 NUMBERS = st.sampled_from(["0", "1", "00", "127", "0177", "0x7f", "0X7F", "256", "0x", "4294967295", "08", "a", ""])
 
 
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=examples(500), deadline=None, database=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=5).map(".".join) | st.text("0123456789xXabcdef.", max_size=20))
 def test_what_the_c_library_reads_as_an_address_is_that_address_or_refused(text: str) -> None:
     try:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from paddock.plan.host_name import Destination, parse_authority, parse_host
 from paddock.plan.net_rule import NetRule
 from paddock.plan.problems import NotAcceptedError
+from support.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -171,21 +172,21 @@ HOSTS_AT_PORTS = st.builds("{}:{}".format, st.sampled_from(NAMES + PATTERNS + NE
 RULES = (st.just("public") | HOSTS_AT_PORTS).map(NetRule.parse)
 
 
-@settings(max_examples=400, deadline=None, database=None)
+@settings(max_examples=examples(400), deadline=None, database=None)
 @given(RULES, RULES)
 def test_a_rule_subsumes_another_exactly_if_it_allows_all_of_it(rule: NetRule, other: NetRule) -> None:
     allowed = [destination for destination in EVERYWHERE if other.matches(destination)]
     assert rule.covers(other) == all(map(rule.matches, allowed))
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=examples(200), deadline=None, database=None)
 @given(RULES)
 def test_a_rule_covers_itself_and_is_its_own_spelling(rule: NetRule) -> None:
     assert rule.covers(rule)
     assert NetRule.parse(rule.text) == rule
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=examples(300), deadline=None, database=None)
 @given(st.text() | st.text("abc*./:[]0123456789@", max_size=30))
 def test_any_text_is_a_rule_or_refused(text: str) -> None:
     try:

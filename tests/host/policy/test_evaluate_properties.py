@@ -26,6 +26,7 @@ from paddock.policy.path_walk import GrantedPath
 from paddock.policy.rule import Rule
 from paddock.policy.trust import Trust
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+from support.examples import examples
 
 from .entries import entry, owner
 
@@ -136,7 +137,7 @@ def given_by_flag(written: Any) -> tuple[OperatorGrant, ...]:
 
 
 @pytest.mark.parametrize("family", GRANTED)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_what_is_granted_is_never_above_any_cap(work: Path, family: str, data: st.DataObject) -> None:
     families = {family, NEIGHBOURS.get(family, family)}
@@ -165,7 +166,7 @@ def check_untrusted(effective: Permissions, asked: GrantRequest, work: Path) -> 
         assert GrantedPath.resolve(path, work, owner(work.parent)).path.is_relative_to(work)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     minimums=st.lists(st.none() | st.sampled_from(ISOLATION_LEVELS[:3]), max_size=2),
     caps=st.lists(LIMITS, max_size=2),

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.policy.executable import is_binary, libraries_of, loader_of, open_plain_file, script_line_of
+from support.examples import examples
 
 
 def elf(
@@ -103,7 +104,7 @@ def test_the_first_line_of_a_script_is_read_as_far_as_the_kernel_does(
     assert script_line_of(written(tmp_path, content)) == words
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 400))
 def test_no_bytes_do_more_than_yield_a_name_or_none(noise: bytes, place: int) -> None:
     content = bytearray(elf(skipped=2))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
+from support.examples import examples
 
 from .entries import owner
 
@@ -279,7 +280,7 @@ def _by_the_kernel(path: Path) -> Path | None:
         os.close(fd)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TREES, PARTS.map("/".join))
 def test_in_a_tree_that_is_ours_alone_a_path_leads_where_the_kernel_says(
     planned: list[tuple[list[str], tuple[str, object]]], written: str
@@ -294,7 +295,7 @@ def test_in_a_tree_that_is_ours_alone_a_path_leads_where_the_kernel_says(
             assert found == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TREES, PARTS.map("/".join))
 def test_no_accepted_path_of_any_tree_can_be_swapped(
     planned: list[tuple[list[str], tuple[str, object]]], written: str

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from paddock_sources.cache import TreeWriter, UnsafeTreeError, tree_digest
 from paddock_sources.cache.tree_writer import TreeCaps, TreeChecker
+from support.examples import examples
 
 Act = Callable[[TreeChecker], None]
 
@@ -219,7 +220,7 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(acts=ACTS)
 @example(acts=[file("a/"), file("a/a")])
 def test_whatever_is_tried_nothing_leads_out_and_the_digest_is_right(acts: list[Act]) -> None:
@@ -244,7 +245,7 @@ def test_whatever_is_tried_nothing_leads_out_and_the_digest_is_right(acts: list[
             assert digest == tree_digest(root)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(path=st.text(max_size=40))
 def test_any_path_is_written_where_it_says_or_refused(path: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -258,7 +259,7 @@ def test_any_path_is_written_where_it_says_or_refused(path: str) -> None:
             assert not set(path.split("/")) & {"", ".", ".."}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(acts=ACTS)
 def test_checking_refuses_what_writing_refuses_and_finds_the_same_digest(acts: list[Act]) -> None:
     def outcome(tree: TreeChecker) -> str:

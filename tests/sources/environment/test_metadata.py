@@ -15,6 +15,7 @@ from failures import failing
 from paddock_sources import SourceError
 from paddock_sources.cache import SourceCache
 from paddock_sources.environment import Metadata, distribution_metadata
+from support.examples import examples
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FULL = """
@@ -123,7 +124,7 @@ def test_what_would_be_another_header_or_entry_is_refused(tmp_path: Path, text: 
         metadata(tmp_path, "[project]\n" + text)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.text(min_size=1, max_size=12) | st.from_regex("[a-zA-Z0-9._-]{1,8}", fullmatch=True),
     version=st.text(max_size=12) | st.just("1.0"),

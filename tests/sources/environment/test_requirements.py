@@ -12,6 +12,7 @@ from failures import failing
 from paddock_sources import SourceError
 from paddock_sources.environment import Interpreter, Requirements
 from paddock_sources.environment.errors import ContractVersionError, RequirementsError
+from support.examples import examples
 
 PYTHON = replace(
     Interpreter.this(),
@@ -256,7 +257,7 @@ def test_a_project_file_outside_the_tree_is_not_read(tmp_path: Path) -> None:
         Requirements.of(tmp_path / "tree", PYTHON)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.text(max_size=60) | st.from_regex(r"[a-z]{1,5}(\[[a-z]\])?[<>=~!]=[0-9.]{1,6}(;.{0,20})?")))
 def test_any_text_is_read_or_refused_as_a_whole(tmp_path: Path, lines: list[str]) -> None:
     try:
@@ -268,7 +269,7 @@ def test_any_text_is_read_or_refused_as_a_whole(tmp_path: Path, lines: list[str]
     assert all(line.isascii() and line.isprintable() and " " not in line for line in requirements.index)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "pyproject.toml").write_bytes(b"[project]\n" + content)
