@@ -49,15 +49,15 @@ STYLES = {
 }
 
 
-@pytest.mark.parametrize("styles", [*product(STYLES, repeat=2), *product(STYLES, repeat=3)], ids=", in ".join)
-def test_a_value_is_known_in_json_in_json(styles: tuple[str, ...]) -> None:
-    told: Any = {"output": VALUE}
-    for style in styles:
-        told = {"line": STYLES[style](told)}
-    text = told["line"]
-    masked = SecretValues({"KEY": VALUE}).mask(text)
-    assert masked.count("[secret KEY]") == 1
-    assert not any(part in masked for part in ("sk-live", "51H"))
+def test_a_value_is_known_in_json_in_json() -> None:
+    secrets = SecretValues({"KEY": VALUE})
+    for styles in (*product(STYLES, repeat=2), *product(STYLES, repeat=3)):
+        told: Any = {"output": VALUE}
+        for style in styles:
+            told = {"line": STYLES[style](told)}
+        masked = secrets.mask(told["line"])
+        assert masked.count("[secret KEY]") == 1, styles
+        assert not any(part in masked for part in ("sk-live", "51H")), styles
 
 
 def test_a_value_is_known_as_dotnet_escapes_it() -> None:

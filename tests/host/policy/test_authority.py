@@ -30,10 +30,10 @@ def authority(kind: str, **permissions: Any) -> Authority:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("event", events.ALL_EVENTS)
-def test_only_its_kinds_emit_an_event_of_the_contract(kind: str, event: str) -> None:
-    allowed = EMITS[kind]
-    assert authority(kind).may_emit(event) == ("*" in allowed or event.partition(":")[0] in allowed)
+def test_only_its_kinds_emit_an_event_of_the_contract(kind: str) -> None:
+    allowed, own = EMITS[kind], authority(kind)
+    emitted = [event for event in events.ALL_EVENTS if own.may_emit(event)]
+    assert emitted == [one for one in events.ALL_EVENTS if "*" in allowed or one.partition(":")[0] in allowed]
 
 
 @pytest.mark.parametrize("kind", KINDS)

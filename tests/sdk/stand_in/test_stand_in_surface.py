@@ -48,9 +48,8 @@ def run(code: str) -> object:
     return json.loads(answer.stdout)
 
 
-@pytest.mark.parametrize("name", amplifier_core.__all__)
-def test_every_listed_name_resolves(name: str) -> None:
-    assert getattr(amplifier_core, name) is not None
+def test_every_listed_name_resolves() -> None:
+    assert [name for name in amplifier_core.__all__ if getattr(amplifier_core, name, None) is None] == []
 
 
 def test_the_list_has_no_name_twice_and_dir_shows_it() -> None:
