@@ -168,7 +168,7 @@ class NewRoot:
     """A root under construction, over the old one; the process works in it and still sees the old one's paths.
 
     `missing` are the parts that could not be had: `/proc`, which a container with a masked `/proc` does not get, and
-    `NO_LINKS`.
+    `NO_LINKS`, once `try_to_hold` has looked.
 
     Raises:
         MountError: every method raises it when a part cannot be made; the process is then useless.
@@ -184,7 +184,7 @@ class NewRoot:
         self._sealed_later = [self._root]
         self._own_folders = {""}  # made here, with no mount over them: no link is in a path through them
         self._write_account_files()
-        self.missing = (*self._attach_system(), *self._try_a_link())
+        self.missing = self._attach_system()
         self._attach_devices()
 
     def attach(self, mounts: Iterable[Mount], trees: Iterable[int]) -> None:
@@ -196,6 +196,19 @@ class NewRoot:
         """Protect links from being removed, renamed or replaced from inside; call it after all mounts around them."""
         for link in links:
             _cover(self._root, link.target.strip("/"), link, _RESOLVE_NO_SYMLINKS | _RESOLVE_IN_ROOT)
+
+    def try_to_hold(self) -> None:
+        """Mount a link on itself and unmount it again; add `NO_LINKS` to `missing` when that is refused."""
+        name = ".link"
+        os.symlink(name, name, dir_fd=self._root)
+        try:
+            self.hold([Mount(name, name)])
+        except OSError:
+            self.missing = (*self.missing, NO_LINKS)
+        else:
+            with _naming("let go of a link"):
+                call("umount2", name.encode(), _MNT_DETACH | _UMOUNT_NOFOLLOW)  # the working directory is the new root
+        os.unlink(name, dir_fd=self._root)
 
     def attach_scratch(self, place: str, size: int) -> None:
         """Attach the private folder, and the folders that all programs may write to as parts of it."""
@@ -268,21 +281,6 @@ class NewRoot:
                 self._attach(tree, device, _NOSUID | _NOEXEC)
         finally:
             os.close(dev)
-
-    def _try_a_link(self) -> tuple[str, ...]:
-        """Mount a link on itself and unmount it again; return `NO_LINKS` when that is refused."""
-        name = ".link"
-        os.symlink(name, name, dir_fd=self._root)
-        refused: tuple[str, ...] = ()
-        try:
-            self.hold([Mount(name, name)])
-        except OSError:
-            refused = (NO_LINKS,)
-        else:
-            with _naming("let go of a link"):
-                call("umount2", name.encode(), _MNT_DETACH | _UMOUNT_NOFOLLOW)  # the working directory is the new root
-        os.unlink(name, dir_fd=self._root)
-        return refused
 
     def _attach(self, tree: int, target: str, attributes: int) -> None:
         """Attach a detached tree and close its descriptor."""

@@ -517,6 +517,7 @@ def build():
     return apart(grow, sources)
 def grow(trees):
     root = NewRoot()
+    root.try_to_hold()
     root.attach_scratch("/scratch", 1 << 20)
     root.attach(sources, trees)
     root.enter()
@@ -611,6 +612,7 @@ tell(apart(act))
 _HOLDS = """
 def act(trees):
     root = NewRoot()
+    root.try_to_hold()
     root.attach_scratch("/scratch", 1 << 20)
     root.attach([Mount(given, "/it", True)], trees)
     root.hold([Mount(given + "/link", "/it/link")])
@@ -651,6 +653,7 @@ def refusing(name, *arguments):
 mounts.call = refusing
 def act(trees):
     root = NewRoot()
+    root.try_to_hold()
     root.enter()
     return root.missing, os.path.lexists("/.link"), outcome(open, "/dev/null")
 tell(apart(act))

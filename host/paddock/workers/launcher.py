@@ -51,7 +51,8 @@ class LaunchSpec:
     limits of all its processes together.
 
     A working directory that the worker may not enter is replaced by the root. `home_links` are made in its home, by
-    their names in there. Files that it makes lack the rights in `umask`.
+    their names in there. Files that it makes lack the rights in `umask`. With `tries_to_hold`, the worker's report says
+    whether links can be held in its root.
     """
 
     name: str
@@ -63,6 +64,7 @@ class LaunchSpec:
     tree_limits: TreeLimits = field(default_factory=TreeLimits)
     home_links: Mapping[str, str] = field(default_factory=dict)
     umask: int = 0o077
+    tries_to_hold: bool = False
     log_limit_bytes: int = 1 << 16
     on_line: Callable[[OutputLine], None] | None = None
     output_per_second: int | None = None  # bytes that are handed on, and sixteen times that at once; None: all
@@ -78,7 +80,9 @@ class LaunchSpec:
         Raises:
             LaunchError: the profile is too large to hand over.
         """
-        return self._packed("profile", {"entry": self.entry, "profile": self.profile.as_dict()})
+        return self._packed(
+            "profile", {"entry": self.entry, "profile": self.profile.as_dict(), "tries_to_hold": self.tries_to_hold}
+        )
 
     def particulars(self) -> bytes:
         """Return the data for the worker itself, with its length in front.

@@ -7,7 +7,7 @@ Results are not kept between hosts; one host probes once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paddock.errors import LaunchError
 from paddock.workers.launcher import Launcher, LaunchSpec
@@ -55,7 +55,7 @@ async def probe_sandbox_support(
     findings: dict[IsolationLevel, Available | Unavailable] = {}
     for level in levels:
         try:
-            process = await launcher_of(level).launch(spec_of(level))
+            process = await launcher_of(level).launch(replace(spec_of(level), tries_to_hold=True))
         except LaunchError as error:
             findings[level] = Unavailable(level, error.step, error.errno, error.message)
             continue

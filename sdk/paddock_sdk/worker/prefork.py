@@ -216,6 +216,8 @@ def _run_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: 
         if isinstance(root, OSError):
             raise root
         profile = SandboxProfile.from_dict(request["profile"])
+        if request["tries_to_hold"]:
+            root.try_to_hold()
         _finish(root, profile, _without(shared, profile), trees if ids is None else None)
     except BaseException as error:
         report_failure(init_socket, "file system", error)

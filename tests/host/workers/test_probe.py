@@ -18,6 +18,7 @@ from paddock.workers.exit_report import ExitStatus
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
 from paddock.workers.process import ModuleProcess
+from paddock_sandbox.mounts import NO_LINKS
 from paddock_sandbox.profile import IsolationLevel
 
 WAYS = {way.level: way for way in (NS, BWRAP, LANDLOCK, NONE)}
@@ -64,6 +65,29 @@ async def test_an_available_level_lists_its_means_and_what_is_missing(
     assert found.missing in ((), ("/proc",))
     assert bool(found.protections) is (way.level != "none")
     assert reach.reachable == {way.level}
+
+
+async def test_only_the_probe_has_a_worker_try_to_hold_a_link(
+    levels: Levels, launchers: Callable[[IsolationLevel], Launcher], needs: Needs, scratch: Path, tmp_path: Path
+) -> None:
+    await needs("ns")
+    code = """
+_real_call = call
+def call(name, *arguments):
+    if name == "move_mount" and os.path.lexists(".link"):
+        raise OSError(errno.EINVAL, "injected")
+    return _real_call(name, *arguments)
+"""
+    spec = levels.spec("ns", scratch, runtime=altered(levels.runtime, tmp_path, "mounts", code))
+    with anyio.fail_after(PATIENCE):
+        reach = await probe_sandbox_support(["ns"], launchers, lambda _: spec)
+        process = await launchers("ns").launch(spec)
+        await process.stop(0)
+        process.rpc.close()
+    found = reach.findings["ns"]
+    assert isinstance(found, Available)
+    assert NO_LINKS in found.missing
+    assert NO_LINKS not in process.ready.missing
 
 
 async def test_an_unavailable_level_names_the_step_and_the_kernels_answer(
