@@ -17,7 +17,14 @@ from paddock.lookalikes import marked
 from paddock.text import escape
 from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources.environment.errors import ContractVersionError
-from paddock_sources.errors import LayerAnswer, SourceError, SourceRefusedError, UnresolvedError, without_credentials
+from paddock_sources.errors import (
+    LayerAnswer,
+    OwnRightsError,
+    SourceError,
+    SourceRefusedError,
+    UnresolvedError,
+    without_credentials,
+)
 from paddock_sources.near import near
 
 # A traceback names the failure at its end; a module may raise from any depth and with any text.
@@ -279,9 +286,10 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         # A place with a wrong answer ended the search, so the reason is the whole message.
         wrong = next((attempt for attempt in self.tried if attempt.asked), None)
         said = f": {wrong.answer}" if wrong is not None else ""
+        found = "refused by the rules for sources: the code of" if is_refused else "no code was found for"
         super().__init__(
             module_id,
-            f"no code was found for module `{module_id}`"
+            f"{found} module `{module_id}`"
             + (f" from source `{without_credentials(source)}`" if source else "")
             + said,
             detail=[attempt.describe() for attempt in self.tried] if wrong is None else [f"named by {wrong.layer}"],
@@ -297,7 +305,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         if isinstance(cause, ContractVersionError):
             return UnknownContractError(module_id, cause)
         if isinstance(error, UnresolvedError):
-            is_refused = isinstance(error.__cause__, SourceRefusedError)
+            is_refused = isinstance(error.__cause__, (SourceRefusedError, OwnRightsError))
             return cls(module_id, source=error.source, tried=error.attempts, hints=error.hints, is_refused=is_refused)
         answer = "; ".join([error.summary, *error.detail])
         return cls(module_id, tried=[LayerAnswer("source", "", answer)], hints=error.hints)

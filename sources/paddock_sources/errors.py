@@ -111,7 +111,7 @@ class NotFetchedError(SourceError):
         self.program = program
         super().__init__(
             f"something is not in the cache, and offline {program} is not asked for it",
-            hints=["fetch it while there is a network: `paddock sync`"],
+            hints=["fetch it while there is a network: `paddock lock PLAN`, or `paddock sync PLAN` where it is locked"],
         )
 
 
@@ -193,7 +193,7 @@ def not_locked(source: str, use: str) -> SourceError:
     return SourceError(
         f"`{source}` is not in `paddock.lock`, which is to be used as it is (--{use})",
         code="NotLockedError",
-        hints=["lock it first: `paddock lock`"],
+        hints=["lock it first: `paddock lock PLAN`"],
     )
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
 from paddock_sources.constraints import NO_RULES, DependencyRules
-from paddock_sources.errors import SourceError, contradicts_rules, not_locked, pin_mismatch
+from paddock_sources.errors import OwnRightsError, SourceError, contradicts_rules, not_locked, pin_mismatch
 from paddock_sources.lock.lock_file import LockedModule, LockFile, normalised_source
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.resolution import Resolution
@@ -71,6 +71,19 @@ class LockedSources:
                 key = normalised_source(uri, self._folder) if locked is None else locked.source
                 found[key] = locked
         return found
+
+    def own_rights(self, uris: Mapping[str, SourceUri]) -> dict[str, OwnRightsError]:
+        """Return why sources have to be fetched with the user's own rights, for those whose addresses say so."""
+        found: dict[str, OwnRightsError] = {}
+        for path, uri in uris.items():
+            reason = self._provisioner.own_rights(uri, self._lock.of(uri, self._folder))
+            if reason is not None:
+                found[path] = reason
+        return found
+
+    def lend(self, uris: Iterable[SourceUri]) -> None:
+        """Have these sources be fetched with the user's own rights."""
+        self._provisioner.lend(uris)
 
     def bind(self, uri: SourceUri, rules: DependencyRules) -> None:
         """Have the dependencies of a source be within rules, together with those that it was bound by before.

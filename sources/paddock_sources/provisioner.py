@@ -6,11 +6,9 @@ the code is executed for any of it. Threads may share it.
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import re
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
     from paddock_sources.package import PackageSource
 
 PinKind = Literal["branch", "tag", "commit", "default", "folder", "version", "installed", "builtin"]
-_NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)  # `127.1`, `0x7f000001`: addresses to some resolvers
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +103,7 @@ class Provisioner:
         self._runner = _Closed(NotFetchedError) if offline else runner
         self._direct = _Closed(NotFetchedError) if offline else direct
         self._lends_keys = lends_keys
+        self._lent: set[str] = set()  # repositories that the user's own rights may fetch all the same
         self._environ = environ
         self._preloaded = preloaded
         self._progress = progress
@@ -417,6 +415,20 @@ class Provisioner:
         entry = self._cache.trees.get(tree)
         return entry / Bucket.TREES.content if entry is not None else None
 
+    def own_rights(self, uri: SourceUri, locked: LockedModule | None) -> OwnRightsError | None:
+        """Return why a source takes the user's own rights, as far as its address says it, if it has to be fetched."""
+        if self._lends_keys or self._offline or not isinstance(uri, GitUri) or uri.text in self._lent:
+            return None
+        if locked is not None and self._cached(locked.tree) is not None:
+            return None
+        if uri.is_inside:
+            return OwnRightsError.of_host(uri.text)
+        return OwnRightsError.of_keys("ssh", "the plan") if urlsplit(uri.url).scheme == "ssh" else None
+
+    def lend(self, uris: Iterable[SourceUri]) -> None:
+        """Have these sources be fetched with the user's own rights: the user said so."""
+        self._lent.update(uri.text for uri in uris)
+
     def _git(self, uri: GitUri) -> GitSource:
         return self._repository(uri, True, uri)
 
@@ -429,14 +441,14 @@ class Provisioner:
         from paddock_sources.git.credentials import Credentials
         from paddock_sources.git.git_source import GitSource
 
-        lends = self._lends_keys and is_users
+        lends = is_users and (self._lends_keys or uri.text in self._lent)
         named_by = "a module" if self._lends_keys else "the plan"
         without_keys = _Closed(lambda name: OwnRightsError.of_keys(name, named_by))
         direct = self._direct if lends or self._offline else without_keys
         is_beside = self._lends_keys and isinstance(near, GitUri) and _server_of(near) == _server_of(uri)
         is_users_word = lends or is_beside
         runner: CommandRunner = _UserHostsRunner(self._git_runner) if is_users_word else self._git_runner
-        if not (is_users_word or self._offline) and is_inside(uri.url):
+        if not (is_users_word or self._offline) and uri.is_inside:
             runner = direct = _Closed(lambda name: OwnRightsError.of_host(uri.text))
         with self._making:
             if lends and self._credentials is None:
@@ -579,17 +591,3 @@ def _inside(uri: GitUri, tree: Path) -> Path:
     if not root.is_dir():
         raise SourceUriError(uri.text, f"there is no folder `{uri.subdirectory}` in it")
     return root
-
-
-def is_inside(url: str) -> bool:
-    """Return whether only the machine's owner may ask this host; an undecided case counts as inside."""
-    parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".").lower()
-    if parts.scheme == "file":
-        return True
-    if not host or host == "localhost" or host.endswith(".localhost") or parts.scheme == "http":
-        return True
-    try:
-        return not ipaddress.ip_address(host).is_global
-    except ValueError:
-        return bool(_NUMBERS.fullmatch(host)) or "." not in host

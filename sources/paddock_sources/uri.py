@@ -8,6 +8,7 @@ git addresses (`git+https://…@ref#subdirectory=…`, also `git+ssh`, `git+file
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from paddock_sources.uri_mapping import text_of_mapping
 _MAX_LENGTH = 4096  # PATH_MAX: nothing longer can name a folder
 _PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.!+_-]{0,126}[A-Za-z0-9])?")
+_NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)  # `127.1`, `0x7f000001`: addresses to some resolvers
 _SCHEMES = ("https", "ssh", "file", "http")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
 _LIKE_SSH = re.compile(r"(?:[^\s/@:]+(?::[^\s/@]*)?@)?(?P<host>[A-Za-z0-9.-]+\.[A-Za-z0-9-]+):(?P<path>[^\s:]+)")
@@ -125,6 +127,18 @@ class GitUri(SourceUri):
     url: str
     ref: str = ""
     subdirectory: str = ""
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether only the machine's owner may ask this host; an undecided case counts as inside."""
+        parts = urlsplit(self.url)
+        host = (parts.hostname or "").rstrip(".").lower()
+        if parts.scheme in ("file", "http") or not host or host == "localhost" or host.endswith(".localhost"):
+            return True
+        try:
+            return not ipaddress.ip_address(host).is_global
+        except ValueError:
+            return bool(_NUMBERS.fullmatch(host)) or "." not in host
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,14 @@ def test_update_lock_and_sync_keep_to_constraints() -> None:
     plan('constraints: ["leaf<2"]')
     code, facts = answered("sync")
     assert code == 1 and "other dependencies" in facts["modules"][-1]["problem"]
-    assert answered("lock", "--check")[0] == 1 and locked() == "2.0"
+    code, facts = answered("lock", "--check")
+    assert (code, locked()) == (1, "2.0") and facts["missing"][0]["reason"].startswith(
+        "locked with leaf 2.0, where only"
+    )
+    assert "plan.yaml:8) is wanted  ./tool-greet" in paddock("lock", "--check").stdout
+    row = answered("list")[1]["modules"][-1]
+    assert len(row["constraints"]) == 1 and row["constraints"][0].startswith("`leaf<2` (")
+    assert "tool-greet: what it depends on is held to `leaf<2` (" in paddock("list").stdout
     code, facts = answered("update", "./tool-greet")
     assert (code, locked(), facts["modules"][0]["state"]) == (0, "1.0", "updated")
     assert facts["modules"][0]["reason"] == "dependencies: leaf 2.0 -> 1.0"
@@ -250,6 +257,17 @@ def test_add_takes_the_module_s_own_lock() -> None:
     assert (done.returncode, locked()) == (0, "1.0"), done.stderr
     assert "dependencies: locked" in Path("plan.yaml").read_text()
     assert paddock("run", "plan.yaml", "hi", "--trust-plan", "--locked").returncode == 0
+
+
+def test_add_keeps_to_the_rules_of_the_source_s_other_entries(index: IndexServer) -> None:
+    plan('constraints: ["leaf<2"]', 'constraints: ["leaf<9"]')
+    done = paddock("add", "./tool-greet", "--to", "plan.yaml", "--as", "tool-again", "--yes")
+    assert (done.returncode, locked()) == (0, "1.0"), done.stderr
+    assert answered("lock", "--check")[0] == 0
+    Path("paddock.lock").unlink()
+    index.add_wheel("leaf", "1.0", tag="py2.py3-none-any")  # the same bytes under another name
+    assert answered("lock")[0] == 0 and locked() == "1.0"
+    assert imported() == "1.0"
 
 
 def test_an_own_lock_that_cannot_be_followed_says_why(index: IndexServer) -> None:

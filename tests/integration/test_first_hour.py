@@ -10,6 +10,7 @@ import pytest
 
 from integration.command_line import Terminal, nothing_outlives_its_command, paddock
 from integration.conftest import WriteModule
+from sources.git_repositories import module_repository
 
 _LOOP = """
     class Loop:
@@ -35,6 +36,7 @@ _PROVIDER = """
         await coordinator.mount("providers", Provider(), name="mistral")
 """
 _ASKS = "type the word yes, no or stop, and Enter:"
+_FETCHES = "type the word yes or stop, and Enter:"
 _KEY = {"MISTRAL_API_KEY": "a-key-of-mistral"}
 
 
@@ -208,6 +210,50 @@ def test_code_outside_the_folder_is_asked_about_and_y_is_yes(tries: Path) -> Non
         terminal.type("y\n")
         assert terminal.exit_code() == 0 and "It is over." in terminal.shown, terminal.shown
     assert paddock("run", str(tries), "hello", "-C", str(tries.parent)).returncode == 0  # the yes is remembered
+
+
+def test_a_repository_of_this_machine_is_asked_about_before_a_look(tmp_path: Path) -> None:
+    repository = module_repository(tmp_path / "greet")
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "session: {orchestrator: loop-basic, context: context-simple}\n"
+        'providers: [{module: provider-mock, config: {fallback: "It is over."}}]\n'
+        "tools:\n"
+        "  - module: tool-greet\n"
+        f"    source: git+file://{tmp_path}/greet\n"
+    )
+    said = f"`git+file://{tmp_path}/greet` is on this machine or a private network"
+    done = paddock("run", str(plan), "hello")
+    assert done.returncode == 4 and "no code was found" not in done.stderr and "looking up" not in done.stderr
+    assert f"plan.yaml:5: tools[0].source: {said}, which takes a plan that you accepted" in done.stderr
+    with Terminal("run", str(plan), "hello") as terminal:
+        terminal.until(said)
+        terminal.until(_FETCHES)
+        terminal.type("stop\n")
+        assert terminal.exit_code() != 0 and "looking up" not in terminal.shown, terminal.shown
+    assert not (tmp_path / "paddock.lock").exists()
+    why = ("why", "tool-greet", "read", "x", "--plan", str(plan))
+    assert "while there is a network: `paddock lock PLAN`" in paddock(*why).stderr
+    with Terminal("run", str(plan), "hello") as terminal:
+        terminal.until(_FETCHES)
+        terminal.type("yes\n")
+        assert terminal.exit_code() == 0 and "It is over." in terminal.shown, terminal.shown
+    assert repository.git("rev-parse", "HEAD").strip() in (tmp_path / "paddock.lock").read_text()
+    assert paddock("run", str(plan), "hello").returncode == 0  # it is here, and pinned
+    assert paddock(*why).returncode == 4  # the module may not
+
+
+def test_a_source_that_answers_for_keys_is_refused_by_name(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "session: {orchestrator: loop-basic, context: context-simple}\n"
+        "providers: [{module: provider-mock}]\n"
+        "tools: [{module: tool-x, source: 'git+ssh://git@git.example.org/x@v1'}]\n"
+    )
+    done = paddock("run", str(plan), "hello", "--json")
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["type"]) == (4, "PolicyRefusedError"), error
+    assert "fetched with your own keys or credentials (ssh)" in error["message"]
 
 
 def test_no_goes_on_where_it_says_so_and_starts_nothing_elsewhere(mistral: Path) -> None:

@@ -23,7 +23,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import secrets_in_use
 from paddock.plan.source_map import Location, Positions
 from paddock.policy.decision import Decision
-from paddock.policy.evaluate import EvaluationContext, evaluate
+from paddock.policy.evaluate import EvaluationContext, evaluate, raise_findings
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.files.policy import Policy
@@ -33,7 +33,7 @@ from paddock.policy.pins import LockMovedError, Pins
 from paddock.policy.rule import Rule
 from paddock.policy.secrets.store import SecretSources
 from paddock.policy.secrets.values import SecretValues
-from paddock.policy.trust import PlanAcceptance, Trust, with_places
+from paddock.policy.trust import PlanAcceptance, Trust, own_rights_findings, with_places
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 from paddock_sources.near import near
@@ -48,6 +48,7 @@ _log = logging.getLogger(__name__)
 
 _BY_FLAGS: Final = Trust(True, Rule(Location("the command line"), "--allow-… and --config"))
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_UNNAMED: Final = "of this application"
 _NO_PINS: Final[Pins] = MappingProxyType({})
 
 
@@ -157,6 +158,25 @@ class Authorizer:
             await anyio.to_thread.run_sync(self._grants_file.accept_pins, plan.digest, moved)
         except GrantsNotKeptError as error:
             _log.warning("accepted for this time only: %s", error)
+
+    async def check_rights(self, plan: MountPlan, takes: Mapping[str, str], *, consent: Consent | None) -> None:
+        """Ask the operator whether sources of a plan that was not accepted are fetched with their own rights.
+
+        `takes` says what each takes, by its place in the plan. Nothing is recorded: the lock file pins what is fetched.
+
+        Raises:
+            PolicyRefusedError: no person could be asked.
+            ConsentRefusedError: the operator's answer is to start nothing.
+        """
+        from paddock.authorization.consent import ConsentAnswer, PlanReview  # only for what is asked about
+
+        name = str(plan.origin) if plan.origin is not None else _UNNAMED
+        review = PlanReview(name, plan.digest, (), fetches=tuple(dict.fromkeys(takes.values())))
+        match ConsentAnswer.AS_IT_IS if consent is None else await consent.ask(review):
+            case ConsentAnswer.AS_IT_IS:
+                raise_findings([own_rights_findings(takes)], plan.positions)
+            case ConsentAnswer.STOP:
+                raise ConsentRefusedError(review.plan)
 
     async def authorize_call(
         self, entry: ModuleEntry, resolution: Resolution, named: IsolationLevel | None

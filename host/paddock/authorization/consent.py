@@ -50,6 +50,8 @@ class PlanReview:
     what the grants of several modules permit together. `kept` are grants of an earlier acceptance that stay, where
     the plan `is_again` asked about: it was accepted as it is, and what its modules could be given has changed since.
     `is_refused_as_it_is` means that nothing starts without the proposals: an entry refers to a secret, for example.
+    `fetches` are what sources of the plan take of the operator's own rights, before anything is fetched: such a review
+    has no modules, and `ACCEPT` is good for the fetching alone.
     """
 
     plan: str
@@ -62,11 +64,12 @@ class PlanReview:
     kept: tuple[AcceptedGrant, ...] = ()
     is_again: bool = False
     is_refused_as_it_is: bool = False
+    fetches: tuple[str, ...] = ()
 
     @property
     def is_of_the_lock(self) -> bool:
         """Whether the plan was accepted as it is, and only its pins moved."""
-        return not self.modules
+        return not (self.modules or self.fetches)
 
     @property
     def needs_trust(self) -> bool:

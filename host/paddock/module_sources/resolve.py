@@ -115,11 +115,13 @@ class ModuleSources:
         *,
         rules: Callable[[ModuleEntry], DependencyRules] | None = None,
         check_pins: Callable[[Pins], Awaitable[None]] | None = None,
+        check_rights: Callable[[Mapping[str, str]], Awaitable[None]] | None = None,
     ) -> dict[str, Resolution | ModuleMissingError]:
         """Return where each entry's code is, or why it is unavailable, by the entry's place in the plan.
 
         `rules` returns those for what an entry's module depends on. `check_pins` is called with what the lock file pins
-        these sources to, before anything of them is fetched; its exceptions propagate.
+        these sources to, and `check_rights` with what each source takes of the user's own rights, by its place, where
+        its address says so. Both are called before anything is fetched; their exceptions propagate.
 
         Raises:
             PolicyRefusedError: no module may come from one of the sources.
@@ -140,6 +142,10 @@ class ModuleSources:
             self._pins = {key: None if one is None else Pin.of(one) for key, one in pinned.items()}
             if check_pins is not None:
                 await check_pins(self._pins)
+            own = sources.own_rights({path: one.uri for path, one in chosen.items()})
+            if check_rights is not None and own:
+                await check_rights({path_text(path, "source"): reason.takes for path, reason in own.items()})
+                sources.lend(chosen[path].uri for path in own)
             if rules is not None:
                 bound = [(chosen[entry.path].uri, rules(entry)) for entry in entries if entry.path in chosen]
                 await anyio.to_thread.run_sync(_bind, sources, bound)  # many take a while to compare

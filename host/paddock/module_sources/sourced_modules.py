@@ -247,6 +247,16 @@ def _with_rules(modules: Sequence[SourcedModule], plan: MountPlan) -> Iterator[S
         yield replace(one, rules=by_key.get(one.key, NO_RULES))
 
 
+def rules_of_source(plan: MountPlan, uri: SourceUri, folder: Path, environ: Mapping[str, str]) -> DependencyRules:
+    """Return the rules of all entries of a plan in `folder` that take a source, not yet judged.
+
+    Raises:
+        PolicyFileError: the user's settings cannot be trusted or understood.
+    """
+    settings = load_source_settings(environ)
+    return _rules_of(plan, uri, folder, Resolver(environ, base=folder, settings=settings, installed=_find_installed))
+
+
 def _rules_of(plan: MountPlan, uri: SourceUri, folder: Path, resolver: Resolver) -> DependencyRules:
     """Return the rules of all entries of a plan that take a source, as a run has them, not yet judged."""
     key = normalised_source(uri, folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
@@ -45,6 +45,7 @@ _LEADS_OUT: Final = "lies outside the working directory, for which it was given"
 _STATE: Final = "grant it in the plan, by where it leads, or have it lead into the working directory"
 _ROOT: Final = Path("/")
 _ACCEPT: Final = "`--trust-plan` accepts what the plan says, and so does saying yes to `paddock run` on a terminal"
+_FETCH: Final = "`paddock lock PLAN` fetches it by your own word"
 _TAKES_TRUST: Final = "takes a plan that you accepted"
 
 
@@ -215,6 +216,14 @@ def judge_trust(
             frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds="stated", keeps_guarded=True
         ),
     )
+
+
+def own_rights_findings(takes: Mapping[str, str]) -> PolicyFindings:
+    """Return the refusal of sources that only the operator's own rights can fetch, by their places in the plan."""
+    findings = PolicyFindings()
+    for path, said in takes.items():
+        findings.refuse(path, f"{said}, which {_TAKES_TRUST}", f"{_FETCH}; {_ACCEPT}", _UNACCEPTED)
+    return findings
 
 
 def _judge_place(request: GrantRequest, around: tuple[Path, ...], rule: Rule, findings: PolicyFindings) -> None:

@@ -366,7 +366,11 @@ class _PlanRequest:
             )
             entries = tuple(self._plan.entries())
             found = await sources.resolve(
-                entries, self._plan.positions, rules=self._plan.rules_by_entry(), check_pins=check_pins
+                entries,
+                self._plan.positions,
+                rules=self._plan.rules_by_entry(),
+                check_pins=check_pins,
+                check_rights=partial(authorizer.check_rights, self._plan, consent=self._consent),
             )
             yield FoundCode(entries, checked_resolutions(self._plan, found), sources.pins, sources.write)
 

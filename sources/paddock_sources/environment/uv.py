@@ -106,7 +106,7 @@ class Uv:
             match = _PIN.fullmatch(line)
             if match is None:
                 raise InstallerError(self.name, task.attempted, f"`{line[:80]}` is no version with hashes")
-            hashes = tuple(sorted(one.removeprefix("--hash=") for one in match[3].split()))
+            hashes = sorted({one.removeprefix("--hash=") for one in match[3].split()})  # an index may list a file twice
             yield LockedDistribution(match[1], match[2], tuple(one for one in hashes if one.startswith("sha256:")))
 
 

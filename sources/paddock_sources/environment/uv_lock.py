@@ -250,12 +250,18 @@ class _Graph:
                 hints=["lock the module itself: `uv lock` in its folder", _WITHOUT],
             )
         found: dict[str, UvPackage] = {}
-        needs = self._needs(root)
-        waiting = [edge for extra in ("", *map(normalised, extras)) for edge in self._edges(needs.get(extra, []))]
-        seen: set[tuple[str, str]] = set()  # package and extra: each is followed once
+        of_project = self._needs(root)
+        first = ("", *map(normalised, extras))
+        waiting = [edge for extra in first for edge in self._edges(of_project.get(extra, []))]
+        seen = {(own, extra) for extra in first}  # package and extra: each is followed once
         while waiting:
             edge = waiting.pop()
-            if edge.name in PROVIDED or edge.name == own:
+            if edge.name in PROVIDED:
+                continue
+            if edge.name == own:  # one of its extras is made of others
+                new = [extra for extra in edge.extras if (own, extra) not in seen]
+                seen.update((own, extra) for extra in new)
+                waiting += [more for extra in new for more in self._edges(of_project.get(extra, []))]
                 continue
             if (edge.name, edge.version) not in self._reached:
                 there = self._package(edge)

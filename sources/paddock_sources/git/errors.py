@@ -57,13 +57,16 @@ class FetchError(SourceError):
         )
 
     @classmethod
-    def offline(cls, repository: str, wanted: str) -> Self:
-        """Something would have to be fetched and nothing may be."""
+    def offline(cls, repository: str, wanted: str, *, is_locked: bool) -> Self:
+        """Something, locked or not, would have to be fetched and nothing may be."""
+        by = (
+            "`paddock sync`" if is_locked else "`paddock lock PLAN`, or `paddock add SOURCE` for one that no plan names"
+        )
         return cls(
             repository,
             f"{wanted} is not in the cache, and nothing is fetched offline",
             code="OfflineError",
-            hints=["fetch it while there is a network: `paddock sync`"],
+            hints=[f"fetch it while there is a network: {by}"],
         )
 
     @classmethod

@@ -123,7 +123,9 @@ class GitSource:
         found = None if kept is None else self._files(kept)
         if found is not None:
             return found
-        return self._online(f"commit {commit}", lambda work: work.fetch(commit, allow_impostor=allow_impostor))
+        return self._online(
+            f"commit {commit}", lambda work: work.fetch(commit, allow_impostor=allow_impostor), is_locked=True
+        )
 
     # -- without the repository
 
@@ -180,9 +182,9 @@ class GitSource:
             return f"commit {ref}"
         return f"the commit of `{ref}`" if ref else "the commit of its default branch"
 
-    def _online(self, wanted: str, do: Callable[[GitWork], _Result]) -> _Result:
+    def _online(self, wanted: str, do: Callable[[GitWork], _Result], *, is_locked: bool = False) -> _Result:
         if self._is_offline:
-            raise FetchError.offline(self.remote.shown, wanted)
+            raise FetchError.offline(self.remote.shown, wanted, is_locked=is_locked)
         if self.remote.folder is not None and not self.remote.folder.is_dir():
             raise FetchError.repository_not_found(self.remote.shown, detail=["there is no such folder"])
         self._progress.step(ProgressStep(self.remote.shown, "looking up"))

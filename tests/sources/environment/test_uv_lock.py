@@ -58,6 +58,18 @@ def test_what_the_project_needs_here_is_followed(tmp_path: Path) -> None:
     assert versions(lock) == {"branch": "1.0", "extra": "1.0", "leaf": "2.0", "quick": "3"}
 
 
+def test_an_extra_of_the_project_made_of_its_others_is_followed(tmp_path: Path) -> None:
+    extras = """[package.optional-dependencies]
+all = [{ name = "tool-demo", extra = ["fast", "all"] }]
+fast = [{ name = "quick" }]
+slow = [{ name = "no" }]"""
+    parts = (project('{ name = "leaf" }', extras), package("leaf"), package("quick"), package("no"))
+    assert versions(read(tmp_path, *parts, extras=("all",))) == {"leaf": "1.0", "quick": "1.0"}
+    # Another package may need the project, with an extra.
+    parts = (parts[0], package("leaf", needs='{ name = "tool-demo", extra = ["slow"] }'), *parts[2:])
+    assert versions(read(tmp_path, *parts)) == {"leaf": "1.0", "no": "1.0"}
+
+
 def test_of_two_versions_the_one_for_this_python_counts(tmp_path: Path) -> None:
     lock = read(
         tmp_path,

@@ -48,7 +48,7 @@ class GrantConsent:
     async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Return the answer of `/grant` to the plan that it made, otherwise the person's."""
         agreed, self._agreed = self._agreed, _NONE
-        if review.digest == agreed and not (review.moved or review.has_proposals or review.warnings):
+        if review.digest == agreed and not (review.moved or review.has_proposals or review.warnings or review.fetches):
             self._is_declined = False
             return ConsentAnswer.ACCEPT
         answer = await self._terminal.ask(review)

@@ -18,7 +18,8 @@ answer.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -46,6 +47,7 @@ from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
 from paddock.lookalikes import marked
 from paddock.module_sources.lock import update_lock
+from paddock.module_sources.sourced_modules import rules_of_source
 from paddock.plan.edit import PlanEdit, entry_lines, grant_line, with_entry
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind
@@ -53,8 +55,8 @@ from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.writing import PlannedModule
 from paddock.policy.secrets.store import SecretSources
 from paddock.text import escape
-from paddock_sources import checked_module_id
-from paddock_sources.constraints import NO_RULES, DependencyRules
+from paddock_sources import SourceUri, checked_module_id
+from paddock_sources.constraints import DependencyRules
 from paddock_sources.lock.lock_file import LockFile
 from paddock_sources.provisioner import PinnedSource
 
@@ -190,7 +192,7 @@ async def _added(
     by_uv_lock: bool,
     allow_impostor: bool,
 ) -> _Added:
-    folder, rules = await context.call(partial(_folder_and_rules, plan, start))
+    folder, rules_of = await context.call(partial(_folder_and_rules, plan, start, by_uv_lock))
     found = await find_module(
         context,
         source,
@@ -199,7 +201,7 @@ async def _added(
         module_id=module_id,
         allow_impostor=allow_impostor,
         for_plan=plan is not None,
-        rules=replace(rules, by_uv_lock=by_uv_lock),
+        rules_of=rules_of,
     )
     planned = PlannedModule(cast(Kind, found.kind), found.module_id, found.written, by_uv_lock=by_uv_lock)
     if plan is None:
@@ -228,15 +230,24 @@ def _scripted(plan: Path, added: PlannedModule) -> str | None:
     return providers[0].module if is_scripted(providers[0].module) else None
 
 
-def _folder_and_rules(plan: Path | None, start: Path) -> tuple[Path, DependencyRules]:
-    """Return the folder of the lock file, and the rules for any module's dependencies.
+def _folder_and_rules(
+    plan: Path | None, start: Path, by_uv_lock: bool
+) -> tuple[Path, Callable[[SourceUri], DependencyRules]]:
+    """Return the folder of the lock file, and what gives the rules for the dependencies of a source.
 
-    They are those of the plan, which has to be valid; without one, the working directory, and none.
+    They are those of the plan, which has to be valid, and of its entries that take the source already, since a lock
+    file has one record of it. Without a plan it is the working directory, and there are none.
     """
+    own = DependencyRules(by_uv_lock=by_uv_lock)
     loaded = load_plan(plan, environ={}) if plan is not None else None
     if loaded is None or loaded.origin is None:
-        return start.resolve(), NO_RULES
-    return loaded.origin.parent, loaded.dependency_rules()
+        return start.resolve(), lambda _: own
+    folder = loaded.origin.parent
+
+    def rules_of(uri: SourceUri) -> DependencyRules:
+        return loaded.dependency_rules().joined(own, rules_of_source(loaded, uri, folder, os.environ))
+
+    return folder, rules_of
 
 
 def _check_id(written: str) -> None:

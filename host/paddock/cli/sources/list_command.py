@@ -1,10 +1,11 @@
 """List the modules of a plan, or of a lock file: where each comes from, and what it is pinned to. It sends no request.
 
 `--json`: `{"lock", "plan", "modules": [{"module", "place", "kind", "source", "layer", "pin", "live", "public",
-"locked": {…} or null}…], "unused": [source…], "error"}`; `layer` is the setting that replaced the plan's source, or
-null; `pin` is `tag`, `branch`, `commit`, `ref`, `default`, `version`, `folder`, `installed`, `shipped`, or `none` where
-no source was found; `live` whether the module would run from a folder that may change at any time, `public` whether its
-entry in the plan grants it every public host. Exit codes: 0; 1.
+"constraints", "dependencies", "locked": {…} or null}…], "unused": [source…], "error"}`; `layer` is the setting that
+replaced the plan's source, or null; `pin` is `tag`, `branch`, `commit`, `ref`, `default`, `version`, `folder`,
+`installed`, `shipped`, or `none` where no source was found; `constraints`, each with its place, and `dependencies`,
+which is `locked` or null, bound what the module depends on; `live` whether the module would run from a folder that may
+change at any time, `public` whether its entry in the plan grants it every public host. Exit codes: 0; 1.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class _Row:
     live: bool
     locked: LockedModule | None
     public: bool = False  # whether its entry grants it every public host
+    constraints: tuple[str, ...] = ()  # on what it depends on, each with its place
+    by_uv_lock: bool = False
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -63,6 +66,8 @@ class _Row:
             "pin": self.pin,
             "live": self.live,
             "public": self.public,
+            "constraints": list(self.constraints),
+            "dependencies": "locked" if self.by_uv_lock else None,
             "locked": locked_facts(self.locked),
         }
 
@@ -128,6 +133,8 @@ def _row(module: SourcedModule, *, live: bool) -> _Row:
         _pin(module.uri, module.locked),
         live and isinstance(module.uri, FolderUri),
         module.locked,
+        constraints=tuple(one.shown for one in module.rules.constraints),
+        by_uv_lock=module.rules.by_uv_lock,
     )
 
 
@@ -152,6 +159,11 @@ def _show(sources: SourcedModules, rows: list[_Row]) -> None:
             for row, mark in zip(rows, marks, strict=True)
         ]
     )
+    for row in rows:
+        if row.constraints:
+            screen.note(f"{row.name}: what it depends on is held to {', '.join(row.constraints)}")
+        if row.by_uv_lock:
+            screen.note(f"{row.name}: what it depends on is as its own uv.lock has it")
     for name, error in unresolved_failures(sources):
         screen.note(f"{name}: {error.summary}")
     if not rows:

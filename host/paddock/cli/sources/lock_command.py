@@ -2,7 +2,8 @@
 
 `--json`: `{"lock", "plan", "locked": [module…], "kept": N, "missing": [module…], "unused": [source…], "error"}`; a
 module is `{"module", "place", "source", "locked": {"requested_ref", "requested_kind", "commit", "committed_at", "tree",
-"subdirectory", "dependencies"}}`. Exit codes: 0; 1 something could not be locked or, with `--check`, is not; 4 refused.
+"subdirectory", "dependencies"}}`, and with `missing` its `reason`. Exit codes: 0; 1 something could not be locked or,
+with `--check`, is not as it should be; 4 refused.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from paddock.cli.sources.source_command import (
     WORKING_DIR,
     CommandContext,
     CommandOutcome,
+    command_text,
     locked_facts,
     module_facts,
     pin_text,
@@ -64,12 +66,11 @@ def lock(plan: Path | None, checks: bool, offline: bool, working_dir: Path | Non
 
 async def _lock(context: CommandContext, sources: SourcedModules, *, checks: bool) -> CommandOutcome:
     modules = list(sources.by_source().values())
-    judged = list(
-        zip(modules, await context.side_by_side(modules, partial(_lacks_lock, context.provider)), strict=True)
-    )
+    judged = list(zip(modules, await context.side_by_side(modules, partial(_lack, context.provider)), strict=True))
     failures = unresolved_failures(sources)
     failures += [(one.name, found) for one, found in judged if isinstance(found, SourceFailedError)]
-    lacking = [one for one, found in judged if found is True]
+    why = {one.key: found for one, found in judged if isinstance(found, str) and found}
+    lacking = [one for one in modules if one.key in why]
     done: list[tuple[SourcedModule, LockedModule]] = []
     if not checks:
         locked = list(
@@ -88,30 +89,35 @@ async def _lock(context: CommandContext, sources: SourcedModules, *, checks: boo
         "lock": str(sources.lock_path),
         "plan": str(sources.plan.origin) if sources.plan is not None else None,
         "locked": [{**module_facts(one), "locked": locked_facts(found)} for one, found in done],
-        "kept": sum(found is False for _, found in judged),
-        "missing": [{**module_facts(one), "locked": locked_facts(one.locked)} for one in missing],
+        "kept": sum(found == "" for _, found in judged),
+        "missing": [
+            {**module_facts(one), "locked": locked_facts(one.locked), "reason": why[one.key]} for one in missing
+        ],
         "unused": [one.source for one in sources.unused],
     }
     tell_failures(context.screen, failures)
     if missing:
         context.screen.warning(f"{sources.lock_path} is not up to date: {', '.join(one.name for one in missing)}")
-    shown = partial(_show, sources=sources, done=done, missing=missing, is_whole=not failures)
+    shown = partial(
+        _show, sources=sources, done=done, missing=[(one, why[one.key]) for one in missing], is_whole=not failures
+    )
     return CommandOutcome(1 if failures or missing else 0, facts, shown)
 
 
-def _lacks_lock(provider: Provisioner, module: SourcedModule) -> bool:
-    """Whether a source has to be locked, or differs from its locked content."""
+def _lack(provider: Provisioner, module: SourcedModule) -> str:
+    """Return why a source has to be locked, or locked again; empty where its lock is as it is."""
     provider.rules(module.uri, module.rules)  # raises where they cannot be followed
     if module.locked is None:
-        return provider.needs_lock(module.uri)
+        return "not locked" if provider.needs_lock(module.uri) else ""
     if isinstance(module.uri, BuiltinUri):
         if not provider.needs_lock(module.uri):
-            return False
+            return ""
         if provider.is_outdated(module.uri, module.locked):
-            return True
+            return "needs other packages than were locked"
     if isinstance(module.uri, FolderUri) and provider.tree_of(module.uri) != module.locked.tree:
-        return True
-    return provider.contradiction(module.uri, module.locked, module.rules) is not None
+        return "changed since it was locked"
+    problem = provider.contradiction(module.uri, module.locked, module.rules)
+    return "" if problem is None else f"locked with {problem}"
 
 
 def _locked(provider: Provisioner, module: SourcedModule) -> LockedModule:
@@ -126,15 +132,13 @@ def _show(
     *,
     sources: SourcedModules,
     done: list[tuple[SourcedModule, LockedModule]],
-    missing: list[SourcedModule],
+    missing: list[tuple[SourcedModule, str]],
     is_whole: bool,
 ) -> None:
     screen.listing([(one.name, "locked", f"{one.key} at {pin_text(found)}") for one, found in done])
-    screen.listing(
-        [(one.name, "not locked" if one.locked is None else "changed since it was locked", one.key) for one in missing]
-    )
+    screen.listing([(one.name, reason, one.key) for one, reason in missing])
     if missing:
-        screen.note("`paddock lock` locks what is lacking")
+        screen.note(f"{command_text('lock', sources)} locks what is lacking")
     elif is_whole and not done:
         is_there = sources.lock_path.exists()
         said = f"{sources.lock_path} is up to date" if is_there else "nothing of this plan has to be locked"

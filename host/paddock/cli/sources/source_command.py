@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -236,6 +237,13 @@ def read_modules(plan: Path | None, working_dir: Path | None) -> SourcedModules:
 
 
 # -- display -------------------------------------------------------------------------------
+
+
+def command_text(name: str, sources: SourcedModules) -> str:
+    """Return the command that does something for these modules, with their plan if it is not the usual one here."""
+    plan = sources.plan.origin if sources.plan is not None else None
+    is_usual = plan is None or plan == Path.cwd() / USUAL_PLAN
+    return f"`paddock {name}`" if is_usual else f"`paddock {name} {shlex.quote(str(plan))}`"
 
 
 def short(commit: str) -> str:

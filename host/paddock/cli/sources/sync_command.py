@@ -21,6 +21,7 @@ from paddock.cli.sources.source_command import (
     WORKING_DIR,
     CommandContext,
     CommandOutcome,
+    command_text,
     module_facts,
     pin_text,
     read_modules,
@@ -59,7 +60,9 @@ def sync(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bo
         for one in lacking:
             context.screen.warning(f"{one.name} is not locked: {one.key}")
         if lacking:
-            context.screen.text("hint: `paddock lock` locks what the plan names and the lock file lacks")
+            context.screen.text(
+                f"hint: {command_text('lock', sources)} locks what the plan names and the lock file lacks"
+            )
         facts = {
             "lock": str(sources.lock_path),
             "plan": str(sources.plan.origin) if sources.plan is not None else None,

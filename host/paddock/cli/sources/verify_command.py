@@ -26,6 +26,7 @@ from paddock.cli.sources.source_command import (
     WORKING_DIR,
     CommandContext,
     CommandOutcome,
+    command_text,
     module_facts,
     pin_text,
     read_modules,
@@ -72,7 +73,7 @@ def verify(plan: Path | None, offline: bool, working_dir: Path | None, as_json: 
             one if isinstance(one, _Verdict) else _Verdict(module, "failed", (one.summary,), one)
             for module, one in zip(modules, found, strict=True)
         ]
-        _tell(context.screen, verdicts)
+        _tell(context.screen, verdicts, command_text("sync", sources))
         facts = {
             "lock": str(sources.lock_path),
             "plan": str(sources.plan.origin) if sources.plan is not None else None,
@@ -109,16 +110,16 @@ def _moved_tag(provider: Provisioner, module: SourcedModule, locked: LockedModul
     return f"{now} is at {short(pinned.commit)}, and was at {short(locked.commit)}"
 
 
-def _tell(screen: Screen, verdicts: list[_Verdict]) -> None:
+def _tell(screen: Screen, verdicts: list[_Verdict], sync: str) -> None:
     for one in verdicts:
         if one.state == "damaged":
             screen.alarm(f"{one.module.name}: no longer what was put into the cache: {', '.join(one.findings)}")
         elif one.state == "moved":
             screen.alarm(f"{one.module.name}: {', '.join(one.findings)}")
     if any(one.state == "damaged" for one in verdicts):
-        screen.text("hint: `paddock cache verify` has damage handed out no more; then `paddock sync` fetches it again")
+        screen.text(f"hint: `paddock cache verify` has damage handed out no more; then {sync} fetches it again")
     if any(one.state == "missing" for one in verdicts):
-        screen.text("hint: `paddock sync` fetches what is not there")
+        screen.text(f"hint: {sync} fetches what is not there")
     tell_failures(screen, [(one.module.name, one.error) for one in verdicts if one.error is not None])
 
 

@@ -46,8 +46,10 @@ class TerminalConsent:
     async def _asked(self, review: PlanReview) -> ConsentAnswer:
         screen = self._dialogue.screen
         _show(screen, review)
+        if review.fetches:
+            return await self._ask_yes_or_stop(_fetch_question(review))
         if review.is_of_the_lock:
-            return await self._ask_about_the_lock(review)
+            return await self._ask_yes_or_stop(_lock_question(review))
         if not (review.needs_trust or review.has_proposals):
             return ConsentAnswer.AS_IT_IS
         if not self._dialogue.has_person:
@@ -60,11 +62,11 @@ class TerminalConsent:
             or ConsentAnswer.STOP
         )
 
-    async def _ask_about_the_lock(self, review: PlanReview) -> ConsentAnswer:
+    async def _ask_yes_or_stop(self, question: Question) -> ConsentAnswer:
         if not self._dialogue.has_person:
             return ConsentAnswer.AS_IT_IS
         words = {"yes": ConsentAnswer.ACCEPT, "y": ConsentAnswer.ACCEPT, "stop": ConsentAnswer.STOP}
-        answer = await self._dialogue.ask(_lock_question(review), lambda line, _: words.get(line.casefold()))
+        answer = await self._dialogue.ask(question, lambda line, _: words.get(line.casefold()))
         return answer or ConsentAnswer.STOP
 
 
@@ -72,7 +74,10 @@ def _show(screen: Screen, review: PlanReview) -> None:
     if review.moved:
         screen.title(f"pinned otherwise than you accepted, in the lock file of plan {review.plan}:")
         screen.labelled([("    ", one.describe()) for one in review.moved])
-    if review.is_of_the_lock:
+    if review.fetches:
+        screen.title(f"not accepted yet, and code of plan {review.plan} takes your own rights to fetch:")
+        screen.labelled([("    ", marked(one)) for one in review.fetches])
+    if not review.modules:
         return
     screen.title(f"plan {review.plan} (sha256 {_digits(review.digest)}), its modules and what they may do:")
     for module in review.modules:
@@ -121,6 +126,14 @@ def _question(review: PlanReview) -> Question:
     )
 
 
+def _fetch_question(review: PlanReview) -> Question:
+    text = [
+        f"Plan {review.plan} (sha256 {_digits(review.digest)}) names the code listed above.",
+        "It can only be fetched with your own rights, as `paddock lock` does. No module runs before the next question.",
+    ]
+    return _yes_or_stop(text, "fetch it with your own rights, this time")
+
+
 def _lock_question(review: PlanReview) -> Question:
     count = len(review.moved)
     moved = "1 of its sources is" if count == 1 else f"{count} of its sources are"
@@ -129,11 +142,15 @@ def _lock_question(review: PlanReview) -> Question:
         "A pin chooses the code that runs. Those listed above moved by other means than Paddock's commands.",
         "Is that code to be run with what you granted?",
     ]
+    return _yes_or_stop(text, "accept these pins too; remembered until the plan or one of them changes")
+
+
+def _yes_or_stop(text: Sequence[str], accepting: str) -> Question:
     return Question(
         title="Paddock asks, not a module",
         text="\n".join(map(escape, text)),
         options=(
-            Option("yes ", "accept these pins too; remembered until the plan or one of them changes"),
+            Option("yes ", accepting),
             Option("stop", "start nothing"),
         ),
         prompts=lambda count: ("type the word yes or stop, and Enter:", "yes or stop:"),
