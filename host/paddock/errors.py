@@ -503,8 +503,11 @@ class IsolationUnavailableError(PaddockError):
         )
 
 
-DenialLayer = Literal["router", "egress", "launcher", "files", "programs", "network", "policy"]
-"""The layer that refused: router, the host's side of the network, process start, isolation, or a policy."""
+DenialLayer = Literal["router", "egress", "launcher", "files", "programs", "network", "policy", "destination"]
+"""The layer that refused: router, the host's side of the network, process start, isolation, or a policy.
+
+`destination` is none of Paddock's: what a module may connect to was not found, refused or not trusted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,13 +530,16 @@ class Denial:
     @property
     def hint(self) -> str:
         """Return the fix as a line of text."""
+        if self.layer == "destination":
+            return "its grant is as it should be, and nothing of Paddock refused it"
         if not self.grant:
             return "no grant allows this"
         return f"to allow it, write in the entry of `{self.caller}` in the plan: {self.grant}"
 
     def describe(self) -> str:
         """Return the refused act and the reason as a line of text."""
-        what = f"module `{self.caller}` may not {self.operation} `{self.target}`"
+        could = "cannot" if self.layer == "destination" else "may not"
+        what = f"module `{self.caller}` {could} {self.operation} `{self.target}`"
         return f"{what}: {self.reason}" if self.reason else what
 
     def as_dict(self) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import socket
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ _LOSER = """
     import os
     import subprocess
     import tempfile
+    import urllib.request
     from pathlib import Path
 
     from amplifier_core import ToolResult
@@ -46,6 +48,19 @@ _LOSER = """
                     threading.Thread(target=threading.Event().wait, daemon=True).start()
             case "fork":
                 return [subprocess.Popen(["sleep", "60"]) for _ in range(100)]
+            case "variable":
+                try:
+                    return os.environ[what]
+                except KeyError:
+                    raise RuntimeError("it is not configured")
+            case "fetch":
+                failed = []
+                for url in what.split():
+                    try:
+                        urllib.request.urlopen(url)
+                    except OSError as error:
+                        failed.append(str(error))
+                raise RuntimeError("; ".join(failed))
             case "shell":
                 return subprocess.run(["sh", "-c", what], check=False).returncode
 
@@ -122,6 +137,27 @@ tools:
     plan.write_text(f"{written}    {line}\n")
     done = paddock("run", "plan.yaml", "go", "--trust-plan")
     assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+
+
+def test_a_variable_that_was_not_granted_is_a_denial(loser: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_USER", "here")
+    shown = call(loser, "variable", "OF_THE_USER", code=1)
+    assert "may not see the variable `OF_THE_USER`: of the environment that Paddock runs in" in shown
+    assert "warning" not in call(loser, "variable", "OF_THE_USER", *mended(shown))
+    assert "warning" not in call(loser, "variable", "OF_NOBODY", code=1)
+
+
+def test_a_granted_host_that_cannot_be_reached_is_no_refusal(loser: str) -> None:
+    closed = socket.create_server(("127.0.0.1", 0))
+    port = closed.getsockname()[1]
+    closed.close()
+    urls = f"http://nowhere.invalid/ http://127.0.0.1:{port}/"
+    shown = call(loser, "fetch", urls, "--allow-net=nowhere.invalid:80", f"--allow-net=127.0.0.1:{port}", code=1)
+    assert "502: no address of nowhere.invalid was found (DNS): " in shown  # what the module itself is shown
+    assert "cannot connect to `nowhere.invalid:80`: no address of nowhere.invalid was found (DNS)" in shown
+    assert f"cannot connect to `127.0.0.1:{port}`: no connection to 127.0.0.1: Connection refused" in shown
+    assert shown.count("its grant is as it should be, and nothing of Paddock refused it") == 2
+    assert "may not" not in shown
 
 
 @pytest.mark.parametrize(

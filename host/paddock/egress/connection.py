@@ -18,7 +18,7 @@ from paddock.egress.connection_record import Route
 from paddock.egress.context import EgressContext
 from paddock.egress.errors import AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
 from paddock.egress.first_bytes import ClientHelloError, ClientProtocol, client_protocol_of, read_client_hello
-from paddock.egress.http.relay import ForwardTarget, HttpRelay, plain_answer
+from paddock.egress.http.relay import ForwardTarget, HttpRelay, plain_answer, unreached_answer
 from paddock.egress.http.request_head import HTTP_PORT, HTTPS_PORT, RequestHead, split_target
 from paddock.egress.relay import Relay
 from paddock.egress.stream import SocketStream, Stream, TlsStream, idle_timeout, receive_more, why
@@ -68,7 +68,7 @@ class ProxiedConnection:
         except DialError as error:
             self._record.end("failed", error.reason)
             if self._is_tunnel:
-                await self._client.close_gracefully(plain_answer(504 if error.timed_out else 502, f"{error.reason}\n"))
+                await self._client.close_gracefully(unreached_answer(error, self._destination))
         except AnswerError as error:
             self._record.end("failed", error.reason)
             if error.status is not None:

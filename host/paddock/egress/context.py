@@ -105,8 +105,17 @@ class EgressContext:
 
         Raises:
             RefusedError: the name leads to a forbidden address.
-            DialError: it cannot be reached, or fails to prove its identity.
+            DialError: it cannot be reached, or fails to prove its identity; that is reported like a refusal.
         """
+        try:
+            return await self._open(destination, record, encrypted)
+        except DialError as error:
+            self._on_denial(
+                Denial("connect to", destination.text, self._module, layer="destination", reason=error.reason)
+            )
+            raise
+
+    async def _open(self, destination: Destination, record: ConnectionRecord, encrypted: bool) -> UpstreamConnection:
         rates = self._public if self.rule_for(destination).is_public else None
         if rates is not None:
             await rates.connections.spend()

@@ -167,7 +167,7 @@ class Dialer:
         try:
             found = tuple(dict.fromkeys(_canonical(address) for address in await self._resolve(name)))
         except OSError as error:
-            raise DialError(f"no address of {destination.host} was found: {error.strerror or error}") from None
+            raise DialError(f"no address of {destination.host} was found (DNS): {error.strerror or error}") from None
         except UnicodeError:  # of the codec that names go through, which knows fewer names than there are
             raise DialError(f"no address of {destination.host} can be looked up") from None
         if not found:

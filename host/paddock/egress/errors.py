@@ -59,12 +59,16 @@ class BadRequestError(Exception):
 
 
 class AnswerError(Exception):
-    """Raised when there is no answer to pass on; `status` is to be answered instead, None if an answer has begun."""
+    """Raised when there is no answer to pass on; `status` is to be answered instead, None if an answer has begun.
 
-    def __init__(self, reason: str, status: int | None) -> None:
+    `answer` is all of that answer, where it says more than the reason.
+    """
+
+    def __init__(self, reason: str, status: int | None, *, answer: bytes = b"") -> None:
         super().__init__(reason)
         self.reason = reason
         self.status = status
+        self.answer = answer
 
 
 class IdleError(Exception):

@@ -183,7 +183,7 @@ class SandboxPlanner:
         """Return the explainer of an entry's module, which all of its workers share."""
         known = self._explainers.get(entry.path)
         if known is None:
-            known = self._explainers[entry.path] = AttemptJudge(self._subjects[entry.path])
+            known = self._explainers[entry.path] = AttemptJudge(self._subjects[entry.path], self._place.environ)
         return known
 
     def changes(self) -> tuple[str, ...]:

@@ -197,7 +197,7 @@ async def test_only_allowed_addresses_are_tried_in_turn() -> None:
             await line.close()
             record = (await ground.ledger.has(2))[1]
     assert (record["outcome"], record["reason"]) == ("failed", f"no connection to {LOOPBACK}: Connection refused")
-    assert not ground.ledger.denials
+    assert [one.layer for one in ground.ledger.denials] == ["destination"]
 
 
 async def test_a_name_that_does_not_exist_fails_and_is_no_refusal() -> None:
@@ -208,9 +208,11 @@ async def test_a_name_that_does_not_exist_fails_and_is_no_refusal() -> None:
         record = await ground.ledger.only()
     assert (record["outcome"], record["reason"]) == (
         "failed",
-        "no address of gone.test was found: Name or service not known",
+        "no address of gone.test was found (DNS): Name or service not known",
     )
-    assert not ground.ledger.denials
+    (told,) = ground.ledger.denials
+    assert told.describe().endswith(f"cannot connect to `gone.test:443`: {record['reason']}")
+    assert told.hint.startswith("its grant is as it should be") and not told.grant
 
 
 async def test_a_lookup_that_takes_too_long_is_given_up() -> None:

@@ -242,7 +242,8 @@ async def test_a_destination_that_cannot_be_reached_is_told_of() -> None:
             assert (await line.answer())[0] == status
             await line.close()
         await ground.ledger.has(3)
-    (denial,) = ground.ledger.denials
+    *unreached, denial = ground.ledger.denials
+    assert [one.layer for one in unreached] == ["destination"] * 2
     assert denial.grant == 'permissions: {net: ["private.test:443", "10.0.0.1:443"]}'
 
 

@@ -7,6 +7,7 @@ other, so that a client notices the end of a server as it would without the rela
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -22,6 +23,7 @@ from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
+_MAX_PHRASE = 200  # characters
 _TELL_SECONDS = 1.0  # for a client to take its last answer; it may not be reading
 _LOOK_SECONDS = 2.0  # between looks at whether the client is still there while an answer is awaited
 
@@ -111,12 +113,12 @@ class HttpRelay:
             denial = self._judge.deny(refused)
             self._end_link("cut" if self._is_asked else "ended")
             if refused.status is not None:
-                await self._tell(refused.status, f"{denial.describe()}\n{denial.hint}\n")
+                await self._tell(plain_answer(refused.status, f"{denial.describe()}\n{denial.hint}\n"))
             raise
         except AnswerError as error:
             self._end_link("failed", error.reason)
             if error.status is not None:
-                await self._tell(error.status, f"{error.reason}\n")
+                await self._tell(error.answer or plain_answer(error.status, f"{error.reason}\n"))
             raise
         finally:
             self._end_link("cut")
@@ -199,7 +201,8 @@ class HttpRelay:
             try:
                 self._upstream = await self._judge.open(destination)
             except DialError as error:
-                raise AnswerError(error.reason, 504 if error.timed_out else 502) from None
+                answer = unreached_answer(error, destination)
+                raise AnswerError(error.reason, 504 if error.timed_out else 502, answer=answer) from None
         return self._upstream
 
     def _end_link(self, outcome: Outcome, reason: str = "") -> None:
@@ -207,18 +210,28 @@ class HttpRelay:
             self._upstream.end(outcome, reason)
             self._upstream = None
 
-    async def _tell(self, status: int, text: str) -> None:
+    async def _tell(self, answer: bytes) -> None:
         with suppress(OSError):
             async with asyncio.timeout(_TELL_SECONDS):
-                await self._client.send(plain_answer(status, text))
+                await self._client.send(answer)
                 await self._client.finish()
 
 
-def plain_answer(status: int, text: str) -> bytes:
+def unreached_answer(error: DialError, destination: Destination) -> bytes:
+    """Return the answer to a request for a destination that cannot be reached.
+
+    The reason is in its first line too, since that is all that most clients of a proxy show.
+    """
+    text = f"{error.reason}\n{destination.text} is granted: nothing of Paddock refused it\n"
+    phrase = re.sub(r"[^ -~]", "?", error.reason)[:_MAX_PHRASE]
+    return plain_answer(504 if error.timed_out else 502, text, phrase)
+
+
+def plain_answer(status: int, text: str, phrase: str = "") -> bytes:
     """Return a whole answer of the host's own, after which the connection ends."""
     body = text.encode("utf-8", "replace")
     head = [
-        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        f"HTTP/1.1 {status} {phrase or HTTPStatus(status).phrase}",
         "Content-Type: text/plain; charset=utf-8",
         f"Content-Length: {len(body)}",
         "Connection: close",

@@ -209,7 +209,7 @@ class RefusedHosts:
 
     def note(self, denial: Denial) -> None:
         """Remember a refused host, up to a bound."""
-        if len(self.targets) < _MAX_REFUSED:
+        if denial.layer != "destination" and len(self.targets) < _MAX_REFUSED:
             self.targets[denial.target[:_MAX_TARGET_CHARACTERS]] = None
 
 

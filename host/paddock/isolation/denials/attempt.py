@@ -14,7 +14,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Container, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
@@ -41,7 +41,7 @@ from paddock.token_bucket import TokenBucket
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
 
-AttemptKind = Literal["read", "write", "run", "net", "left", "limit"]
+AttemptKind = Literal["read", "write", "run", "net", "left", "limit", "env"]
 ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = get_args(AttemptKind)
 
 _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
@@ -51,6 +51,7 @@ _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
     "net": "connect to",
     "left": "keep",
     "limit": "exceed",
+    "env": "see the variable",
 }
 _NOT_GRANTED: Final = "not granted"
 _NOT_LOOKED_AT: Final = "no grant covers it; whether it is there was not looked at"
@@ -80,7 +81,8 @@ _log = logging.getLogger(__name__)
 class AccessAttempt:
     """An attempt that a worker reports: a path (absolute), a program, or a host and port; `""` for any host.
 
-    `left` is a file that goes with the private folder, `limit` the key of a limit that the kernel held the module to.
+    `left` is a file that goes with the private folder, `limit` the key of a limit that the kernel held the module to,
+    `env` a variable that it looked for and does not have.
     """
 
     kind: AttemptKind
@@ -106,8 +108,9 @@ class Explainer(Protocol):
 class AttemptJudge:
     """The `Explainer` of a sandboxed module."""
 
-    def __init__(self, subject: ExplainedModule) -> None:
+    def __init__(self, subject: ExplainedModule, environ: Container[str] = frozenset()) -> None:
         self._subject = subject
+        self._environ = environ  # the names of the operator's variables
         self._profile = subject.profile
         self._mounts = tuple((Path(mount.target), mount.writable) for mount in subject.profile.mounts)
         self._programs = {*subject.permissions.run, *map(os.path.basename, subject.profile.programs)}
@@ -121,6 +124,7 @@ class AttemptJudge:
             "run": self._tell_program,
             "net": self._tell_destination,
             "left": lambda kind, target: None,
+            "env": lambda kind, target: None,  # not whether the operator has it
             "limit": self._tell_limit,
         }
 
@@ -137,6 +141,8 @@ class AttemptJudge:
             return None
         if kind == "left":
             return self._judge_left(Path(target))
+        if kind == "env":
+            return self._explained(kind, target) if target in self._environ else None
         if self._profile.level == "none":
             return None
         if kind in ("net", "limit"):
@@ -337,7 +343,7 @@ class AttemptJudge:
 
     # -- the targets of attempts ------------------------------------------------------------------------------------
 
-    def _explained(self, kind: Literal["run"], target: str) -> Denial | None:
+    def _explained(self, kind: Literal["run", "env"], target: str) -> Denial | None:
         from paddock.isolation.denials.explain import explain  # as above
 
         try:

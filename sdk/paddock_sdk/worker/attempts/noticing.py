@@ -36,6 +36,9 @@ _FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_A
 _MAX_ENTRIES: Final = 2000  # of the private folder that are looked at
 _MAX_DEPTH: Final = 16
 _MAX_LEFT: Final = 8
+_MAX_CAUSES: Final = 8  # of one exception
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
+_LOOKUP_OF_VARIABLE: Final = type(os.environ).__getitem__.__code__
 _PASSING: Final = re.compile(r"tmp[.\w-]{6,}|\.cache|__pycache__|\.-.*")  # `.-tmp` is its /tmp
 
 # Python keeps an audit hook for ever. So a process has only one, which looks here for the recorder.
@@ -91,11 +94,13 @@ class AttemptRecorder:
             if type(name) is str and type(value) is str and any(word in name.lower() for word in _PATH_WORDS):
                 self._note("read", os.path.join(folder, os.path.expanduser(value)))
 
-    def note_limits(self, failure: object) -> None:
-        """Note the limits of the kernel's that a failed result or an exception of the module's speaks of."""
+    def note_failure(self, failure: object) -> None:
+        """Note the kernel's limits that a failed result or an exception of the module's speaks of, and variables."""
         try:
             for key in limits_in(failure, self._private):
                 self._log.note("limit", key)
+            if isinstance(failure, BaseException) and (name := _variable_that_lacks(failure)) is not None:
+                self._log.note("env", name)
         except Exception:  # noqa: S110 - an object of the module's own in the place of a failure
             pass
 
@@ -316,6 +321,20 @@ def _destination(target: Any) -> str | None:
         port = int(text) if text.isdigit() else _PORTS.get(text)
     written = f"[{host.partition('%')[0]}]" if ":" in host else host
     return f"{written}:{port}" if type(port) is int and port > 0 else written
+
+
+def _variable_that_lacks(error: BaseException) -> str | None:
+    """Return the environment variable whose absence led to an exception: one that `os.environ` itself raised."""
+    cause: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if type(cause) is KeyError and type(name := cause.args[0]) is str and _VARIABLE.fullmatch(name):
+            trace = cause.__traceback__
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            if trace is not None and trace.tb_frame.f_code is _LOOKUP_OF_VARIABLE:
+                return name
+        cause = None if cause is None else cause.__cause__ or cause.__context__
+    return None
 
 
 def _left_in(folder: str) -> list[str]:

@@ -152,11 +152,11 @@ class Dispatcher:
             except asyncio.CancelledError:
                 raise
             except BaseException as exc:  # as in _run
-                self._attempts.note_limits(exc)
+                self._attempts.note_failure(exc)
                 result = _raised(exc, exported.value)
             self._send_changes(exported)
             if _has_failed(result):
-                self._attempts.note_limits(result)
+                self._attempts.note_failure(result)
                 folder = self._coordinator.get_capability("session.working_dir")
                 self._attempts.note_arguments(args[0] if args else None, str(folder or ""))
                 denials = await self._denials(mark, began)
@@ -212,7 +212,7 @@ class Dispatcher:
 
     def _fail(self, id: int, error: BaseException) -> None:
         """Report the attempts that may have led to a module's exception, then answer with it."""
-        self._attempts.note_limits(error)
+        self._attempts.note_failure(error)
         self.report_attempts()
         self._driver.fail(id, error)
 
