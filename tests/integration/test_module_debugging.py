@@ -92,3 +92,6 @@ def test_a_plain_program_imports_the_contract_and_the_module(shout: Path) -> Non
     done = paddock("module", "shell", str(shout), "--print")
     assert re.search(r"^export PYTHONPATH=", done.stdout, re.MULTILINE)
     assert paddock("module", "shell", str(shout), "--", "no-such-program").returncode == 127
+    # The scripts of what was installed for it come before those around Paddock, as in a virtual environment.
+    done = paddock("module", "shell", str(shout), "--", "sh", "-c", "command -v pytest; pytest --version")
+    assert done.returncode == 0 and "/paddock-scripts-" in done.stdout and "pytest" in done.stdout, done.stdout

@@ -163,6 +163,14 @@ def test_a_policy_is_shown_with_what_it_bounds() -> None:
         assert f"in force {config}/policy.toml" in shown and f"absent {config}/grants.toml" in shown
         assert "line 1: no module runs below `landlock`" in shown and "memory_max is at most 1 GiB" in shown
         assert "line 4: modules from `*`: read at most .; no run" in shown
+    accepted = "".join(
+        f'[[plan]]\ndigest = "sha256:{digit * 64}"\naccepted_at = 2026-01-0{digit}T00:00:00Z\nplan = "/w/plan.yaml"\n'
+        for digit in "123"
+    )
+    (config / "grants.toml").write_text(accepted)
+    (config / "grants.toml").chmod(0o600)
+    shown = " ".join(paddock("policy", "show").stdout.split())
+    assert shown.count("/w/plan.yaml") == 1 and "accept versions of `/w/plan.yaml`" in shown, shown
     (config / "secrets.toml").write_text("KEY = 1\n")
     for command in (["policy", "show"], ["doctor"]):
         done = paddock(*command, "--json")

@@ -116,7 +116,7 @@ def call(
     approval = TerminalApproval.at(screen, sys.stdin)
     fetching = FetchProgress(screen)
     folder = (working_dir or Path.cwd()).resolve()
-    known = _named(source, folder)
+    known, unread = _named(source, folder)
     named = next((one for one in known if one.is_accepted), None)
     if named is not None:
         screen.note(
@@ -156,6 +156,8 @@ def call(
     if outcome is not None and named is None and isinstance(outcome.error, ModuleMissingError):
         for one in known:
             outcome.error.with_hint(_hint(one))
+        if unread is not None:
+            outcome.error.with_hint(f"a plan of the folder that may name it cannot be read: {unread.detail[0]}")
     for change in session.changes:
         screen.warning(change)
     return _report(outcome, tool, screen, as_json=as_json, verbose=verbose)
@@ -173,20 +175,24 @@ def _tell_confined(screen: Screen, confined: Confined, folder: Path, *, verbose:
                 screen.warning(f"{entry.module}: writes {granted.path}{opened}")
 
 
-def _named(source: str, folder: Path) -> tuple[NamedSource, ...]:
-    """Return the sources that the folder's plan or lock file has for the tool; none where `source` is one itself.
+def _named(source: str, folder: Path) -> tuple[tuple[NamedSource, ...], PlanError | None]:
+    """Return the sources that the folder's plan or lock file has for the tool, or why the plan cannot say.
+
+    There are none where `source` is one itself.
 
     Raises:
-        click.UsageError: it has several.
+        click.UsageError: there are several.
     """
     try:
         named = named_sources(source, folder, os.environ)
+    except PlanError as error:
+        return (), error
     except (PaddockError, SourceError):
-        return ()  # the call itself reports the problem
+        return (), None  # the call itself reports the problem
     if len(named) > 1:
         which = ", ".join(masked(one.text) for one in named)
         raise click.UsageError(f"{named[0].file.name} has `{source}` from several places; name one: {which}")
-    return named
+    return named, None
 
 
 def _hint(named: NamedSource) -> str:

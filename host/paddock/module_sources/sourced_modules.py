@@ -329,6 +329,7 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
     Raises:
         PolicyFileError: the user's settings, or the record of accepted plans, cannot be trusted or understood.
         LockFileError: the lock file cannot be trusted or understood.
+        PlanError: the folder's plan has problems, and nothing else has a tool of that name.
     """
     if not isinstance(uri := _parsed(written), PackageUri) or uri.version:
         return ()
@@ -340,7 +341,7 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
     except SourceError:
         pass
     lock = LockFile.read(folder / LOCK_FILE)
-    plan = _usual_plan(folder)
+    plan, problem = _usual_plan(folder)
     found = [
         (entry.module, SourceUri.parse(entry.source).anchored(folder))
         for entry in (() if plan is None else plan.entries())
@@ -352,11 +353,14 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
             NamedSource(name, uri.text, folder / USUAL_PLAN, lock, is_accepted, _rules_of(plan, uri, folder, resolver))
             for name, uri in dict.fromkeys(found)
         )
-    return tuple(
+    locked = tuple(
         NamedSource(written, module.uri.text, folder / LOCK_FILE, lock)
         for module in _locked(lock, folder, environ)
         if written in module.ids
     )
+    if problem is not None and not locked:
+        raise problem
+    return locked
 
 
 def _load(plan: Path) -> MountPlan:
@@ -365,12 +369,13 @@ def _load(plan: Path) -> MountPlan:
     return load_plan(plan, environ={})
 
 
-def _usual_plan(folder: Path) -> MountPlan | None:
+def _usual_plan(folder: Path) -> tuple[MountPlan | None, PaddockError | None]:
+    """Return the folder's plan, if it has one, or why that cannot be read."""
     plan = folder / USUAL_PLAN
     try:
-        return _load(plan) if plan.is_file() else None
-    except PaddockError:
-        return None  # the commands that read the plan report its problems
+        return (_load(plan) if plan.is_file() else None), None
+    except PaddockError as error:
+        return None, error
 
 
 def _is_accepted(plan: MountPlan, pins: Pins, working_dir: Path, environ: Mapping[str, str]) -> bool:

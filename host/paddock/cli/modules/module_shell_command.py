@@ -7,13 +7,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.plain_process import plain_environment
+from paddock.authoring.plain_process import plain_environment, write_scripts
 from paddock.authoring.trial import TrialContext
 from paddock.cli.command_group import INTERRUPTED, example
 from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure
@@ -32,7 +33,8 @@ def shell(path: Path, command: tuple[str, ...], is_printed: bool, offline: bool)
     """Start COMMAND, by default your shell, where `amplifier_core` and the module at PATH can be imported.
 
     It is a plain process with your rights, for code of your own: for a debugger, a type checker or an editor. There is
-    what the module depends on, what its developers install, and pytest.
+    what the module depends on, what its developers install, and pytest; the programs of all that are on the PATH of
+    what is started.
     """
     screen = Screen(sys.stderr)
     try:
@@ -49,7 +51,10 @@ def shell(path: Path, command: tuple[str, ...], is_printed: bool, offline: bool)
     if not command:
         command = (os.environ.get("SHELL", "/bin/sh"),)
         screen.note("a plain shell, without a sandbox; `exit` leaves it")
-    return run_plainly(screen, command, variables)
+    with tempfile.TemporaryDirectory(prefix="paddock-scripts-") as scripts:
+        write_scripts(Path(scripts), variables["PYTHONPATH"].split(os.pathsep)[1:])
+        search = os.pathsep.join((scripts, variables["PATH"]))
+        return run_plainly(screen, command, {**variables, "PATH": search})
 
 
 def fetched(screen: Screen, folder: ModuleFolder, trial: TrialOptions) -> Mapping[str, str]:

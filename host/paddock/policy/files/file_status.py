@@ -6,7 +6,7 @@ sees all of them at once. No secret's value is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -120,11 +120,19 @@ def _of_grants(file: GrantsFile) -> list[str]:
 
 
 def _accepted(plans: Iterable[AcceptedPlan]) -> list[str]:
-    return [
-        f"line {one.line}: accepts `{one.plan or 'a plan without a file'}`"
-        + (f", and grants {', '.join(grant.place for grant in one.grants)}" if one.grants else "")
-        for one in plans
-    ]
+    by_name: dict[str, list[AcceptedPlan]] = {}
+    for one in plans:
+        by_name.setdefault(one.plan, []).append(one)
+    return [_accepted_line(name, versions) for name, versions in by_name.items()]
+
+
+def _accepted_line(name: str, versions: Sequence[AcceptedPlan]) -> str:
+    """Return the line about a plan that was accepted, perhaps anew after each change."""
+    lines = ", ".join(str(one.line) for one in versions)
+    said = f"line {lines}: accepts `{name}`" if len(versions) == 1 else f"lines {lines}: accept versions of `{name}`"
+    granted = dict.fromkeys(grant.place for one in versions for grant in one.grants)
+    said = said if name else said.replace("``", "plans without a file")
+    return f"{said}, and grants {', '.join(granted)}" if granted else said
 
 
 def _of_secrets(file: OperatorFile | None) -> list[str] | None:
