@@ -135,11 +135,11 @@ def test_a_call_finds_a_tool_of_an_accepted_plan_by_its_id(tmp_path: Path) -> No
     assert (code, told["error"]["type"]) == (1, "ModuleMissingError"), said
 
     plan = Path("plan.yaml")
-    plan.write_text(f"{plan.read_text()}\nsurprise: 1\n")
+    plan.write_text(f"{plan.read_text()}  - {{modul: x}}\n")
     Path("paddock.lock").unlink()
     code, told, said = _greet("tool-greet", "tool_greet")
     assert (code, told["error"]["type"]) == (1, "ModuleMissingError"), said
-    assert f"cannot be read: {tmp_path}/plan.yaml:{len(plan.read_text().splitlines())}: surprise" in said, said
+    assert f"may name it cannot be read: {tmp_path}/plan.yaml:{len(plan.read_text().splitlines())}: " in said, said
 
 
 def test_adding_what_is_there_says_how_to_replace_it(tmp_path: Path, origin: OriginRepository) -> None:

@@ -35,6 +35,9 @@ _LOSER = """
                 path = Path(what).expanduser()
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text("kept?")
+            case "die":
+                act("write", what)
+                os.kill(os.getpid(), 9)
             case "passing":
                 tempfile.mkdtemp()
                 tempfile.mkstemp()
@@ -113,6 +116,12 @@ def test_a_file_left_in_the_private_folder_is_told_of(loser: str, tmp_path: Path
     shown = call(loser, "shell", "echo x > other.txt", "--allow-run=sh")
     assert f"may not write to `{tmp_path}/other.txt`" in shown
     assert "warning" not in call(loser, "passing")  # temporary files are no loss
+
+
+def test_a_file_left_by_a_module_that_was_killed_is_told_of(loser: str, tmp_path: Path) -> None:
+    require_level("landlock")
+    shown = call(loser, "die", "made/out.txt", "--isolation=landlock", code=5)
+    assert f"may not write to `{tmp_path}/made/out.txt`" in shown and "lost when the module ends" in shown
 
 
 def test_a_file_below_the_throw_away_home_is_told_of_and_can_be_kept(loser: str, tmp_path: Path) -> None:

@@ -446,7 +446,7 @@ class HostedModule:
             call = life.peer.channel.latest_call
             report = self._during(self._router.method_name(call) if isinstance(call, RoutedCall) else None, report)
             left = [AccessAttempt(kind, target) for kind, target in life.process.last_attempts]
-            self.attempts.weigh(left, has_failed=False, now=self._router.now())
+            self.attempts.weigh(left, has_failed=False, now=self._router.now(), was_killed=report.code != 0)
             life.report.set_result(report)
             if life.peer.channel.is_held:  # no caller waits for its notifications
                 life.peer.channel.close()

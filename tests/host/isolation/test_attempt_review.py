@@ -34,6 +34,9 @@ class SlowExplainer:
     def started(self, attempt: AccessAttempt) -> str:
         return ""
 
+    def left(self) -> list[AccessAttempt]:
+        return []
+
 
 async def test_attempts_that_were_not_judged_in_time_are_counted() -> None:
     explainer, left_out, tasks = SlowExplainer(), [], []

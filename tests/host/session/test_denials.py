@@ -45,6 +45,9 @@ class Judging:
     def started(self, attempt: AccessAttempt) -> str:
         return attempt.target if attempt.kind == "run" else ""
 
+    def left(self) -> list[AccessAttempt]:
+        return []
+
     def _denial(self, attempt: AccessAttempt, reason: str) -> Denial:
         return Denial(attempt.kind, attempt.target, "tool-x", "files", f"line for {attempt.target}", reason)
 

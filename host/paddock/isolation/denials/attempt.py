@@ -14,7 +14,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Container, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
@@ -40,6 +40,7 @@ from paddock.policy.programs import SEARCH_PATH, Program, look_up
 from paddock.token_bucket import TokenBucket
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
+from paddock_sdk.worker.attempts.left_files import left_in
 
 AttemptKind = Literal["read", "write", "run", "net", "left", "limit", "env"]
 ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = get_args(AttemptKind)
@@ -89,6 +90,9 @@ class AccessAttempt:
     target: str
 
 
+_ALL_LEFT: Final = AccessAttempt("left", "")  # the files in the private folder of a module that was killed
+
+
 class Explainer(Protocol):
     """Decides which attempts of one module were refused."""
 
@@ -102,6 +106,10 @@ class Explainer(Protocol):
 
     def started(self, attempt: AccessAttempt) -> str:
         """Return the name of the program that an attempt could start, or nothing. May take a while."""
+        ...
+
+    def left(self) -> Iterable[AccessAttempt]:
+        """Return the files in the module's private folder, if the host has that. May take a while."""
         ...
 
 
@@ -162,6 +170,12 @@ class AttemptJudge:
         return name if found is not None and found.is_there and _may_be_program(found.path) else ""
 
     # -- files -----------------------------------------------------------------------------
+
+    def left(self) -> Iterator[AccessAttempt]:
+        """Yield the files in the module's private folder, unless that went with its file system."""
+        if self._profile.level not in LEVELS_WITH_NAMESPACES:
+            for path in left_in(self._profile.scratch):
+                yield AccessAttempt("left", path)
 
     def _judge_path(self, kind: AttemptKind, named: Path) -> Denial | None:
         if not named.is_absolute():
@@ -428,10 +442,17 @@ class AttemptReview:
         denials = (self._explainer.tell(attempt) for attempt in attempts)
         return [denial for denial in denials if denial is not None]
 
-    def weigh(self, attempts: Iterable[AccessAttempt], *, has_failed: bool, now: float) -> None:
-        """Find out, as a task beside everything else, which attempts were refused something that exists."""
+    def weigh(
+        self, attempts: Iterable[AccessAttempt], *, has_failed: bool, now: float, was_killed: bool = False
+    ) -> None:
+        """Find out, as a task beside everything else, which attempts were refused something that exists.
+
+        Of a module that `was_killed` the files that it left are looked for as well, which it could not report.
+        """
         if self._explainer is None:
             return
+        if was_killed:
+            self._waiting.append((_ALL_LEFT, False))
         for attempt in attempts:
             if len(self._waiting) < _MAX_WAITING and self._budget.admits(now):
                 self._waiting.append((attempt, has_failed))
@@ -486,16 +507,18 @@ def _judge(explainer: Explainer, waiting: list[tuple[AccessAttempt, bool]]) -> _
     judged: dict[AccessAttempt, tuple[Denial | None, bool]] = {}
     started: dict[str, None] = {}
     for attempt, has_failed in waiting:
-        if attempt in judged:
+        if attempt is _ALL_LEFT:  # itself: a worker may report an equal one
+            waiting.extend((one, False) for one in explainer.left())
+        elif attempt in judged:
             known, had_failed = judged[attempt]
             judged[attempt] = known, had_failed or has_failed
-            continue
-        try:
-            judged[attempt] = explainer.judge(attempt), has_failed
-            if name := explainer.started(attempt):
-                started[name] = None
-        except Exception:  # no call fails over advice
-            _log.exception("an attempt of a module could not be explained")
+        else:
+            try:
+                judged[attempt] = explainer.judge(attempt), has_failed
+                if name := explainer.started(attempt):
+                    started[name] = None
+            except Exception:  # no call fails over advice
+                _log.exception("an attempt of a module could not be explained")
     denials = (
         (replace(denial, seen_by="module"), has_failed) for denial, has_failed in judged.values() if denial is not None
     )

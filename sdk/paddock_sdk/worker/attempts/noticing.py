@@ -17,12 +17,13 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final
 
 from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
 from paddock_sdk.worker.attempts.git_commands import changed_repository
 from paddock_sdk.worker.attempts.kernel_limits import is_full, limits_in
+from paddock_sdk.worker.attempts.left_files import left_in
 
 _MOST_REPORTED: Final = 64
 _REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -33,13 +34,9 @@ _PATH_WORDS: Final = ("path", "file", "dir", "folder", "cwd", "root")  # in the 
 _MAX_ARGUMENTS: Final = 16
 _NO_PATH: Final = "\0"  # which no path begins with
 _FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_MAX_ENTRIES: Final = 2000  # of the private folder that are looked at
-_MAX_DEPTH: Final = 16
-_MAX_LEFT: Final = 8
 _MAX_CAUSES: Final = 8  # of one exception
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
 _LOOKUP_OF_VARIABLE: Final = type(os.environ).__getitem__.__code__
-_PASSING: Final = re.compile(r"tmp[.\w-]{6,}|\.cache|__pycache__|\.-.*")  # `.-tmp` is its /tmp
 
 # Python keeps an audit hook for ever. So a process has only one, which looks here for the recorder.
 _takers: Final[dict[str, Callable[..., None]]] = {}
@@ -107,7 +104,7 @@ class AttemptRecorder:
     def note_end(self) -> None:
         """Note, at the end of the module, the files in its private folder, and whether that is full."""
         if self._private:
-            for path in _left_in(self._private):
+            for path in left_in(self._private):
                 if (text := _text_of("left", path)) is not None:
                     self._log.note("left", text)
             if is_full(self._private):
@@ -335,34 +332,3 @@ def _variable_that_lacks(error: BaseException) -> str | None:
                 return name
         cause = None if cause is None else cause.__cause__ or cause.__context__
     return None
-
-
-def _left_in(folder: str) -> list[str]:
-    """Return the files that are left in `folder`; of several below one name, the innermost folder that has all of them.
-
-    Temporary files and caches are left out: their loss costs nothing but time. The search is bounded, follows no links,
-    and raises nothing.
-    """
-    left: dict[str, str] = {}
-    for path in _files(folder):
-        top = os.path.relpath(path, folder).partition(os.sep)[0]
-        left[top] = os.path.commonpath((left[top], path)) if top in left else path
-    return list(left.values())[:_MAX_LEFT]
-
-
-def _files(top: str) -> Iterator[str]:
-    folders, looked_at = [(top, 0)], 0
-    while folders:
-        folder, depth = folders.pop()
-        with suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                looked_at += 1
-                if looked_at > _MAX_ENTRIES:
-                    return
-                if _PASSING.fullmatch(entry.name):
-                    continue
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISREG(mode):
-                    yield entry.path
-                elif stat.S_ISDIR(mode) and depth < _MAX_DEPTH:
-                    folders.append((entry.path, depth + 1))
