@@ -19,7 +19,8 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from paddock.egress.limits import EgressLimits
-from paddock.plan.host_name import HostNameError, parse_host
+from paddock.plan.host_name import parse_host
+from paddock.plan.problems import NotAcceptedError
 from paddock.token_bucket import TokenBucket
 
 MAX_DATAGRAM_BYTES: Final = 512  # RFC 1035; a query has at most half of that
@@ -115,7 +116,7 @@ def _address_of(labels: tuple[bytes, ...], lookup: Lookup) -> tuple[str | None, 
         return None, None
     try:
         host = parse_host(text)
-    except HostNameError:
+    except NotAcceptedError:
         return None, None
     if isinstance(host, str):
         return host, lookup(host)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from paddock.plan.host_name import Host, HostNameError, parse_host
+from paddock.plan.host_name import Host, parse_host
+from paddock.plan.problems import NotAcceptedError
 
 MAX_LINE_BYTES: Final = 8192  # the longest request line that servers commonly take
 
@@ -203,7 +204,7 @@ def _server_name(data: bytes) -> Host:
         return parse_host(name.decode("ascii"))
     except UnicodeDecodeError:
         raise ClientHelloError("a server's name that is not ASCII") from None
-    except HostNameError as error:
+    except NotAcceptedError as error:
         raise ClientHelloError(f"the server's name: {error.problem}") from None
 
 

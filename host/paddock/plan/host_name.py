@@ -35,10 +35,6 @@ _PORT: Final = re.compile(r"[0-9]{1,5}")
 _BRACKETED: Final = re.compile(r"\[(?P<inside>[^\[\]]*)\](?::(?P<port>.*))?", re.DOTALL)
 
 
-class HostNameError(NotAcceptedError):
-    """Raised for text that names no host, or in a spelling that could be read as another host."""
-
-
 @dataclass(frozen=True, slots=True)
 class Destination:
     """Where a connection goes: a host as `parse_host` returns it, and a port."""
@@ -67,13 +63,13 @@ def parse_host(text: str) -> Host:
     """Return the one spelling of a host: an address, also out of brackets if it is IPv6, or else a name.
 
     Raises:
-        HostNameError: it is neither, or another program could read it as another host; the error says why.
+        NotAcceptedError: it is neither, or another program could read it as another host; the error says why.
     """
     _refuse_strange_characters(text)
     if text.startswith("["):
         bracketed = _BRACKETED.fullmatch(text)
         if bracketed is None or bracketed["port"] is not None or ":" not in bracketed["inside"]:
-            raise HostNameError(f"{quoted(text)} has brackets that hold no IPv6 address", "write `[::1]`")
+            raise NotAcceptedError(f"{quoted(text)} has brackets that hold no IPv6 address", "write `[::1]`")
         return _address_v6(bracketed["inside"], text)
     if ":" in text:
         return _address_v6(text, text)
@@ -87,17 +83,17 @@ def parse_authority(text: str, default_port: int | None = None) -> Destination:
     """Return the destination in `host[:port]`, as after CONNECT, in a URL or in a Host header.
 
     Raises:
-        HostNameError: the host is not accepted, the port is invalid, or there is neither a port nor a `default_port`.
+        NotAcceptedError: the host or the port is not accepted, or there is neither a port nor a `default_port`.
     """
     host, port = split_port(text)
     if ":" in host and not host.startswith("["):
-        raise HostNameError(
+        raise NotAcceptedError(
             f"{quoted(text)} has several colons", "write an IPv6 address in brackets, as in `[::1]:443`"
         )
     if port is None:
         port = default_port
     if port is None:
-        raise HostNameError(f"{quoted(text)} has no port", "write `host:port`")
+        raise NotAcceptedError(f"{quoted(text)} has no port", "write `host:port`")
     return Destination(parse_host(host), port)
 
 
@@ -105,7 +101,7 @@ def split_port(text: str) -> tuple[str, int | None]:
     """Return the text before the port, and the port if one is written; an IPv6 address has none without brackets.
 
     Raises:
-        HostNameError: the port is not a number between 1 and 65535.
+        NotAcceptedError: the port is not a number between 1 and 65535.
     """
     bracketed = _BRACKETED.fullmatch(text)
     if bracketed is not None:
@@ -117,26 +113,26 @@ def split_port(text: str) -> tuple[str, int | None]:
     if port is None:
         return host, None
     if not _PORT.fullmatch(port) or not 1 <= int(port) <= 65535:
-        raise HostNameError(f"{quoted(text)} has no port between 1 and 65535 after the colon")
+        raise NotAcceptedError(f"{quoted(text)} has no port between 1 and 65535 after the colon")
     return host, int(port)
 
 
 def _refuse_strange_characters(text: str) -> None:
     if not text:
-        raise HostNameError("a host is missing", "write its name or address")
+        raise NotAcceptedError("a host is missing", "write its name or address")
     if len(text) > _MAX_NAME_CHARACTERS + 1:  # first, so that nothing costs more the longer it is; one for a final dot
-        raise HostNameError(f"{quoted(text)} is longer than {_MAX_NAME_CHARACTERS} characters")
+        raise NotAcceptedError(f"{quoted(text)} is longer than {_MAX_NAME_CHARACTERS} characters")
     if not text.isascii():
-        raise HostNameError(
+        raise NotAcceptedError(
             f"{quoted(text)} has letters beyond ASCII",
             "write the name as it is asked for on the wire, as in `xn--bcher-kva.example`",
         )
     if any(char.isspace() or not char.isprintable() for char in text):
-        raise HostNameError(f"{quoted(text)} has a space or an unprintable character in it")
+        raise NotAcceptedError(f"{quoted(text)} has a space or an unprintable character in it")
     if "@" in text:
-        raise HostNameError(f"{quoted(text)} has a user before an `@`", "write the host alone")
+        raise NotAcceptedError(f"{quoted(text)} has a user before an `@`", "write the host alone")
     if "%" in text:
-        raise HostNameError(
+        raise NotAcceptedError(
             f"{quoted(text)} has a `%` in it", "write no zone after an address, and the characters themselves"
         )
 
@@ -145,7 +141,7 @@ def _address_v6(inside: str, text: str) -> IPv4Address | IPv6Address:
     try:
         address = ip_address(inside)
     except ValueError:
-        raise HostNameError(f"{quoted(text)} is no IPv6 address") from None
+        raise NotAcceptedError(f"{quoted(text)} is no IPv6 address") from None
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
@@ -155,19 +151,19 @@ def _name(text: str) -> Host:
     name = text.lower().removesuffix(".")
     labels = name.split(".")
     if len(name) > _MAX_NAME_CHARACTERS:
-        raise HostNameError(f"{quoted(text)} is longer than {_MAX_NAME_CHARACTERS} characters")
+        raise NotAcceptedError(f"{quoted(text)} is longer than {_MAX_NAME_CHARACTERS} characters")
     if not all(labels):
-        raise HostNameError(f"{quoted(text)} has nothing between two dots, or before the first")
+        raise NotAcceptedError(f"{quoted(text)} has nothing between two dots, or before the first")
     if _NUMBER.fullmatch(labels[-1]):
-        raise HostNameError(
+        raise NotAcceptedError(
             f"{quoted(text)} ends in a number and is no address, though some read it as one",
             "write an address with four decimal numbers, as in `127.0.0.1`",
         )
     for label in labels:
         if len(label) > _MAX_LABEL_CHARACTERS:
-            raise HostNameError(f"{quoted(text)} has more than {_MAX_LABEL_CHARACTERS} characters between two dots")
+            raise NotAcceptedError(f"{quoted(text)} has more than {_MAX_LABEL_CHARACTERS} characters between two dots")
         if not (_LAST_LABEL if label is labels[-1] else _LABEL).fullmatch(label):
-            raise HostNameError(
+            raise NotAcceptedError(
                 f"{quoted(text)} is no name of a host",
                 "names have letters, digits, hyphens and dots, no hyphen beside a dot",
             )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final, Self
 
-from paddock.plan.host_name import Destination, Host, HostNameError, parse_host, quoted, split_port
+from paddock.plan.host_name import Destination, Host, parse_host, quoted, split_port
 from paddock.plan.problems import NotAcceptedError
 
 PUBLIC: Final = "public"
@@ -79,7 +79,7 @@ class NetRule:
         """
         try:
             return cls._parsed(written)
-        except HostNameError as error:
+        except NotAcceptedError as error:
             raise NotAcceptedError(error.problem, error.accepted or _ACCEPTED) from None
 
     @classmethod

@@ -20,18 +20,7 @@ from paddock_sdk.validation.entry_point import find_mount
 from paddock_sdk.validation.mounted_object import MountedObjectValidator
 from paddock_sdk.validation.package_import import import_package, name_of, own_imports
 
-__all__ = ["NothingMountedError", "mounted_module", "mounted_object"]
-
-
-class NothingMountedError(Exception):
-    """Raised when a module mounted nothing that could be tested."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(
-            f"mount() mounted no {kind} with an empty configuration. If it needs credentials or a service, set up its "
-            f"environment first; `mount(coordinator, {{}})` has to work for its behaviour to be tested"
-        )
-        self.kind = kind
+__all__ = ["mounted_module", "mounted_object"]
 
 
 @asynccontextmanager
@@ -56,14 +45,17 @@ async def mounted_object(kind: str, package: Path, coordinator: MockCoordinator)
     """Mount the package's module as `mounted_module` does, and yield the first object it mounted.
 
     Raises:
-        NothingMountedError: it mounted none.
+        LookupError: it mounted none.
     """
     validator = validator_for(kind)
     assert isinstance(validator, MountedObjectValidator)
     async with mounted_module(kind, package, coordinator):
         objects = validator.mounted(coordinator)
         if not objects:
-            raise NothingMountedError(kind)
+            raise LookupError(
+                f"mount() mounted no {kind} with an empty configuration. If it needs credentials or a service, set up "
+                f"its environment first; `mount(coordinator, {{}})` has to work for its behaviour to be tested"
+            )
         yield objects[0]
 
 

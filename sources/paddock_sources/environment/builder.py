@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.constraints import PROVIDED, Constraint, outside
-from paddock_sources.environment.errors import BoundsError, ConstrainedError, InstallerError
+from paddock_sources.environment.errors import ConstrainedError, InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.installer import Installer, ResolutionRequest, Task, compile_code, opened
 from paddock_sources.environment.interpreter import Interpreter
@@ -55,8 +55,8 @@ def resolve(
 
     Raises:
         ConstrainedError: there is a solution, but none that keeps to the constraints.
-        BoundsError: there is a solution, but none within the bounds.
-        InstallerError: there is no solution, a package would have to be built, or it could not be found out.
+        InstallerError: there is no solution, or none within the bounds (code `BoundsError`), a package would have to
+            be built, or it could not be found out.
     """
     if not requirements.index:
         return ()
@@ -90,7 +90,8 @@ def resolve(
             return locked
         if within == bounds:
             raise ConstrainedError(failures[0], locked) from failures[0]
-        raise BoundsError(failures[-1], bounds, {one.name: one.version for one in locked}) from failures[-1]
+        chosen = {one.name: one.version for one in locked}
+        raise failures[-1].out_of_bounds(bounds, chosen) from failures[-1]
     raise failures[-1] from (failures[0] if len(failures) > 1 else None)
 
 

@@ -103,6 +103,20 @@ class InstallerError(SourceError):
             hints=["find out what changed at the index before locking the module again"],
         )
 
+    def out_of_bounds(self, bounds: Sequence[Constraint], chosen: Mapping[str, str]) -> InstallerError:
+        """Only what people allow prevents a solution; `chosen` is the solution without that, by name."""
+        needed = [one for one in bounds if one.name in chosen]
+        broken = [one for one in needed if not one.allows(chosen[one.name])]
+        others = ", ".join(f"{one.name} {chosen[one.name]}" for one in {one.name: one for one in broken}.values())
+        return InstallerError(
+            self.installer,
+            self.attempted,
+            f"no set of versions is within the constraints {listed(broken or needed or bounds)}",
+            code="BoundsError",
+            report=self.report,
+            hints=[f"without them it would be {others}"] if broken else [],
+        )
+
 
 class ConstrainedError(InstallerError):
     """Raised when only the versions to keep prevent a solution; `locked` is the solution without them."""
@@ -116,29 +130,6 @@ class ConstrainedError(InstallerError):
             code="ConstrainedError",
             report=error.report,
             hints=["the module can be run with versions of its own, at some cost when it starts"],
-        )
-
-
-class BoundsError(InstallerError):
-    """Raised when only what people allow prevents a solution; `chosen` is the solution without that, by name."""
-
-    def __init__(self, error: InstallerError, bounds: Sequence[Constraint], chosen: Mapping[str, str]) -> None:
-        self.bounds = tuple(bounds)
-        self.chosen = dict(chosen)
-        needed = [one for one in bounds if one.name in chosen]
-        broken = [one for one in needed if not one.allows(chosen[one.name])]
-        super().__init__(
-            error.installer,
-            error.attempted,
-            f"no set of versions is within the constraints {listed(broken or needed or bounds)}",
-            code="BoundsError",
-            report=error.report,
-            hints=[
-                "without them it would be "
-                + ", ".join(f"{one.name} {chosen[one.name]}" for one in {one.name: one for one in broken}.values())
-            ]
-            if broken
-            else [],
         )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from paddock.egress.rules import NetRules
-from paddock.plan.host_name import Destination, HostNameError, parse_authority, parse_host
+from paddock.plan.host_name import Destination, parse_authority, parse_host
 from paddock.plan.net_rule import NetRule
+from paddock.plan.problems import NotAcceptedError
 
 RULES = NetRules(
     map(NetRule.parse, ["allowed.test", "*.below.test:8443", "xn--bcher-kva.test", "10.1.0.0/16:5432", "[fd00::1]:80"])
@@ -17,7 +18,7 @@ def allows(rules: NetRules, authority: str) -> bool:
     """Tell what comes of a CONNECT to `authority`: text that is no destination is as refused as one without a rule."""
     try:
         destination = parse_authority(authority, 443)
-    except HostNameError:
+    except NotAcceptedError:
         return False
     return rules.rule_for(destination) is not None
 

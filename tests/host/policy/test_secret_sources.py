@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from paddock.errors import PaddockError, PolicyFileError, render
 from paddock.plan.load import load_plan
-from paddock.policy.secrets.command import MAX_BYTES, SecretCommandError, run_secret_command
+from paddock.policy.secrets.command import MAX_BYTES, NoSecretError, run_secret_command
 from paddock.policy.secrets.store import SecretError, SecretSources
 
 VALUE = "v3ry-s3cret-value"
@@ -217,7 +217,7 @@ async def test_a_defect_is_told_as_what_it_is(home: Path, monkeypatch: pytest.Mo
 def test_a_command_ends_in_time_with_all_of_its_group(home: Path) -> None:
     os.mkfifo(home / "alive")
     argv = ["sh", "-c", f"(exec sleep 600 > {home}/alive) & echo {VALUE}; echo unlock first >&2; sleep 600"]
-    with pytest.raises(SecretCommandError) as caught, _reader_of(home / "alive") as is_at_its_end:
+    with pytest.raises(NoSecretError) as caught, _reader_of(home / "alive") as is_at_its_end:
         run_secret_command(argv, {"PATH": "/usr/bin:/bin"}, home, timeout=0.5)
     assert "had not ended after 0.5 s: unlock first" in caught.value.problem
     assert "no terminal" in caught.value.hint

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
-from paddock.plan.host_name import LOOPBACK, Destination, HostNameError, parse_authority
+from paddock.plan.host_name import LOOPBACK, Destination, parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, PUBLIC
+from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import references
 
 ADDRESS_KEYS: Final = (
@@ -74,7 +75,7 @@ def parse_address(key: str, text: str, *, port: int, variables: tuple[str, ...] 
         authority = f"{authority}:{default}"
     try:
         destination = parse_authority(authority)
-    except HostNameError:
+    except NotAcceptedError:
         # The parser's message quotes the address, and people put passwords into addresses.
         return ServiceAddress(key, None, problem=f"`{key}` is no plain address", variables=variables)
     problem = _why_never(destination.host)

@@ -14,7 +14,8 @@ from typing import Final
 import h11
 
 from paddock.egress.errors import BadRequestError
-from paddock.plan.host_name import Destination, HostNameError, parse_authority
+from paddock.plan.host_name import Destination, parse_authority
+from paddock.plan.problems import NotAcceptedError
 
 _END: Final = b"\r\n\r\n"
 # A line that ends in half of CRLF, or goes on in the next one; and the byte that ends text for some.
@@ -123,7 +124,7 @@ def parsed_authority(text: bytes, default_port: int | None = None) -> Destinatio
     """
     try:
         return parse_authority(text.decode("ascii"), default_port)
-    except (UnicodeDecodeError, HostNameError):
+    except (UnicodeDecodeError, NotAcceptedError):
         raise BadRequestError("the request names no host, or one in a spelling that could be another") from None
 
 

@@ -32,8 +32,8 @@ _REAP_SECONDS: Final = 2.0
 _SHORTEST_HIDDEN: Final = 4  # characters of a line of the output, which stderr may repeat
 
 
-class SecretCommandError(Exception):
-    """Raised when a command returned no secret; `problem` says why, in words that contain nothing of its output."""
+class NoSecretError(Exception):
+    """Raised where a secret was looked for and is unavailable; `problem` says why, without a command's output."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         self.problem = problem
@@ -45,21 +45,19 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
     """Return the file of a command's first word: an absolute path, or a name to be looked up in PATH.
 
     Raises:
-        SecretCommandError: there is none.
+        NoSecretError: there is none.
     """
     if os.path.isabs(name):
         if os.path.isfile(name) and os.access(name, os.X_OK):
             return name
-        raise SecretCommandError(f"`{name}` is no program", "name one that is there and can be executed")
+        raise NoSecretError(f"`{name}` is no program", "name one that is there and can be executed")
     if "/" in name:
-        raise SecretCommandError(
-            f"`{name}` is a relative path", "write an absolute path, or a name to be found in PATH"
-        )
+        raise NoSecretError(f"`{name}` is a relative path", "write an absolute path, or a name to be found in PATH")
     # A relative folder in PATH depends on the current folder, which may be another person's project.
     folders = [folder for folder in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
     found = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
     if found is None:
-        raise SecretCommandError(
+        raise NoSecretError(
             f"there is no program `{name}` in {', '.join(f'`{folder}`' for folder in folders) or 'PATH'}",
             "install it, or write its absolute path",
         )
@@ -77,7 +75,7 @@ def run_secret_command(
     """Return a command's output; it is ended when the descriptor `stop` becomes readable. Blocks: run it in a thread.
 
     Raises:
-        SecretCommandError: it could not be run, failed, or took too long, or printed too much.
+        NoSecretError: it could not be run, failed, or took too long, or printed too much.
     """
     program = find_program(argv[0], environ)
     try:
@@ -92,11 +90,11 @@ def run_secret_command(
             start_new_session=True,  # a process group to end as a whole, and no terminal on which the command could ask
         )
     except (OSError, ValueError) as error:
-        raise SecretCommandError(f"`{argv[0]}` cannot be run: {reason_of(error)}") from None
+        raise NoSecretError(f"`{argv[0]}` cannot be run: {reason_of(error)}") from None
     try:
         output = _Output.of(child, stop, time.monotonic() + timeout)
     except OSError as error:  # of a host that has no descriptors left, for example
-        raise SecretCommandError(f"`{argv[0]}` cannot be listened to: {reason_of(error)}") from None
+        raise NoSecretError(f"`{argv[0]}` cannot be listened to: {reason_of(error)}") from None
     finally:
         status = _end(child)
     return output.result(argv[0], status, timeout)
@@ -182,19 +180,17 @@ class _Output:
 
     def result(self, name: str, status: int, timeout: float) -> bytes:
         if self.is_stopped:
-            raise SecretCommandError(f"`{name}` was ended before it was done")
+            raise NoSecretError(f"`{name}` was ended before it was done")
         if len(self.printed) > MAX_BYTES:
-            raise SecretCommandError(
-                f"`{name}` prints more than {MAX_BYTES // 1024} KiB", "it is to print the secret alone"
-            )
+            raise NoSecretError(f"`{name}` prints more than {MAX_BYTES // 1024} KiB", "it is to print the secret alone")
         if not self.has_ended:
-            raise SecretCommandError(
+            raise NoSecretError(
                 f"`{name}` had not ended after {timeout:g} s{self._last_line()}",
                 "it cannot ask anything, for it has no terminal: unlock what it needs first, and try again",
             )
         if status != 0:
             how = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
-            raise SecretCommandError(f"`{name}` {how}{self._last_line()}", "run it by hand to see what is wrong")
+            raise NoSecretError(f"`{name}` {how}{self._last_line()}", "run it by hand to see what is wrong")
         return bytes(self.printed)
 
     def _last_line(self) -> str:

@@ -24,7 +24,7 @@ from paddock.policy.files.owned_file import OperatorFile, read_owned
 from paddock.policy.files.policy import user_config_folder
 from paddock.policy.files.secrets import WAYS_TEXT, SecretLocation, secrets_in
 from paddock.policy.owner import Owner
-from paddock.policy.secrets.command import MAX_BYTES, SecretCommandError, run_secret_command
+from paddock.policy.secrets.command import MAX_BYTES, NoSecretError, run_secret_command
 from paddock.text import reason_of
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -48,15 +48,6 @@ class SecretError(PaddockError):
     def facts(self) -> dict[str, object]:
         """Return the unavailable secrets, for scripts."""
         return {"problems": [{**problem.as_dict(), "file": self.origin} for problem in self.problems]}
-
-
-class _NotHadError(Exception):
-    """Raised where a secret was looked for and is unavailable."""
-
-    def __init__(self, problem: str, hint: str = "") -> None:
-        self.problem = problem
-        self.hint = hint
-        super().__init__(problem)
 
 
 class SecretSources(Mapping[str, str]):
@@ -163,7 +154,7 @@ class SecretSources(Mapping[str, str]):
             return
         try:
             self._values[name] = _checked(self._looked_up(name, stop), self.where(name))
-        except _NotHadError as error:
+        except NoSecretError as error:
             missed[name] = PlanProblem(name, error.problem, error.hint)
 
     def _looked_up(self, name: str, stop: int | None) -> str:
@@ -179,28 +170,28 @@ class SecretSources(Mapping[str, str]):
             return self._read(name, entry.what)
         value = self._environ.get(entry.what)
         if value is None:
-            raise _NotHadError(f"{self.where(name)}: it is not set", f"set it before the start: export {entry.what}=…")
+            raise NoSecretError(f"{self.where(name)}: it is not set", f"set it before the start: export {entry.what}=…")
         return value
 
-    def _missing(self, name: str, *, is_set: bool) -> _NotHadError:
+    def _missing(self, name: str, *, is_set: bool) -> NoSecretError:
         looked = (
             f"environment variable `{name}` is {'empty' if is_set else 'not set'}, and `{self._path}` has no [{name}]"
         )
         hint = (
             f"set it before the start: export {name}=…; or write where it is into {self._path}: [{name}], {WAYS_TEXT}"
         )
-        return _NotHadError(f"secret `{name}` is nowhere: {looked}", hint)
+        return NoSecretError(f"secret `{name}` is nowhere: {looked}", hint)
 
     def _printed(self, name: str, argv: tuple[str, ...], stop: int | None) -> str:
         home = self._owner.home
         folder = home if home.is_dir() else Path("/")
         try:
             printed = run_secret_command(argv, self._environ, folder, stop=stop)
-        except SecretCommandError as error:
-            raise _NotHadError(f"{self.where(name)}: {error.problem}", error.hint) from None
+        except NoSecretError as error:
+            raise NoSecretError(f"{self.where(name)}: {error.problem}", error.hint) from None
         text = _decoded(printed)
         if text is None:
-            raise _NotHadError(f"{self.where(name)}: it prints no UTF-8 text")
+            raise NoSecretError(f"{self.where(name)}: it prints no UTF-8 text")
         return text
 
     def _read(self, name: str, written: str) -> str:
@@ -210,17 +201,17 @@ class SecretSources(Mapping[str, str]):
         except FileNotFoundError:
             mode = 0
         except OSError as error:
-            raise _NotHadError(f"{self.where(name)}: it cannot be read: {reason_of(error)}") from None
+            raise NoSecretError(f"{self.where(name)}: it cannot be read: {reason_of(error)}") from None
         if mode & _OTHERS:
             reason = f"{self.where(name)}: others than you may read it or more (mode {mode:04o})"
-            raise _NotHadError(reason, f"chmod go-rwx {path}")
+            raise NoSecretError(reason, f"chmod go-rwx {path}")
         try:
             text = read_owned(path, self._owner, max_bytes=MAX_BYTES)
         except PolicyFileError as error:
             problem = error.problems[0]
-            raise _NotHadError(f"{self.where(name)}: it {problem.message}", problem.hint) from None
+            raise NoSecretError(f"{self.where(name)}: it {problem.message}", problem.hint) from None
         if text is None:
-            raise _NotHadError(f"{self.where(name)}: it does not exist", f"make it, for you alone: {path}")
+            raise NoSecretError(f"{self.where(name)}: it does not exist", f"make it, for you alone: {path}")
         return text
 
 
@@ -249,11 +240,11 @@ def _decoded(printed: bytes) -> str | None:
 def _checked(value: str, where: str) -> str:
     value = value.rstrip("\r\n")
     if not value:
-        raise _NotHadError(f"{where}: it is empty")
+        raise NoSecretError(f"{where}: it is empty")
     if "\0" in value:
-        raise _NotHadError(f"{where}: there is a null character in it, which no secret has")
+        raise NoSecretError(f"{where}: there is a null character in it, which no secret has")
     if any("\ud800" <= char <= "\udfff" for char in value):  # Python's form of variables that are no text
-        raise _NotHadError(f"{where}: it is no UTF-8 text")
+        raise NoSecretError(f"{where}: it is no UTF-8 text")
     return value
 
 

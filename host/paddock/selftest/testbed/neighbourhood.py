@@ -18,7 +18,8 @@ from typing import Final, Self
 from anyio.from_thread import start_blocking_portal
 
 from paddock.egress.addresses import is_public
-from paddock.plan.host_name import HostNameError, parse_host
+from paddock.plan.host_name import parse_host
+from paddock.plan.problems import NotAcceptedError
 from paddock.selftest.testbed.proxies import LeakyRedactor, OpenProxy
 from paddock.selftest.testbed.service import ForbiddenText, TargetService, TargetServices
 
@@ -128,7 +129,7 @@ def _own_name() -> tuple[str, str]:
 
 def _own_names() -> Iterator[tuple[str, str]]:
     for name in dict.fromkeys((socket.gethostname(), socket.getfqdn())):
-        with contextlib.suppress(OSError, UnicodeError, HostNameError):
+        with contextlib.suppress(OSError, UnicodeError, NotAcceptedError):
             known = parse_host(name)
             address = ip_address(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
             if not isinstance(known, str) or is_public(address):
