@@ -54,7 +54,7 @@ _DEVICE: Final = struct.Struct("=HHi")  # an attribute: its length, RTA_OIF, an 
 _RTA_OIF: Final = 4
 
 
-class NetworkError(OSError):
+class NetworkSetupError(OSError):
     """Raised for a part of a network that cannot be made; `step` names it."""
 
     def __init__(self, step: str, number: int, reason: str) -> None:
@@ -66,10 +66,10 @@ def open_network(access: NetworkAccess) -> list[socket.socket]:
     """Make the network and return its sockets: the one for looking up names, then a listener for each port, in order.
 
     Raises:
-        NetworkError: a step was refused.
+        NetworkSetupError: a step was refused.
     """
     if len(access.ports) > _MOST_PORTS:
-        raise NetworkError("listeners", errno.E2BIG, f"{len(access.ports)} ports; there can be {_MOST_PORTS}")
+        raise NetworkSetupError("listeners", errno.E2BIG, f"{len(access.ports)} ports; there can be {_MOST_PORTS}")
     _make_every_address_local()
     with ExitStack() as opened:
         sockets = [opened.enter_context(_lookups())]
@@ -138,4 +138,4 @@ def _naming(step: str, capability: str = "") -> Iterator[None]:
         number, reason = error.errno or 0, error.strerror or str(error)
         if capability and number in (errno.EPERM, errno.EACCES):
             reason += f"; it takes {capability} over the network namespace"
-        raise NetworkError(step, number, reason) from error
+        raise NetworkSetupError(step, number, reason) from error
