@@ -94,7 +94,7 @@ class ModuleRuntime:
         self.on_mirror = mirror.on_mirror
         self.catch_up = mirror.catch_up
         self.keep_up = mirror.keep_up
-        self.before_send = mirror.tell_changes
+        self.before_send = mirror.send_changes
         self.circumstances = contexts.going_out
 
     def on_notify(self, notice: Frame) -> None:

@@ -216,9 +216,9 @@ class _Guard:
         worker = _Worker(asked["id"], mounts, unheld, fds)
         self._workers.append(worker)
         for link, problem in worker.open.items():
-            self._tell({"id": worker.number, "open": link.source, "problem": problem})
+            self._report({"id": worker.number, "open": link.source, "problem": problem})
         self._mend()  # the module's first line runs as soon as the host knows that its folders are watched
-        self._tell({"watching": asked["id"]})
+        self._report({"watching": asked["id"]})
         return True
 
     def _listen(self) -> None:
@@ -253,7 +253,7 @@ class _Guard:
 
     def _look_by_itself(self, error: OSError) -> None:
         if not self._is_blind:
-            self._tell({"blind": error.strerror})
+            self._report({"blind": error.strerror})
         self._is_blind = True
 
     def _mend(self) -> bool:
@@ -264,10 +264,10 @@ class _Guard:
                 tried, problems = worker.put_back()
                 found = found or bool(tried)
                 for path in sorted({*tried, *problems, *worker.replaced()}):
-                    self._tell_replaced(worker, path, problems.get(path, ""))
+                    self._report_replaced(worker, path, problems.get(path, ""))
         return found
 
-    def _tell_replaced(self, worker: _Worker, path: str, problem: str) -> None:
+    def _report_replaced(self, worker: _Worker, path: str, problem: str) -> None:
         if path not in worker.before:
             return  # a folder around one, which is no news by itself
         now = _State.of(path)
@@ -277,7 +277,7 @@ class _Guard:
             return
         worker.reported[path] = (now, problem)
         what = worker.what_became_of(path, now)
-        self._tell({"id": worker.number, "path": path, "what": what, "problem": problem})
+        self._report({"id": worker.number, "path": path, "what": what, "problem": problem})
 
     def _report_later_changes(self) -> None:
         """Report changes made after a path was guarded again: a process that had the new file open can still write."""
@@ -286,7 +286,7 @@ class _Guard:
                 now = _State.of(path)
                 if now != then:
                     what = worker.what_became_of(path, now)
-                    self._tell({"id": worker.number, "path": path, "what": what, "problem": problem})
+                    self._report({"id": worker.number, "path": path, "what": what, "problem": problem})
 
     def _part_with(self, ready: set[int]) -> None:
         for worker in [worker for worker in self._workers if worker.pidfd in ready]:
@@ -295,5 +295,5 @@ class _Guard:
             if worker.reported:
                 self._past.append(worker)
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _report(self, message: dict[str, Any]) -> None:
         report(self._control.fileno(), message)

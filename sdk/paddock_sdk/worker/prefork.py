@@ -84,7 +84,7 @@ class PreforkedWorker:
             report(init_socket, {"cgroup": self._group.as_dict()})  # the host sees to its end from here on
             self._group = None
         try:
-            self._tell_worker(request, _without(self.shared, profile), fds)
+            self._send_to_worker(request, _without(self.shared, profile), fds)
             socket.send_fds(self._to_init, [_SOMETHING], [init_socket])
         except BaseException:
             self.abandon()
@@ -120,9 +120,9 @@ class PreforkedWorker:
         else:
             namespaces.map_ids_of(self._pid, self._outer)
         self._to_init.send(pack(ids))
-        self._tell_worker(ids, self.shared)
+        self._send_to_worker(ids, self.shared)
 
-    def _tell_worker(self, message: object, sources: Sequence[Mount], fds: Sequence[int] = ()) -> None:
+    def _send_to_worker(self, message: object, sources: Sequence[Mount], fds: Sequence[int] = ()) -> None:
         """Send a message and descriptors; for root also the trees, which only it can make the worker's own."""
         if len(fds) + len(sources) > _MOST_FDS:
             raise OSError(errno.E2BIG, f"no more than {_MOST_FDS - _WORKER_FDS} paths can be made visible")
@@ -161,7 +161,7 @@ def _run_init(
         # First of all: a copy of another worker's line, or of the host's socket, would keep it from ever closing.
         close_all_but(0, 1, 2, line.fileno(), worker_line.fileno(), *doors)
         enter(doors)  # before it forks; it takes a while, and no request waits for it
-        ids, _ = _told(line)
+        ids, _ = _received(line)
         if ids is None:
             namespaces.become_mapped_root()
         else:
@@ -176,7 +176,7 @@ def _run_init(
             _run_worker(worker_line, shared, counts_memory=counts_memory)
         worker_line.close()
         init.drop_privileges()
-        _, (init_socket,) = _told(line)
+        _, (init_socket,) = _received(line)
         line.close()
     except BaseException:
         os._exit(FAILED_BEFORE_ENTRY)
@@ -201,14 +201,14 @@ def _run_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: 
     """Be the worker: make a root and get ready, wait for the request, finish the root and enter."""
     try:
         close_all_but(0, 1, 2, line.fileno())
-        ids, trees = _told(line)
+        ids, trees = _received(line)
         root: mounts.NewRoot | OSError
         try:
             root = _root_with(shared, trees if ids is None else None)
         except OSError as error:
             root = error  # no request exists yet to report it to
         sandbox_entry.warm_up()
-        request, (rpc, stdout, stderr, init_socket, *trees) = _told(line)
+        request, (rpc, stdout, stderr, init_socket, *trees) = _received(line)
         line.close()
     except BaseException:
         os._exit(FAILED_BEFORE_ENTRY)
@@ -259,7 +259,7 @@ def _without(shared: Sequence[Mount], profile: SandboxProfile) -> list[Mount]:
     return [mount for mount in profile.mounts if mount not in made]
 
 
-def _told(line: socket.socket) -> tuple[Any, list[int]]:
+def _received(line: socket.socket) -> tuple[Any, list[int]]:
     data, fds = receive(line, _MOST_FDS)
     if not data:
         os._exit(0)  # there will be no request

@@ -26,7 +26,7 @@ TIMEOUT_SECONDS: Final = 30.0
 
 _CHUNK_BYTES: Final = 8192
 _MAX_ERROR_BYTES: Final = 8192  # of stderr, only the end is kept; its last line is shown
-_MAX_TOLD_CHARACTERS: Final = 200
+_MAX_SHOWN_CHARACTERS: Final = 200
 _DRAIN_SECONDS: Final = 1.0  # for the rest in the pipes when the command has ended; a process it left may hold them
 _REAP_SECONDS: Final = 2.0
 _SHORTEST_HIDDEN: Final = 4  # characters of a line of the output, which stderr may repeat
@@ -200,5 +200,5 @@ class _Output:
         for printed in sorted(self.printed.decode("utf-8", "replace").split(), key=len, reverse=True):
             if len(printed) >= _SHORTEST_HIDDEN:
                 line = line.replace(printed, "…")
-        shown = line if len(line) <= _MAX_TOLD_CHARACTERS else line[:_MAX_TOLD_CHARACTERS] + "…"
+        shown = line if len(line) <= _MAX_SHOWN_CHARACTERS else line[:_MAX_SHOWN_CHARACTERS] + "…"
         return f": {shown}" if shown else ""

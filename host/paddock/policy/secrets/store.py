@@ -129,7 +129,7 @@ class SecretSources(Mapping[str, str]):
         except BaseExceptionGroup as group:
             raise _alone(group) from None
         if missed:
-            raise _told([(missed[name], place) for name, place in places.items() if name in missed], positions)
+            raise _error_of([(missed[name], place) for name, place in places.items() if name in missed], positions)
         return {name: self._values[name] for name in places}
 
     async def _get_all(self, names: Collection[str], missed: dict[str, PlanProblem]) -> None:
@@ -141,7 +141,7 @@ class SecretSources(Mapping[str, str]):
             return
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_tell_of_the_end, stop)
+                tasks.start_soon(_signal_the_end, stop)
                 async with anyio.create_task_group() as getting:
                     for name in names:
                         getting.start_soon(anyio.to_thread.run_sync, self._get, name, stop, missed)
@@ -215,7 +215,7 @@ class SecretSources(Mapping[str, str]):
         return text
 
 
-async def _tell_of_the_end(stop: int) -> None:
+async def _signal_the_end(stop: int) -> None:
     """Wait to be cancelled, and then signal the threads, which only watch descriptors."""
     try:
         await anyio.sleep_forever()
@@ -248,7 +248,7 @@ def _checked(value: str, where: str) -> str:
     return value
 
 
-def _told(missed: Iterable[tuple[PlanProblem, str]], positions: Positions | None) -> SecretError:
+def _error_of(missed: Iterable[tuple[PlanProblem, str]], positions: Positions | None) -> SecretError:
     def line_of(place: str) -> int | None:
         return positions.line_of(place) if positions is not None and place else None
 

@@ -53,7 +53,7 @@ class SessionMirror:
         self._attributes = SharedState(driver.codec)
         self._sent = _SentChanges()
         self._contributors: dict[int, object] = {}  # others', in the coordinator's channels
-        self._is_telling = False
+        self._is_sending = False
         self._lock = threading.RLock()  # of what is unread: module code looks from any thread
         self._unread: list[Frame] = []  # mounts and unmounts by others, in their order
         self._unread_bytes = 0
@@ -175,7 +175,7 @@ class SessionMirror:
         self._state.bind(self._coordinator.session_state)
         keys = {path[0]: None for path, _ in changes}
         # Otherwise a change that module code made here meanwhile would count as known, and never be sent.
-        self._tell_state(self._state.changes(among=keys))
+        self._send_state(self._state.changes(among=keys))
         own = self._sent.later_than(taken)
         replaced = [change for change in own if any(touch(change, theirs) for theirs in changes)]
         self._state.apply([*changes, *replaced])
@@ -191,22 +191,22 @@ class SessionMirror:
         vars(session).update(data, config=known, coordinator=coordinator)
         coordinator.bind_session(session)
 
-    def tell_changes(self) -> None:
+    def send_changes(self) -> None:
         """Send the changes that module code made in place since the last frame; called before each frame leaves."""
-        if self._is_telling:
+        if self._is_sending:
             return
-        self._is_telling = True
+        self._is_sending = True
         try:
             self._state.bind(self._coordinator.session_state)
             changes = self._state.changes()
             if changes:
-                self._tell_state(changes)
+                self._send_state(changes)
             if self._reporter.shared:
-                self._tell_attributes()
+                self._send_attributes()
         except Exception:  # the frame that is about to leave may be an answer that a caller waits for
             _log.exception("changes of shared state could not be sent")
         finally:
-            self._is_telling = False
+            self._is_sending = False
 
     def _on_kept(self, key: object, value: object) -> None:
         """Report, once, why other modules do not see a module's value under a key of the shared state."""
@@ -217,24 +217,24 @@ class SessionMirror:
             if not (isinstance(key, str) and key.startswith("_")):
                 _log.warning("it stays in this module: %s", explained(exc, {key: value}, "session_state", encode))
 
-    def _tell_state(self, changes: list[Change]) -> None:
-        was_telling, self._is_telling = self._is_telling, True
+    def _send_state(self, changes: list[Change]) -> None:
+        was_sending, self._is_sending = self._is_sending, True
         try:
             for change in changes:
-                if self._tell(HostMethod.PATCH_STATE, [change]):
+                if self._send(HostMethod.PATCH_STATE, [change]):
                     self._sent.add(change)
         finally:
-            self._is_telling = was_telling
+            self._is_sending = was_sending
 
-    def _tell_attributes(self) -> None:
+    def _send_attributes(self) -> None:
         coordinator = self._coordinator
         shared = {name: vars(coordinator)[name] for name in list(self._reporter.shared) if name in vars(coordinator)}
         self._attributes.bind(shared)
         for path, value in self._attributes.changes():
             if value:
-                self._tell(HostMethod.SET_ATTRIBUTE, shared[path[0]], head=path[0])
+                self._send(HostMethod.SET_ATTRIBUTE, shared[path[0]], head=path[0])
 
-    def _tell(self, method: HostMethod, value: Any, head: str | None = None) -> bool:
+    def _send(self, method: HostMethod, value: Any, head: str | None = None) -> bool:
         """Send a change; return whether it could be sent."""
         try:
             self._driver.notify(method, value, head=head)
