@@ -359,10 +359,9 @@ def _rules(wanted: int) -> Generator[int]:
         ruleset = call(_RULESET, attributes, 16, 0)
         # Millions of them: each argument is made once, and only the port changes.
         rule = ctypes.create_string_buffer(struct.pack("=QQ", 1, 0))
-        port = ctypes.c_uint64.from_buffer(rule, 8)
         add = functools.partial(_libc.syscall, *map(ctypes.c_long, (_ADD_RULE, ruleset, 2, ctypes.addressof(rule), 0)))
         for number in range(65536):
-            port.value = number
+            struct.pack_into("=Q", rule, 8, number)
             checked(add())
             if number % 1024 == 0:
                 yield 1024 * 64
