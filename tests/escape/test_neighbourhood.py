@@ -61,7 +61,7 @@ def test_whatever_names_a_stranger_is_noticed_request_or_not(network: AttackNetw
     with socket.create_connection(network.service.address, timeout=_SECONDS) as line:
         for letter in words % network.stranger.encode():
             line.send(bytes([letter]))
-        assert network.knocks() == ("the granted service was told who is meant by somebody else",)
+        assert network.knocks() == ("the granted service was sent who is meant by somebody else",)
 
 
 def test_a_key_is_noticed_by_a_service_that_it_is_not_for(network: AttackNetwork) -> None:
@@ -69,7 +69,7 @@ def test_a_key_is_noticed_by_a_service_that_it_is_not_for(network: AttackNetwork
     _ask(network.vault, request)
     assert network.knocks() == ()
     _ask(network.service, request)
-    assert network.knocks() == ("the granted service was told a key",)
+    assert network.knocks() == ("the granted service was sent a key",)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_key_is_noticed_by_its_own_service_where_others_may_read_it(
     network: AttackNetwork, request_of: bytes
 ) -> None:
     _ask(network.vault, request_of % _KEY.encode())
-    assert network.knocks() == ("the service with a key was told a key where it is kept for others to read",)
+    assert network.knocks() == ("the service with a key was sent a key where it is kept for others to read",)
 
 
 def test_the_open_proxy_takes_every_spelling_for_what_it_could_mean(network: AttackNetwork) -> None:

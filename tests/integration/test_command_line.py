@@ -760,7 +760,7 @@ def test_grants_that_need_acceptance_are_refused_until_then(
         (problem["path"], problem["file"], problem["line"], problem["rule"]) for problem in told["error"]["problems"]
     ]
     assert (path, file, line) == (f"tools[0].{place}", str(plan), 6)
-    assert rule["text"].startswith("a plan that nobody accepted gets no network") and rule["line"] is None
+    assert rule["text"].startswith("a plan that you have not accepted gets no network") and rule["line"] is None
     assert f"{plan}:6: tools[0].{place}: " in refused.stderr
     assert f"by {rule['file']}: {rule['text']}" in refused.stderr
     assert f"hint: tools[0].{place}: `--trust-plan` accepts what the plan says" in refused.stderr

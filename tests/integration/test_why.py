@@ -235,7 +235,7 @@ def test_the_line_that_is_told_does_allow_it(scene: Scene, plan: Path) -> None:
 def test_what_was_given_when_a_plan_was_accepted_counts(scene: Scene, plan: Path) -> None:
     asked = ("why", "tool-try", "read", "secret.txt", "--plan", str(plan), "--json")
     before = json.loads(paddock(*asked, cwd=scene.work).stdout)
-    assert before["allowed"] is False and before["rules"][-1]["text"].startswith("nobody accepted the plan")
+    assert before["allowed"] is False and before["rules"][-1]["text"].startswith("you have not accepted the plan")
     loaded = load_plan(plan, environ={})
     source = str(scene.root / "amplifier-module-tool-try")
     given = AcceptedGrant("tools[0]", source, Permissions(read=("secret.txt",)))

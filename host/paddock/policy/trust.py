@@ -35,8 +35,8 @@ _SESSION: Final = Location("this session")
 
 _UNACCEPTED: Final = Rule(
     BUILT_IN,
-    "a plan that nobody accepted gets no network, no secrets, no variables, no kept state, no weaker isolation, no "
-    "module at another kind's mount point, no path, program by its path or code outside the working directory, and "
+    "a plan that you have not accepted gets no network, no secrets, no variables, no kept state, no weaker isolation, "
+    "no module at another kind's mount point, no path, program by its path or code outside the working directory, and "
     "nothing to write to that other programs run by themselves",
 )
 # A plan's own grants are accepted together with where they lead. Other grants are stored as proposed: inside.

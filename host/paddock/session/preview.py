@@ -37,7 +37,7 @@ from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 from paddock_sources.locked_sources import LockedSources
 
 _STRONGEST: Final[IsolationLevel] = "ns"
-_AS_IF_ACCEPTED: Final = Trust(True, Rule(BUILT_IN, "nobody accepted the plan; the answer is as if somebody had"))
+_AS_IF_ACCEPTED: Final = Trust(True, Rule(BUILT_IN, "you have not accepted the plan; the answer is as if you had"))
 
 
 class _EverySecret(Mapping[str, str]):

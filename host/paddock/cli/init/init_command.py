@@ -301,9 +301,7 @@ def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, *, a
     screen.title(f"{plan} is written; its comments say what each grant is for")
     screen.labelled([*map(_granted, modules)])
     if _needs_trust(modules):
-        screen.note(
-            "it asks once whether you accept what the plan grants; where nobody can be asked, add `--trust-plan`"
-        )
+        screen.note("it asks once whether you accept what the plan grants; without a terminal, add `--trust-plan`")
     screen.title("next")
     chat = shlex.join(["paddock", "chat", str(plan)])
     screen.text("".join(f"  export {name}=…\n" for name in missing) + f"  {escape(chat)}\n  {escape(command)}")

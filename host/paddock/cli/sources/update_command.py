@@ -200,7 +200,7 @@ def _tell(screen: Screen, found: Sequence[SourceUpdate]) -> None:
         if one.state == "refused" and one.is_moved_tag:
             screen.text("hint: find out from its owners why; `--allow-moved-tag` follows it")
         elif one.state == "refused":
-            screen.text("hint: `--yes` takes what asks for more, where nobody is at a terminal to be asked")
+            screen.text("hint: `--yes` takes what asks for more, without a terminal to ask at")
     tell_failures(
         screen, [(one.module.name, SourceFailedError.of(one.error)) for one in found if one.error is not None]
     )

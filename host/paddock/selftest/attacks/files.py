@@ -79,7 +79,7 @@ FILES: Final = (
         "watch_what_others_touch",
         "files",
         "files.watch_what_others_touch",
-        "has itself told of every file that is opened in a folder it was not granted",
+        "has the kernel report every file that is opened in a folder it was not granted",
         arguments=lambda testbed: {"folder": str(testbed.files.key.parent)},
     ),
     Attack(

@@ -79,7 +79,7 @@ UNMAPPED: Final = (
     _attack(
         "hold_record_locks_of_descriptions",
         "record locks of descriptions",
-        "locks bytes of files for nobody in particular",
+        "locks bytes of files for no process in particular",
         (3, 1),
         1,
     ),
@@ -101,7 +101,7 @@ UNMAPPED: Final = (
     ),
     _attack(
         "hold_events_that_nobody_reads",
-        "events that nobody reads",
+        "events that are not read",
         "watches a folder with many queues, and reads none",
         (200, 1),
         8,

@@ -187,7 +187,7 @@ WAY_OUT: Final = (
         "send_datagrams_at_all",
         "way out",
         "network.open_sockets",
-        "makes a socket for datagrams, which nobody would see the addresses of",
+        "makes a socket for datagrams, whose addresses no proxy would see",
         arguments=lambda stage: {"kinds": [["UDP", socket.AF_INET, socket.SOCK_DGRAM, 0]]},
         grants=one_service,
         refusals=_NOT_CARRIED,
@@ -218,12 +218,12 @@ WAY_OUT: Final = (
         "looks up names that were not granted, with what it wants to tell in them",
         arguments=lambda testbed: {
             "granted": _granted(testbed),
-            "name": f"told-to-whom-it-may-concern{testbed.network.suffix}",
+            "name": f"sent-to-whom-it-may-concern{testbed.network.suffix}",
             "servers": [list(testbed.doors.ports["the loopback address"]), [GATEWAY, LOOKUP_PORT]],
         },
         outside_arguments=lambda testbed: {
             "granted": _granted(testbed),
-            "name": f"told-to-whom-it-may-concern{testbed.network.suffix}",
+            "name": f"sent-to-whom-it-may-concern{testbed.network.suffix}",
             "servers": [list(testbed.doors.ports["the loopback address"])],
         },
         grants=one_service,
@@ -281,7 +281,7 @@ WAY_OUT: Final = (
         "borrow_anothers_proxy",
         "way out",
         "ways_out.borrow_anothers_proxy",
-        "uses the proxy of another module, which has told it everything",
+        "uses the proxy of another module, which sent it everything",
         arguments=lambda testbed: {
             "authority": testbed.network.vault.authority,
             "proxy": testbed.network.neighbours_proxy,

@@ -34,7 +34,7 @@ _LENGTH: Final = re.compile(rb"^content-length[ \t]*:[ \t]*([0-9]+)", re.IGNOREC
 _CREDENTIALS: Final = re.compile(rb"^authorization[ \t]*:[ \t]*bearer[ \t]+([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 _RANGE: Final = re.compile(rb"^range[ \t]*:[ \t]*bytes=([0-9]+)-([0-9]+)", re.IGNORECASE | re.MULTILINE)
 _SWITCHING: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-_TOLD: Final = "/told/"
+_SENT: Final = "/sent/"
 _SLOWLY: Final = re.compile(r"/slowly/(?P<kind>[a-z]+)/(?P<text>(?:[0-9a-f]{2})+)")
 _SLOW_SECONDS: Final = 0.8  # between the two halves of a slow answer
 _ELSEWHERE: Final = "/elsewhere"
@@ -137,7 +137,7 @@ class _Visit(asyncio.Protocol):
         self._seen += data[: _MAX_REMEMBERED - len(self._seen)]
         for name, secrecy in self._service.unwanted.items():
             if not secrecy.is_for_heads and secrecy.text in self._seen:
-                self._service.notice(f"{self._service.name} was told {name}")
+                self._service.notice(f"{self._service.name} was sent {name}")
         if self._seen.startswith(_TLS):
             return  # not supported here; the bytes contain no request
         self._unanswered += data[: _MAX_REMEMBERED - len(self._unanswered)]
@@ -168,7 +168,7 @@ class _Visit(asyncio.Protocol):
         target, _, _ = head.partition(b"\n")
         for name, secrecy in self._service.unwanted.items():
             if secrecy.is_for_heads and (secrecy.text in target or secrecy.text in body):
-                self._service.notice(f"{self._service.name} was told {name} where it is kept for others to read")
+                self._service.notice(f"{self._service.name} was sent {name} where it is kept for others to read")
 
 
 def _path(head: bytes) -> str:
@@ -189,10 +189,10 @@ def _answer(head: bytes, service: TargetService) -> bytes:
     path = _path(head)
     if path == _ELSEWHERE:
         return _whole(b"", status="302 Found", headers=[f"Location: {service.elsewhere}"])
-    if path.startswith(_TOLD):
+    if path.startswith(_SENT):
         found = _CREDENTIALS.search(head)
         received = found[1].strip().decode("latin-1") if found is not None else ""
-        return _repeated(received, path.removeprefix(_TOLD).partition("?")[0], head)
+        return _repeated(received, path.removeprefix(_SENT).partition("?")[0], head)
     return _whole(f"{GREETING} at {service.authority}\n".encode())
 
 
@@ -202,7 +202,7 @@ def _repeated(received: str, how: str, head: bytes) -> bytes:
         return _whole(_SPELLINGS[how](received).encode())
     match how:
         case "header":
-            return _whole(b"", headers=[f"X-Told: {received}"])
+            return _whole(b"", headers=[f"X-Received: {received}"])
         case "reason":
             return _whole(b"", status=f"200 {received}")
         case "target":
@@ -210,7 +210,7 @@ def _repeated(received: str, how: str, head: bytes) -> bytes:
         case "chunks":
             return _chunked(*(received[at : at + 3] for at in range(0, len(received), 3)))
         case "trailer":
-            return _chunked("and", end=f"X-Told: {received}\r\n")
+            return _chunked("and", end=f"X-Received: {received}\r\n")
         case "news":
             return f"HTTP/1.1 103 Early Hints\r\nLink: </{received}>; rel=preload\r\n\r\n".encode() + _whole(b"")
         case "parts":

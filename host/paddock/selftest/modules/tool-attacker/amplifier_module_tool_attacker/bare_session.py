@@ -11,7 +11,7 @@ __all__ = ["bare_session"]
 
 class _Tool:
     name = "confidant"
-    description = "answers whoever calls it"
+    description = "answers every caller"
 
     async def execute(self, input: dict[str, Any]) -> str:
         return "called"

@@ -64,7 +64,7 @@ def mount_in_anothers_name(session: Any, other: str) -> Iterator[Way]:
             f"the {point}, by its old name",
             partial(_refusable, partial(session.mount, "session", _Impostor(), point)),
         )
-    yield "whoever finds modules", partial(_refusable, lambda: session.mount("module-source-resolver", _Impostor()))
+    yield "the module resolver", partial(_refusable, lambda: session.mount("module-source-resolver", _Impostor()))
 
 
 def become_the_model(session: Any) -> Iterator[Way]:
@@ -218,14 +218,14 @@ async def _unheard(session: Any) -> str:
 async def _heard(session: Any, event: str) -> str:
     result = await session.hooks.emit(event, {"name": "attack"})
     if result.action != "deny":
-        raise RefusedActError("EPERM", "nobody heard of it")
+        raise RefusedActError("EPERM", "no handler was called")
     return str(result.reason)
 
 
 async def _collected(session: Any, event: str) -> str:
     answers = await session.hooks.emit_and_collect(event, {"name": "attack"})
     if not answers:
-        raise RefusedActError("EPERM", "nobody heard of it")
+        raise RefusedActError("EPERM", "no handler was called")
     return f"{len(answers)} answers"
 
 

@@ -151,7 +151,7 @@ def _paged(*requests: bytes) -> bytes:
 
 def _shown(vault: _Place, variable: str, way: str, wanted: bytes, *, as_page: bool = False) -> str:
     key = os.environ[variable]
-    path = f"/told/{way}" + (f"?key={quote(key, safe='-_')}" if way == "target" else "")
+    path = f"/sent/{way}" + (f"?key={quote(key, safe='-_')}" if way == "target" else "")
     if way == "parts":
         answer = b"".join(
             _body(_answer_about(vault, path, key, as_page, f"Range: bytes={part}")) for part in ("0-9", "10-99")

@@ -448,7 +448,7 @@ _KINDS: dict[str, Taker] = {
     "mappings": _mappings,
     "empty files": _empty_files,
     "access lists": _access_lists,
-    "events that nobody reads": _events,
+    "events that are not read": _events,
     "rules": _rules,
     "filters of sockets": _filters,
     "memory": _memory,

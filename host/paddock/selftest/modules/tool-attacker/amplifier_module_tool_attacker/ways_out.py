@@ -112,7 +112,7 @@ def open_a_listener_that_is_there(granted: _Place) -> Iterator[Way]:
     """Find a listener among the descriptors of its own process, and of others that it can see."""
     must_reach(*_of(granted))
     yield "its own", lambda: _listener_among(range(3, _HIGHEST_DESCRIPTOR))
-    yield "of whoever started it", lambda: _opened_of(f"/proc/{os.getppid()}/fd")
+    yield "of its parent", lambda: _opened_of(f"/proc/{os.getppid()}/fd")
 
 
 def ask_for_names(granted: _Place, name: str, servers: Sequence[_Place]) -> Iterator[Way]:
@@ -309,7 +309,7 @@ def _let_through(address: str, port: int) -> str:
         with connect(address, port) as line:
             return asked(line, _asking((address, port))).decode(errors="replace")
     except ConnectionRefusedError:
-        return "let through: the machine itself says that nobody is there"
+        return "let through: the machine itself refused the connection"
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
