@@ -65,6 +65,15 @@ _MODULES: Final = {
     "paddock_sdk.contract.provider_preference": ("ProviderPreference",),
 }
 _HOME: Final = {name: module for module, names in _MODULES.items() for name in names}
+_BLOCKS: Final = frozenset(name for name in _MODULES["paddock_sdk.contract.message_models"] if name.endswith("Block"))
+# Lists that a class declares to hold models: the receiver's validation rebuilds these from their fields alone. A
+# conversation has hundreds, and a name and an extension for each takes several times what its fields take.
+_DECLARED: Final[dict[str, dict[str, frozenset[str]]]] = {
+    "ChatRequest": {"messages": frozenset({"Message"}), "tools": frozenset({"ToolSpec"})},
+    "Message": {"content": _BLOCKS},
+    "ChatResponse": {"content": _BLOCKS, "tool_calls": frozenset({"ToolCall"})},
+}
+_DISCRIMINATOR: Final = "type"  # of the blocks; a receiver cannot tell their classes apart without it
 _Form = tuple[str, Callable[[Any], dict[str, object]]]
 
 _ERRORS: Final[dict[str, type[BaseException]]] = {
@@ -166,10 +175,12 @@ def _form_of(kind: type) -> _Form | None:
     listed = next((base for base in kind.__mro__ if _HOME.get(base.__name__) == base.__module__), None)
     if listed is None:
         return None
-    fields_of = _dataclass_fields if dataclasses.is_dataclass(kind) else _model_fields
-    if kind is not listed and fields_of is _model_fields:
-        fields_of = functools.partial(_subclass_fields, _own_properties(kind, listed))
-    return listed.__name__, fields_of
+    if dataclasses.is_dataclass(kind):
+        return listed.__name__, _dataclass_fields
+    if kind is not listed:
+        return listed.__name__, functools.partial(_subclass_fields, _own_properties(kind, listed))
+    declared = _DECLARED.get(listed.__name__)
+    return listed.__name__, functools.partial(_fields_with_models, declared) if declared else _model_fields
 
 
 def _dataclass_fields(value: Any) -> dict[str, object]:
@@ -192,6 +203,28 @@ def _model_fields(value: Any) -> dict[str, object]:
     if extra:
         fields.update(extra)
     return fields
+
+
+def _fields_with_models(declared: dict[str, frozenset[str]], value: Any) -> dict[str, object]:
+    """Return a model's fields, and for the models in its declared lists their fields."""
+    fields = _model_fields(value)
+    for name, classes in declared.items():
+        items = fields.get(name)
+        if type(items) is list:
+            fields[name] = [_fields_in_list(classes, item) for item in items]
+    return fields
+
+
+def _fields_in_list(classes: frozenset[str], item: Any) -> object:
+    """Return the fields of a model of one of these classes, or `item` itself if it has to cross under its own name."""
+    kind = type(item)
+    name = kind.__name__
+    if name not in classes or kind.__module__ != _HOME[name]:
+        return item
+    if classes is _BLOCKS and _DISCRIMINATOR not in item.__pydantic_fields_set__:
+        return item  # sent along, the default would count as set by the receiver
+    declared = _DECLARED.get(name)
+    return _fields_with_models(declared, item) if declared else _model_fields(item)
 
 
 def _subclass_fields(properties: tuple[str, ...], value: Any) -> dict[str, object]:
