@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 from paddock_sdk.protocol import MAX_DEPTH, MAX_ELEMENTS, RemoteProtocolError
 from paddock_sdk.protocol import body as body_module
-from paddock_sdk.protocol.body import Codec, Ext, check_caps, unpack_prefix
+from paddock_sdk.protocol import caps as caps_module
+from paddock_sdk.protocol.body import Codec, unpack_prefix
+from paddock_sdk.protocol.caps import Ext, check_caps
 
 from .wire_inputs import thorough, values
 
@@ -110,9 +112,9 @@ def test_arbitrary_bytes_have_a_plain_prefix_or_are_refused(data: bytes) -> None
 @given(data=st.one_of(msgpack_like, mutated_bodies()), depth=st.integers(0, 4), elements=st.integers(1, 12))
 def test_no_bytes_whatever_get_a_value_past_the_caps(data: bytes, depth: int, elements: int) -> None:
     with (
-        mock.patch.object(body_module, "MAX_DEPTH", depth),
-        mock.patch.object(body_module, "MAX_ELEMENTS", elements),
-        mock.patch.object(body_module, "_TRANSLATE_BELOW_BYTES", -1),
+        mock.patch.object(caps_module, "MAX_DEPTH", depth),
+        mock.patch.object(caps_module, "MAX_ELEMENTS", elements),
+        mock.patch.object(caps_module, "_TRANSLATE_BELOW_BYTES", -1),
     ):
         count, nesting = _measure(_decode(data))
     assert count <= elements
@@ -130,9 +132,9 @@ def test_the_quick_look_lets_nothing_pass_that_the_exact_one_refuses(data: bytes
             return str(exc)
         return ""
 
-    with mock.patch.object(body_module, "MAX_DEPTH", 3):
+    with mock.patch.object(caps_module, "MAX_DEPTH", 3):
         quick = refusal()
-        with mock.patch.object(body_module, "_TRANSLATE_BELOW_BYTES", -1):
+        with mock.patch.object(caps_module, "_TRANSLATE_BELOW_BYTES", -1):
             exact = refusal()
     if ("values" in exact or "extensions" in exact) and not quick:
         # Announced, not there: left to msgpack, which reserves no more than the body's size.

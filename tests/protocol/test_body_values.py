@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock_sdk.protocol import MAX_DEPTH, MAX_HANDLES, RemoteProtocolError
-from paddock_sdk.protocol.body import Codec, EncodeError, Ext, unpack_prefix
+from paddock_sdk.protocol.body import Codec, EncodeError, unpack_prefix
+from paddock_sdk.protocol.caps import Ext
 
 from .wire_inputs import same, thorough, values
 

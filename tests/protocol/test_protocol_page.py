@@ -17,7 +17,8 @@ from paddock_sdk.protocol import (
     HandleSide,
 )
 from paddock_sdk.protocol import body as body_module
-from paddock_sdk.protocol.body import Ext
+from paddock_sdk.protocol import caps as caps_module
+from paddock_sdk.protocol.caps import Ext
 from paddock_sdk.protocol.frames import HEADER_BYTES, MAX_DESCRIBED_BYTES, MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES
 
 from .wire_inputs import KINDS
@@ -57,8 +58,8 @@ def test_caps_are_those_of_the_page() -> None:
         (str(MAX_DESCRIBED_BYTES >> 20), "M"),
         (str(MAX_DEPTH), ""),
         (str(MAX_ELEMENTS), ""),
-        (str(body_module._MAX_EXTENSION_BYTES >> 20), "M"),
-        (str(body_module._MAX_LOOSE_KEYS), ""),
+        (str(caps_module._MAX_EXTENSION_BYTES >> 20), "M"),
+        (str(caps_module.MAX_LOOSE_KEYS), ""),
     ]
 
 

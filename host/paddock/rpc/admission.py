@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paddock.token_bucket import TokenBucket
-from paddock_sdk.protocol.body import count_values
+from paddock_sdk.protocol.caps import count_values
 from paddock_sdk.protocol.frames import Buffer
 
 _PAUSE: Final = 0.01  # seconds between two looks: a look for each of many small requests would cost more than they do

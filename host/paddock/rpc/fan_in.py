@@ -11,7 +11,7 @@ import contextvars
 import logging
 from typing import Final, Self
 
-from paddock_sdk.protocol.body import weight_of
+from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.frames import MAX_FRAME_BYTES, Buffer
 
 _OF_ALL: Final = MAX_FRAME_BYTES

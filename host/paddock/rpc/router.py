@@ -44,7 +44,7 @@ from paddock_sdk.protocol import (
     LocalProtocolError,
     RemoteProtocolError,
 )
-from paddock_sdk.protocol.body import weight_of
+from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.description import Flavour
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import WorkerMethod

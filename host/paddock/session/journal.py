@@ -21,7 +21,8 @@ from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import RemoteProtocolError
-from paddock_sdk.protocol.body import EncodeError, weight_of
+from paddock_sdk.protocol.body import EncodeError
+from paddock_sdk.protocol.caps import weight_of
 
 _MUTATORS: Final = frozenset({"add_message", "set_messages", "clear", "set_system_prompt_factory"})
 _MAX_WEIGHT: Final = 32 * 1024 * 1024  # bytes of memory, of a context without a known limit

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from paddock_sdk.contract import approval, boundary_errors, llm_errors, module_sources
 from paddock_sdk.contract.record import Record
-from paddock_sdk.protocol.body import Ext
+from paddock_sdk.protocol.caps import Ext
 
 _MODULES: Final = {
     "paddock_sdk.contract.models": (

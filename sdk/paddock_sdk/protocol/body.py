@@ -13,7 +13,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import Enum
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -21,26 +21,11 @@ from uuid import UUID
 
 import msgpack
 
+from paddock_sdk.protocol.caps import MAX_LOOSE_KEYS, SCANNED_EXTENSIONS, Ext, check_caps, end_of_value, fits_inside
 from paddock_sdk.protocol.errors import LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.frames import MAX_DEPTH, MAX_ELEMENTS, MAX_FRAME_BYTES, MAX_HANDLES, Buffer
-
-
-class Ext(IntEnum):
-    """The extension types of a body."""
-
-    HANDLE = 1  # u32: a row of the frame's handle table
-    MODEL = 2  # [name, fields]
-    ERROR = 3  # an exception, as its `Vocabulary` writes it
-    TUPLE = 4
-    SET = 5
-    FROZENSET = 6
-    SCALAR = 8  # [type name, text]
-    TEXT = 9  # a string with lone surrogates, as UTF-8 with "surrogatepass"
-    INTEGER = 10  # an integer past 64 bits, in decimal
-
+from paddock_sdk.protocol.frames import MAX_DEPTH, MAX_ELEMENTS, MAX_HANDLES, Buffer
 
 _VOCABULARY_EXTENSIONS: Final = frozenset({int(Ext.MODEL), int(Ext.ERROR)})
-_SCANNED_EXTENSIONS: Final = frozenset({Ext.MODEL, Ext.ERROR, Ext.TUPLE, Ext.SET, Ext.FROZENSET, Ext.SCALAR})
 _COLLECTIONS: Final[dict[int, Callable[[list[Any]], object]]] = {
     Ext.TUPLE: tuple,
     Ext.SET: set,
@@ -49,33 +34,9 @@ _COLLECTIONS: Final[dict[int, Callable[[list[Any]], object]]] = {
 _MAX_INTEGER_DIGITS: Final = 1024  # far past any real number; int() of a long text takes quadratic time
 _MAX_SCALAR_CHARACTERS: Final = 4096  # the longest path there is
 _MAX_DECIMAL_EXPONENT: Final = 6144  # IEEE 754's widest; the integer behind a few characters more fills all memory
-_MAX_LOOSE_KEYS: Final = 1024  # values that are not text can be made to collide; this many are still harmless
-_MAX_EXTENSION_BYTES: Final = 4 * MAX_FRAME_BYTES  # all contents together; nested ones are copied at each level
-_VALUE_BYTES: Final = 64  # of memory: an empty list and its place in another one, one byte on the wire
-_WORTH: Final = {Ext.MODEL: 12, Ext.ERROR: 12, Ext.SET: 2, Ext.FROZENSET: 2}  # values more that one takes the memory of
-_TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
 _KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one that packed more is not used again
 _TOO_DEEP: Final = f"a value that is nested deeper than {MAX_DEPTH}, or holds itself, cannot be sent"
 _PACKERS_DEPTH: Final = "recursion limit exceeded"  # msgpack's text for it, as a ValueError
-_MAP_16, _MAP_32 = 0xDE, 0xDF
-_NARROW: Final = bytes(range(0xC4))  # bytes that begin no character past Latin-1, in UTF-8
-_TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
-
-# Bytes that can open a container or an extension; any of them may also be part of something else.
-_OPENERS: Final = bytes([*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)])
-_NOT_OPENERS: Final = bytes(byte for byte in range(256) if byte not in _OPENERS)
-
-
-def _size_after(head: int) -> int:
-    """Return how many bytes follow a head that contains that number, -1 for the others."""
-    if head <= 0x7F or head >= 0xE0 or head in (0x80, 0x90) or 0xC0 <= head <= 0xC3:
-        return 0
-    if 0xA0 <= head <= 0xBF:
-        return head & 0x1F
-    return (4, 8, 1, 2, 4, 8, 1, 2, 4, 8)[head - 0xCA] if 0xCA <= head <= 0xD3 else -1  # floats and integers
-
-
-_SIZES: Final = tuple(_size_after(head) for head in range(256))
 
 
 class Vocabulary(Protocol):
@@ -160,10 +121,7 @@ class Codec:
             body = self._pack(value)
         except Exception:  # `encode` raises the reason
             return None
-        is_small = len(body) < _TRANSLATE_BELOW_BYTES
-        if is_small and len(body.translate(None, _NOT_OPENERS)) + levels <= MAX_DEPTH and _TIMESTAMP not in body:
-            return body
-        return None
+        return body if fits_inside(body, levels) else None
 
     def decode(self, body: Buffer, objects: Sequence[object] = ()) -> Any:
         """Return the value of `body`, with `objects` in the places of its handles.
@@ -208,7 +166,7 @@ class Codec:
             return msgpack.ExtType(Ext.TUPLE, self._pack(list(value)))
         if isinstance(value, set | frozenset):
             if _is_loose(value):
-                raise EncodeError(f"a set of more than {_MAX_LOOSE_KEYS} values that are not text cannot be sent")
+                raise EncodeError(f"a set of more than {MAX_LOOSE_KEYS} values that are not text cannot be sent")
             code = Ext.SET if isinstance(value, set) else Ext.FROZENSET
             return msgpack.ExtType(code, self._pack(list(value)))
         scalar = _scalar(value)
@@ -243,7 +201,7 @@ class Codec:
     # -- decoding --------------------------------------------------------------------------
 
     def _extension(self, objects: Sequence[object], code: int, data: bytes) -> object:
-        if code in _SCANNED_EXTENSIONS:
+        if code in SCANNED_EXTENSIONS:
             inner = functools.partial(self._extension, objects) if objects else self._plain_extension
             return self._container(code, _unpack(data, inner))
         if code == Ext.HANDLE:
@@ -271,7 +229,7 @@ class Codec:
         if type(content) is not list:
             raise RemoteProtocolError(f"extension {code} without a list in it")
         if code != Ext.TUPLE and _is_loose(content):
-            raise RemoteProtocolError(f"a set of more than {_MAX_LOOSE_KEYS} values that are not text")
+            raise RemoteProtocolError(f"a set of more than {MAX_LOOSE_KEYS} values that are not text")
         return _COLLECTIONS[code](content)
 
 
@@ -291,135 +249,13 @@ def unpack_prefix(body: Buffer) -> tuple[Any, memoryview]:
         RemoteProtocolError: there is no plain value at its start, or it is over a cap.
     """
     view = memoryview(body)
-    end, _ = _scan(view)
+    end = end_of_value(view)
     return _unpack(view[:end], _no_extension), view[end:]
 
 
-def check_caps(body: Buffer, large_mappings: list[int] | None = None) -> None:
-    """Raise RemoteProtocolError if `body` is nested too deep, holds too many values, or is too costly to copy.
-
-    The sizes of mappings whose keys are worth a closer look are added to `large_mappings`.
-    """
-    if len(body) <= _TRANSLATE_BELOW_BYTES:
-        data = bytes(body)
-        # Fewer openers than levels allowed, and each value takes at least a byte.
-        if len(data.translate(None, _NOT_OPENERS)) <= MAX_DEPTH and _TIMESTAMP not in data:
-            # A key and its value take two bytes, and a mapping of more than 15 has a longer head.
-            if large_mappings is None or len(data) <= 2 * _MAX_LOOSE_KEYS or not (_MAP_16 in data or _MAP_32 in data):
-                return
-    _scan(body, large_mappings)
-
-
-def weight_of(body: Buffer, max_values: int = MAX_ELEMENTS) -> int:
-    """Return how much memory the value of a body takes at most, in bytes and roughly, without building it.
-
-    Raises:
-        RemoteProtocolError: it is over a cap, or has more than `max_values` values.
-    """
-    texts: list[memoryview] = []
-    _, worth = _scan(memoryview(body), max_values=max_values, texts=texts)
-    return len(body) + _VALUE_BYTES * worth + sum((_width(text) - 1) * len(text) for text in texts)
-
-
-def count_values(body: Buffer) -> int:
-    """Return how many plain values take the time and memory that a body does, long texts aside, without building it.
-
-    Raises:
-        RemoteProtocolError: it is over a cap.
-    """
-    return _scan(body)[1]
-
-
-def _width(text: memoryview) -> int:
-    """Return how many bytes each character of a text takes in memory: as many as its widest one needs."""
-    data = bytes(text)
-    if data.isascii() or not (wide := data.translate(None, _NARROW)):
-        return 1
-    return 4 if max(wide) >= 0xF0 else 2
-
-
-def _scan(
-    body: Buffer,
-    large_mappings: list[int] | None = None,
-    max_values: int | None = None,
-    texts: list[memoryview] | None = None,
-) -> tuple[int, int]:
-    """Walk over the first value of a body without building it, under the caps; long texts are added to `texts`.
-
-    Return where it ends, and how many plain values take the memory that it does. Containers count with the values they
-    announce: msgpack allocates a list before it reads it.
-    """
-    max_values = MAX_ELEMENTS if max_values is None else max_values
-    at, end, values, copied, more = 0, len(body), 1, 0, 0
-    expected = [1]  # values still to come: of the body itself, then of each open container
-    while True:
-        while expected[-1] == 0:
-            expected.pop()
-            if not expected:
-                return min(at, end), values + more
-        if at >= end:
-            return end, values + more  # the unpacker reports missing bytes
-        expected[-1] -= 1
-        head = body[at]
-        at += 1
-        size = _SIZES[head]
-        if size >= 0:
-            at += size
-            continue
-        children = 0
-        if head <= 0x9F:
-            children = head & 0x0F if head >= 0x90 else 2 * (head & 0x0F)
-        elif head <= 0xC6:  # bin 8, 16, 32
-            width = 1 << (head - 0xC4)
-            at += width + int.from_bytes(body[at : at + width], "big")
-        elif head <= 0xC9 or 0xD4 <= head <= 0xD8:  # ext 8, 16, 32, or of a fixed size
-            if head <= 0xC9:
-                width = 1 << (head - 0xC7)
-                length = int.from_bytes(body[at : at + width], "big")
-                at += width
-            else:
-                length = 1 << (head - 0xD4)
-            code = body[at] if at < end else 0
-            at += 1
-            if code == _TIMESTAMP:
-                raise RemoteProtocolError("a body with a timestamp of msgpack's own")
-            if code in _SCANNED_EXTENSIONS:
-                children = 1
-                more += _WORTH.get(code, 0)  # type: ignore[call-overload]
-                copied += length
-                if copied > _MAX_EXTENSION_BYTES:
-                    raise RemoteProtocolError(f"a body with extensions of more than {_MAX_EXTENSION_BYTES} bytes")
-            else:
-                if code == Ext.TEXT and texts is not None:
-                    texts.append(body[at : at + length])  # type: ignore[arg-type]
-                at += length
-        elif head <= 0xDB:  # str 8, 16, 32
-            width = 1 << (head - 0xD9)
-            length = int.from_bytes(body[at : at + width], "big")
-            at += width
-            if texts is not None and length > 0xFF:
-                texts.append(body[at : at + length])  # type: ignore[arg-type]
-            at += length
-        else:  # array 16, 32, map 16, 32
-            width = 2 if head in (0xDC, 0xDE) else 4
-            children = int.from_bytes(body[at : at + width], "big")
-            at += width
-            if head >= _MAP_16:
-                if children > _MAX_LOOSE_KEYS and large_mappings is not None:
-                    large_mappings.append(children)
-                children *= 2
-        if children:
-            values += children
-            if values > max_values:
-                raise RemoteProtocolError(f"a body of more than {max_values} values")
-            expected.append(children)
-            if len(expected) > MAX_DEPTH + 1:
-                raise RemoteProtocolError(f"a body nested deeper than {MAX_DEPTH}")
-
-
 def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    if len(pairs) > _MAX_LOOSE_KEYS and _is_loose(pairs, keys=True):
-        raise RemoteProtocolError(f"a mapping of more than {_MAX_LOOSE_KEYS} keys that are not text")
+    if len(pairs) > MAX_LOOSE_KEYS and _is_loose(pairs, keys=True):
+        raise RemoteProtocolError(f"a mapping of more than {MAX_LOOSE_KEYS} keys that are not text")
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         raise RemoteProtocolError("a mapping with the same key twice")
@@ -428,7 +264,7 @@ def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 def _is_loose(values: Collection[Any], *, keys: bool = False) -> bool:
     """Whether hashing `values`, or the first of each pair, may be made to take quadratic time."""
-    if len(values) <= _MAX_LOOSE_KEYS:
+    if len(values) <= MAX_LOOSE_KEYS:
         return False
     return not all(type(value[0] if keys else value) in (str, bytes) for value in values)
 
@@ -438,10 +274,10 @@ def _check_keys(body: bytes) -> None:
 
     def pairs(pairs: list[tuple[Any, Any]]) -> None:
         if _is_loose(pairs, keys=True):
-            raise EncodeError(f"a mapping of more than {_MAX_LOOSE_KEYS} keys that are not text cannot be sent")
+            raise EncodeError(f"a mapping of more than {MAX_LOOSE_KEYS} keys that are not text cannot be sent")
 
     def content(code: int, data: bytes) -> object:
-        if code in _SCANNED_EXTENSIONS:
+        if code in SCANNED_EXTENSIONS:
             msgpack.unpackb(data, ext_hook=content, object_pairs_hook=pairs, strict_map_key=False)
         return "" if code == Ext.TEXT else None
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import msgpack
 
-from paddock_sdk.protocol.body import Codec, EncodeError, weight_of
+from paddock_sdk.protocol.body import Codec, EncodeError
+from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.errors import RemoteProtocolError
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES, Buffer
 

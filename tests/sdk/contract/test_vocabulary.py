@@ -36,7 +36,8 @@ from paddock_sdk.contract.message_models import (
 from paddock_sdk.contract.models import ContextInjection, HookResult, ModelInfo, Pricing, SessionStatus, ToolResult
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import RemoteProtocolError
-from paddock_sdk.protocol.body import Codec, EncodeError, Ext
+from paddock_sdk.protocol.body import Codec, EncodeError
+from paddock_sdk.protocol.caps import Ext
 
 from .model_table import TABLE, Row
 

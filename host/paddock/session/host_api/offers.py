@@ -21,7 +21,7 @@ from paddock.session.state.ownership import SharedItem
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.protocol import RemoteProtocolError
-from paddock_sdk.protocol.body import weight_of
+from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.methods import HostMethod
 
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})

@@ -34,7 +34,8 @@ from paddock.session.requester import PendingPrompts
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
 from paddock_sdk.protocol import RemoteProtocolError
-from paddock_sdk.protocol.body import Codec, unpack_prefix, weight_of
+from paddock_sdk.protocol.body import Codec, unpack_prefix
+from paddock_sdk.protocol.caps import weight_of
 
 _NOTHING: Final = Encoded(b"\xc0")
 

@@ -15,7 +15,7 @@ from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.payload import Payload
-from paddock_sdk.protocol.body import Ext
+from paddock_sdk.protocol.caps import Ext
 
 _EVENTS: Final = 256  # names that are kept packed; modules may make up more
 _LEVELS: Final = 3  # levels around the data in the answer; one less in the message

@@ -11,7 +11,7 @@ from collections.abc import Collection, Hashable
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.body import check_caps, weight_of
+from paddock_sdk.protocol.caps import check_caps, weight_of
 from paddock_sdk.protocol.shared_state import Change, SharedState
 
 _log = logging.getLogger(__name__)
