@@ -21,7 +21,7 @@ from bench.calls import measure_calls, measure_in_flight
 from bench.chat import measure_chat
 from bench.commands import measure_commands
 from bench.compaction import measure_compaction
-from bench.contract import measure_event, measure_published_turn, measure_reads, measure_turn
+from bench.contract import measure_conversation, measure_event, measure_published_turn, measure_reads, measure_turn
 from bench.deltas import measure_deltas
 from bench.egress import measure_egress
 from bench.growth import measure_growth
@@ -62,6 +62,7 @@ _PARTS: dict[str, Part] = {
     "event beside the published package": measure_event,
     "turn": measure_turn,
     "turn beside the published package": measure_published_turn,
+    "conversation": measure_conversation,
     "a model's answer": measure_model,
     "chat": measure_chat,
     "reads of mirrored state": measure_reads,

@@ -128,6 +128,21 @@ def test_a_body_cut_short_is_never_counted_past_its_end(whole: Packed, keep: int
 
 
 @thorough
+@given(whole=packed, small=st.integers(1, 24), run=st.integers(0, 24), keep=st.integers(0, 10_000))
+def test_passing_over_whole_values_misses_no_level(whole: Packed, small: int, run: int, keep: int) -> None:
+    with (
+        mock.patch.object(caps_module, "_TRANSLATE_BELOW_BYTES", small),
+        mock.patch.object(caps_module, "_RUN_BYTES", run),
+    ):
+        with mock.patch.object(caps_module, "MAX_DEPTH", whole.depth):
+            check_caps(whole.data)
+            check_caps(whole.data[: keep % len(whole.data)])  # what is missing is for msgpack to say
+        if whole.depth:
+            with mock.patch.object(caps_module, "MAX_DEPTH", whole.depth - 1), pytest.raises(RemoteProtocolError):
+                check_caps(whole.data)
+
+
+@thorough
 @given(whole=packed, levels=st.integers(50, 80), large=st.booleans())
 def test_the_quick_look_and_the_scan_agree_with_the_count(whole: Packed, levels: int, large: bool) -> None:
     data, depth = b"\x91" * levels + whole.data, levels + whole.depth

@@ -114,7 +114,7 @@ def test_no_bytes_whatever_get_a_value_past_the_caps(data: bytes, depth: int, el
     with (
         mock.patch.object(caps_module, "MAX_DEPTH", depth),
         mock.patch.object(caps_module, "MAX_ELEMENTS", elements),
-        mock.patch.object(caps_module, "_TRANSLATE_BELOW_BYTES", -1),
+        mock.patch.object(caps_module, "_TRANSLATE_BELOW_BYTES", 0),
     ):
         count, nesting = _measure(_decode(data))
     assert count <= elements
@@ -134,7 +134,7 @@ def test_the_quick_look_lets_nothing_pass_that_the_exact_one_refuses(data: bytes
 
     with mock.patch.object(caps_module, "MAX_DEPTH", 3):
         quick = refusal()
-        with mock.patch.object(caps_module, "_TRANSLATE_BELOW_BYTES", -1):
+        with mock.patch.object(caps_module, "_TRANSLATE_BELOW_BYTES", 0):
             exact = refusal()
     if ("values" in exact or "extensions" in exact) and not quick:
         # Announced, not there: left to msgpack, which reserves no more than the body's size.

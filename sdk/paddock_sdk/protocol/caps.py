@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+import msgpack
+
 from paddock_sdk.protocol.errors import RemoteProtocolError
 from paddock_sdk.protocol.frames import MAX_DEPTH, MAX_ELEMENTS, MAX_FRAME_BYTES, Buffer
 
@@ -35,6 +37,7 @@ _VALUE_BYTES: Final = 64  # of memory: an empty list and its place in another on
 _WORTH: Final = {Ext.MODEL: 12, Ext.ERROR: 12, Ext.SET: 2, Ext.FROZENSET: 2}  # values more that one takes the memory of
 _TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
 _NARROW: Final = bytes(range(0xC4))  # bytes that begin no character past Latin-1, in UTF-8
+_RUN_BYTES: Final = 1024  # of small values that are judged at once; some messages, with few containers in them
 _TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
 _MAP_16, _MAP_32 = 0xDE, 0xDF
 
@@ -78,14 +81,68 @@ def check_caps(body: Buffer, large_mappings: list[int] | None = None) -> None:
 
     The sizes of mappings whose keys are worth a closer look are added to `large_mappings`.
     """
-    if len(body) <= _TRANSLATE_BELOW_BYTES:
+    # Each value takes at least a byte, so a body of fewer bytes than values allowed needs no count of them; nor of the
+    # contents of its extensions, which are copied once for each level.
+    if len(body) <= MAX_ELEMENTS:
         data = bytes(body)
-        # Fewer openers than levels allowed, and each value takes at least a byte.
-        if len(data.translate(None, _NOT_OPENERS)) <= MAX_DEPTH and _TIMESTAMP not in data:
-            # A key and its value take two bytes, and a mapping of more than 15 has a longer head.
-            if large_mappings is None or len(data) <= 2 * MAX_LOOSE_KEYS or not (_MAP_16 in data or _MAP_32 in data):
-                return
+        # A key and its value take two bytes, and a mapping of more than 15 has a longer head.
+        has_large = (
+            large_mappings is not None and len(data) > 2 * MAX_LOOSE_KEYS and (_MAP_16 in data or _MAP_32 in data)
+        )
+        if not has_large and _TIMESTAMP not in data and _is_surely_shallow(data, MAX_DEPTH):
+            return
     _scan(body, large_mappings)
+
+
+def _is_surely_shallow(data: bytes, levels: int) -> bool:
+    """Return whether a value surely nests no deeper than `levels`; a large one has all that it announces, too.
+
+    msgpack's compiled code passes over a container's values, and one pass over their bytes counts what may open a
+    container. Only where there is too much of that, values are walked over, and only large ones are entered.
+    """
+    if len(data) <= _TRANSLATE_BELOW_BYTES:
+        return len(data.translate(None, _NOT_OPENERS)) <= levels
+    unpacker = msgpack.Unpacker(max_buffer_size=len(data))
+    unpacker.feed(data)
+    head = data[0]
+    try:
+        if 0xC7 <= head <= 0xC9 or 0xD4 <= head <= 0xD8:
+            extension = msgpack.unpackb(data)
+            is_deeper = extension.code in SCANNED_EXTENSIONS
+            return not is_deeper or (levels > 0 and _is_surely_shallow(extension.data, levels - 1))
+        if 0x90 <= head <= 0x9F or 0xDC <= head <= 0xDD:
+            children: int = unpacker.read_array_header()
+        elif 0x80 <= head <= 0x8F or _MAP_16 <= head <= _MAP_32:
+            children = 2 * unpacker.read_map_header()
+        else:
+            unpacker.skip()
+            return True  # a long text
+        start = last = unpacker.tell()
+        for left in reversed(range(children)):
+            unpacker.skip()
+            end: int = unpacker.tell()
+            if end - last > _TRANSLATE_BELOW_BYTES:
+                if not _is_surely_shallow(data[last:end], levels - 1) or not _fit(data[start:last], levels):
+                    return False
+                start = end
+            elif end - start > _RUN_BYTES or not left:
+                if not _fit(data[start:end], levels):
+                    return False
+                start = end
+            last = end
+    except (ValueError, msgpack.UnpackException, RemoteProtocolError):
+        return False  # the scan, or msgpack itself, says what is wrong
+    return levels > 0
+
+
+def _fit(values: bytes, levels: int) -> bool:
+    """Return whether values surely nest no deeper than `levels`, together with the container that they are in."""
+    if len(values.translate(None, _NOT_OPENERS)) < levels:
+        return True
+    at = 0
+    while at < len(values):
+        at += _scan(memoryview(values)[at:], max_depth=levels - 1)[0]
+    return True
 
 
 def weight_of(body: Buffer, max_values: int = MAX_ELEMENTS) -> int:
@@ -121,6 +178,7 @@ def _scan(
     large_mappings: list[int] | None = None,
     max_values: int | None = None,
     texts: list[memoryview] | None = None,
+    max_depth: int | None = None,
 ) -> tuple[int, int]:
     """Walk over the first value of a body without building it, under the caps; long texts are added to `texts`.
 
@@ -128,6 +186,7 @@ def _scan(
     announce: msgpack allocates a list before it reads it.
     """
     max_values = MAX_ELEMENTS if max_values is None else max_values
+    max_depth = MAX_DEPTH if max_depth is None else max_depth
     at, end, values, copied, more = 0, len(body), 1, 0, 0
     expected = [1]  # values still to come: of the body itself, then of each open container
     while True:
@@ -191,5 +250,5 @@ def _scan(
             if values > max_values:
                 raise RemoteProtocolError(f"a body of more than {max_values} values")
             expected.append(children)
-            if len(expected) > MAX_DEPTH + 1:
-                raise RemoteProtocolError(f"a body nested deeper than {MAX_DEPTH}")
+            if len(expected) > max_depth + 1:
+                raise RemoteProtocolError(f"a body nested deeper than {max_depth}")

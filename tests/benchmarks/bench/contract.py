@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 from bench.child import Child
@@ -28,6 +29,9 @@ OWN_PATH: Final = os.pathsep.join(str(_REPOSITORY / "sdk" / part) for part in ("
 _ROUNDS: Final = 25
 _EVENTS: Final = 20
 _TURNS: Final = 8
+_LONG_TURNS: Final = 100  # of one conversation, each of four messages and two requests
+_COMPARED_TURNS: Final = 20  # at its beginning and at its end
+_LONG_ROUNDS: Final = 3
 _READ_SESSIONS: Final = 5
 _HEARD_ELSEWHERE: Final = "bench:elsewhere"
 
@@ -92,15 +96,44 @@ async def measure_published_turn(effort: Effort) -> list[Row]:
     ]
 
 
-async def _turns(in_process: AbstractAsyncContextManager[Child], rounds: int) -> Samples:
+async def measure_conversation(effort: Effort) -> list[Row]:
+    """Measure how much longer turns take at the end of a long conversation, beside the published package in process."""
+    turns = effort.of(_LONG_TURNS, 2 * _COMPARED_TURNS)
+    samples = await _turns(_in_process(published_python()), effort.of(_LONG_ROUNDS), turns, _growth_of)
+    return [
+        Row.compared(
+            f"growth of a turn over {_LONG_TURNS} turns, to amplifier-core in process",
+            "How much longer a turn takes at the end of a conversation than at its beginning, to the same in process.",
+            "us",
+            samples,
+            ("workers", "plain"),
+            Target(1.5),
+        )
+    ]
+
+
+async def _turns(
+    in_process: AbstractAsyncContextManager[Child],
+    rounds: int,
+    turns: int = _TURNS,
+    read: Callable[[list[float]], list[float]] = list,
+) -> Samples:
+    """Return what `read` makes of the microseconds of so many turns in a row, of a conversation that begins empty."""
     async with Session(_plan("loop-basic"), trust_plan=True) as session, in_process as plain:
         context = session.coordinator.get("context")
 
         async def workers() -> list[float]:
             await context.clear()  # else each turn carries those before it
-            return [await _timed(lambda: session.execute("hello")) for _ in range(_TURNS)]
+            return read([await _timed(lambda: session.execute("hello")) for _ in range(turns)])
 
-        return await interleave({"workers": workers, "plain": lambda: plain.tell(turns=_TURNS)}, rounds)
+        async def one_process() -> list[float]:
+            return read(await plain.tell(turns=turns))
+
+        return await interleave({"workers": workers, "plain": one_process}, rounds)
+
+
+def _growth_of(turns: list[float]) -> list[float]:
+    return [median(turns[-_COMPARED_TURNS:]) - median(turns[:_COMPARED_TURNS])]
 
 
 def _in_process(python: str | Path, environ: dict[str, str] | None = None) -> AbstractAsyncContextManager[Child]:

@@ -103,6 +103,29 @@ def test_models_inside_models_come_back_as_themselves() -> None:
     assert crossed([info, {"model": info}]) == [info, {"model": info}]
 
 
+def test_models_in_declared_lists_cross_without_names_of_their_own() -> None:
+    class Own(Message):
+        """A message of a module's own, which a reader has to get as one of the contract's."""
+
+    blocks: list[Any] = [TextBlock(text="a default type"), TextBlock(type="text", text="a given type")]
+    sent = ChatRequest(messages=[Message(role="user", content=blocks, vendor=[1]), Own(role="user", content="own")])
+    body, _ = CODEC.encode(sent)
+    assert (body.count(b"Message"), body.count(b"TextBlock")) == (1, 1)
+    back = CODEC.decode(body)
+    assert back.model_dump() == sent.model_dump()
+    assert [type(message) for message in back.messages] == [Message, Message]
+    assert [block.model_fields_set for block in back.messages[0].content] == [{"text"}, {"type", "text"}]
+    assert back.messages[0].model_fields_set == sent.messages[0].model_fields_set
+
+
+def test_a_model_that_a_list_does_not_declare_keeps_its_name() -> None:
+    message = Message(role="user", content=[], metadata={"first": [Message(role="user", content="x")]})
+    message.content.append(ToolCall(id="1", name="t", arguments={}))  # type: ignore[union-attr, arg-type]
+    assert crossed(Message(role="user", content="", metadata=message.metadata)).metadata == message.metadata
+    with pytest.raises(RemoteProtocolError):
+        crossed(message)
+
+
 def test_money_stays_exact() -> None:
     usage = Usage(input_tokens=1, output_tokens=2, total_tokens=3, cost_usd=Decimal("0.1000000000000000000001"))
     back = crossed(ChatResponse(content=[], usage=usage, tool_calls=[ToolCall(id="1", name="t", arguments={})]))
