@@ -90,7 +90,7 @@ def _slot(number: int, kind: int, length: int, text: bytes) -> bytes:
     [
         _slot(0, 0, 2, b"/x"),  # being written
         _slot(2, 0, 2, b"/x"),  # another slot's
-        _slot(1, 6, 2, b"/x"),
+        _slot(1, len(attempt_log.KINDS), 2, b"/x"),
         _slot(1, 255, 2, b"/x"),
         _slot(1, 0, MAX_TEXT_BYTES + 1, b"/x"),
         _slot(1, 0, 0xFFFF, b"/x"),
