@@ -43,22 +43,25 @@ from paddock_sources import SourceError
 
 # The value of each family of grants, as in a plan.
 _FAMILIES: Final = {
-    "read": ("PATH", "A folder or file it may read."),
-    "write": ("PATH", "A folder or file it may read and change."),
-    "run": ("PROGRAM", "A program it may execute; `*`: any of the system's."),
-    "env": ("NAME[=VALUE]", "An environment variable, passed on or set."),
+    "read": ("PATH", "A folder or file that the module may read."),
+    "write": ("PATH", "A folder or file that it may read and change."),
+    "run": ("PROGRAM", "A program that it may start; `*` is any program of the system and of granted folders."),
+    "env": ("NAME[=VALUE]", "An environment variable that it sees: your own, or one with this value."),
     "secrets": (
         "NAME[@HOST]",
-        "A secret of yours that --config may refer to as ${NAME}; with @HOST it is only put into requests there.",
+        "A secret that --config may use as ${NAME}; with @HOST only requests to that host get its value.",
     ),
-    "net": ("HOST[:PORT]", "A host it may connect to, at port 443 unless one is written."),
+    "net": (
+        "HOST[:PORT]",
+        "A host that it may connect to, at port 443 unless you write another; `public` is any public host.",
+    ),
     "call": (
         "WHAT",
-        "What it may call without having been handed it: tools, tools:<name>, providers, context, spawn, `*`.",
+        "What it may call by itself: tools, tools:<name>, providers, context, spawn, or `*`.",
     ),
-    "emit": ("EVENT", "Events it may emit beyond those of its kind."),
-    "hooks": ("EVENT", "Events it may handle."),
-    "mount": ("POINT", "Where it may mount what is of another kind: providers, orchestrator, context."),
+    "emit": ("EVENT", "An event that it may emit, beyond those of its kind."),
+    "hooks": ("EVENT", "An event that it may handle, beyond those of its kind."),
+    "mount": ("POINT", "Where it may mount an object of another kind: providers, orchestrator or context."),
 }
 _ALLOW: Final = tuple(
     click.option(f"--allow-{family}", metavar=takes, multiple=True, help=what)
@@ -70,7 +73,7 @@ _ALLOW: Final = tuple(
 @click.argument("source")
 @click.argument("tool")
 @click.argument("arguments", metavar="[JSON|-]", default="{}")
-@click.option("--config", metavar="JSON", default="{}", help="The module's configuration.")
+@click.option("--config", metavar="JSON", default="{}", help="The module's configuration, as a JSON object.")
 @options.LIMITS
 @partial(options.added, _ALLOW)
 @options.ISOLATION
@@ -82,7 +85,7 @@ _ALLOW: Final = tuple(
     "-v",
     "--verbose",
     is_flag=True,
-    help="List what is granted, what the module used of the machine, and the traceback of a tool that raised.",
+    help="Also show the grants, what the module used of the machine, and the traceback if the tool raised.",
 )
 def call(
     source: str,
@@ -100,12 +103,12 @@ def call(
 ) -> int:
     """Call one tool of one module and print what it returns.
 
-    SOURCE is what a plan accepts: a folder (./module), git+https://…@ref, a package (name==version), builtin:<id>, or
-    the id of a module that is shipped, or that plan.yaml of the working directory names, once you accepted that plan.
-    A paddock.lock in the working directory applies. The tool's input is a JSON object; `-` reads it from stdin.
+    SOURCE is a folder (./module), git+https://…@ref, a package (name==version), builtin:<id>, or a module's id:
+    that of a shipped module, or of one that plan.yaml of the working directory names, if you accepted that plan. A
+    paddock.lock in the working directory applies. JSON is the tool's input, an object; `-` reads it from stdin.
 
-    The module is granted what the `--allow-` options say and nothing else. They can be repeated, and take several
-    values with commas between them; write a comma inside a value twice.
+    The module is granted what the `--allow-` options say, and nothing else. Repeat an option, or separate its values by
+    commas; write a comma inside a value twice.
     """
     options.check_verbosity(quiet=quiet, verbose=verbose)
     screen = Screen(sys.stderr, is_quiet=quiet)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import click
 
 from paddock import __version__
-from paddock.cli.command_group import CommandGroup, LazyCommand
+from paddock.cli.command_group import CommandGroup, LazyCommand, example
 
 _COMMANDS = (
     LazyCommand(
         "run",
         "paddock.cli.run_command:run",
-        "Run one turn of a session: start the modules of PLAN, hand them PROMPT, print the answer.",
+        "Run one turn: start the modules of PLAN, give them PROMPT, and print the answer.",
         workers=lambda args: "modules",
     ),
     LazyCommand(
         "chat",
         "paddock.cli.chat.chat_command:chat",
-        "Hold a conversation with the modules of PLAN, by default plan.yaml.",
+        "Hold a conversation with the modules of PLAN.",
         workers=lambda args: "modules",
     ),
     LazyCommand(
@@ -35,63 +35,63 @@ _COMMANDS = (
     LazyCommand(
         "doctor",
         "paddock.cli.doctor_command:doctor",
-        "Show what isolation this machine gives modules, and how to get more.",
+        "Show which isolation works on this machine, and how to get more.",
     ),
     LazyCommand(
         "policy",
         "paddock.cli.policy_command:policy",
-        "Show or check the operator's files: policy, accepted plans, places of secrets, settings of sources.",
+        "Show or check the operator's files: policies, accepted plans, secrets and sources.",
     ),
     LazyCommand(
         "selftest",
         "paddock.cli.selftest_command:selftest",
-        "Attack the sandbox of this machine for real, and show the result of each attack.",
+        "Attack the sandbox on this machine, and show the result of each attack.",
     ),
     LazyCommand(
         "why",
         "paddock.cli.why_command:why",
-        "Explain whether MODULE may do something, by which rules, and which line would allow it.",
+        "Explain whether MODULE may do something, by which rules, and what would allow it.",
     ),
     LazyCommand(
         "init",
         "paddock.cli.init.init_command:init",
-        "Write a plan to PLAN, by default plan.yaml, with the model and the tools that you choose.",
+        "Write a plan with the model and the tools that you choose.",
     ),
     LazyCommand(
         "add",
         "paddock.cli.sources.add_command:add",
-        "Fetch SOURCE, lock it in paddock.lock and, with --to, name it in a plan.",
+        "Fetch a module and lock it in paddock.lock; with --to, also add it to a plan.",
         workers=lambda args: "programs" if any(arg.startswith("git+") for arg in args) else None,
     ),
     LazyCommand(
         "remove",
         "paddock.cli.sources.remove_command:remove",
-        "Take a module out of paddock.lock and, with --from, out of a plan.",
+        "Remove a module from paddock.lock; with --from, also from a plan.",
     ),
     LazyCommand(
         "list",
         "paddock.cli.sources.list_command:list_",
-        "List modules: where each comes from, and what it is pinned to.",
+        "List modules with the source of each and what it is pinned to.",
     ),
     LazyCommand(
         "lock",
         "paddock.cli.sources.lock_command:lock",
-        "Lock the modules of PLAN, by default plan.yaml, that paddock.lock lacks; keep the rest.",
+        "Lock the modules of a plan that paddock.lock lacks; keep the rest.",
     ),
     LazyCommand(
         "sync",
         "paddock.cli.sources.sync_command:sync",
-        "Fetch and install all that is locked, so that it runs without a network.",
+        "Fetch and install everything that is locked, so that it runs without a network.",
     ),
     LazyCommand(
         "update",
         "paddock.cli.sources.update_command:update",
-        "Take newer versions of locked modules, by default of all, and show what moved.",
+        "Take newer versions of locked modules, and show what changed.",
     ),
     LazyCommand(
         "verify",
         "paddock.cli.sources.verify_command:verify",
-        "Read all that is locked again, and check that tags lead where they led.",
+        "Check that everything locked is unchanged, and that tags lead where they led.",
     ),
     LazyCommand(
         "cache",
@@ -106,7 +106,7 @@ _COMMANDS = (
     LazyCommand(
         "help",
         "paddock.cli.help_command:help_",
-        "Show the manual's page on TOPIC, or the help of the command that TOPIC names.",
+        "Show a page of the manual, or the help of a command.",
     ),
 )
 
@@ -115,10 +115,12 @@ _COMMANDS = (
     cls=CommandGroup,
     commands=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=example("paddock init && paddock chat"),
 )
 @click.version_option(__version__, "-V", "--version", prog_name="paddock", message="%(prog)s %(version)s")
 def paddock() -> None:
-    """Run Amplifier plug-in modules, each in a process of its own.
+    """Run Amplifier modules (plug-ins of agents), each in its own sandboxed process.
 
-    Data goes to stdout, everything else to stderr.
+    Data goes to stdout, messages go to stderr. `paddock COMMAND --help` shows the options and an example of each
+    command.
     """

@@ -27,10 +27,10 @@ _Rows = Iterator[tuple[str, str]]
 @click.command(epilog=example("paddock doctor"))
 @options.JSON
 def doctor(as_json: bool) -> int:
-    """Show what isolation this machine gives modules, and how to get more.
+    """Show which isolation works on this machine, and how to get more.
 
-    Tries every isolation level for real, and lists the operator's files. Exits with 0 if `ns` or `bwrap`
-    works and no file is refused, else with 1.
+    Tries every isolation level, and lists the operator's files. Exits with 0 if `ns` or `bwrap` works and none of the
+    files is refused, else with 1.
     """
     screen = Screen(sys.stderr)
     diagnosis = find(lambda: examine(os.environ), screen, lambda: "trying every isolation level", as_json=as_json)

@@ -30,9 +30,9 @@ def manual_pages() -> dict[str, Path]:
 @click.argument("topic", nargs=-1)
 @click.pass_context
 def help_(context: click.Context, topic: tuple[str, ...]) -> int:
-    """Show the manual's page on TOPIC, or the help of the command that TOPIC names.
+    """Show a page of the manual, or the help of a command.
 
-    Without TOPIC it lists the pages. For example: paddock help permissions
+    Without TOPIC, `help` lists the pages.
     """
     pages = manual_pages()
     if not topic:

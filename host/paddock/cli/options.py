@@ -27,15 +27,15 @@ WORKING_DIR: Final = click.option(
     "working_dir",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The folder modules work in; by default the current one.",
+    help="The folder that modules work in; by default the current one.",
 )
 ISOLATION: Final = click.option(
     "--isolation",
     type=LEVELS,
-    help="The isolation level, accepted however weak it is; by default the strongest there is.",
+    help="Run at exactly this isolation level, even a weak one; by default at the strongest that works here.",
 )
 LIMITS: Final = click.option(
-    "--limit", "limits", metavar="K=V", multiple=True, help="A limit, as in runtime_max=30s; can be repeated."
+    "--limit", "limits", metavar="K=V", multiple=True, help="Set a limit, such as runtime_max=30s; can be repeated."
 )
 
 QUIET: Final = click.option(
@@ -43,7 +43,7 @@ QUIET: Final = click.option(
 )
 
 _SOURCES: Final = (
-    click.option("--offline", is_flag=True, help="Fetch nothing: run what the cache has, or say what it lacks."),
+    click.option("--offline", is_flag=True, help="Fetch nothing: run what the cache has, or name what it lacks."),
     click.option("--locked", is_flag=True, help="Refuse to start if paddock.lock is not up to date."),
     click.option("--frozen", is_flag=True, help="Run exactly what paddock.lock says, and never change it."),
     click.option("--dev", is_flag=True, help="Run modules in folders from where they are, without a copy."),
@@ -53,21 +53,21 @@ _SESSION: Final = (
     click.option(
         "--isolation",
         type=LEVELS,
-        help="Run modules at this isolation level, unless their entry names one, and accept it however weak it is; by "
-        "default the strongest there is.",
+        help="Run modules whose entry names no isolation level at exactly this one, even a weak one; by default at the "
+        "strongest that works here.",
     ),
     click.option(
         "--trust-plan",
         is_flag=True,
-        help="Accept all that the plan asks for, for this run; nothing is remembered.",
+        help="Accept everything that the plan asks for, for this run only.",
     ),
     click.option(
         "--grant",
         "grants",
         metavar="MODULE=PRESET",
         multiple=True,
-        help="Give a module that the plan grants nothing this preset, for this run; can be repeated, or take several "
-        "with commas between them.",
+        help="Grant a module this preset beside what the plan grants it, for this run only. Repeat it, or separate "
+        "several by commas.",
     ),
 )
 

@@ -26,17 +26,17 @@ from paddock.text import reason_of
 _REFUSED: Final = 4
 
 
-@click.group(cls=CommandGroup)
+@click.group(cls=CommandGroup, epilog=example("paddock policy show"))
 def policy() -> None:
-    """Show or check the operator's files: policy, accepted plans, places of secrets, settings of sources."""
+    """Show or check the operator's files: policies, accepted plans, secrets and sources."""
 
 
 @policy.command(epilog=example("paddock policy show"))
 @options.JSON
 def show(as_json: bool) -> int:
-    """List the files that hold here, and what each of them bounds, with its lines.
+    """List the operator's files on this machine, and what each line bounds.
 
-    Exits with 4 if one of them is refused, which stops every session.
+    Exits with 4 if Paddock refuses one of them. Then no session starts.
     """
     return _report(statuses_of_files(os.environ), as_json=as_json)
 
@@ -45,9 +45,9 @@ def show(as_json: bool) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @options.JSON
 def check(file: Path, as_json: bool) -> int:
-    """Check FILE as a policy before it is put in place.
+    """Check a policy file before you put it in place.
 
-    A file called grants.toml, secrets.toml or sources.toml is checked as that. Exits with 0 if it would be taken, else
+    A FILE named grants.toml, secrets.toml or sources.toml is checked as such a file. Exits with 0 if it is valid, else
     with 4.
     """
     try:

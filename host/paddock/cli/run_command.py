@@ -74,12 +74,15 @@ def _plan_and_prompt(first: Path | None, prompt: str | None) -> tuple[Path, str 
 @session_options
 @JSON
 @QUIET
-@click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and more of what happens.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show every module with its grants, what each used, and more messages."
+)
 @click.option(
     "--print-grants",
     "prints_grants",
     is_flag=True,
-    help="Print at the end, for each module, the line of the plan with what it was refused and what would be given it.",
+    help="At the end, print for each module the line of the plan that grants what it was refused and what Paddock "
+    "would propose.",
 )
 def run(
     plan: Path | None,
@@ -90,9 +93,9 @@ def run(
     verbose: bool,
     prints_grants: bool,
 ) -> int:
-    """Run one turn of a session: start the modules of PLAN, hand them PROMPT, print the answer.
+    """Run one turn: start the modules of PLAN, give them PROMPT, and print the answer.
 
-    PLAN is plan.yaml by default. Without PROMPT it is read from stdin.
+    PLAN is plan.yaml by default. Without PROMPT, `run` reads the prompt from stdin.
     """
     plan, prompt = _plan_and_prompt(plan, prompt)
     check_verbosity(quiet=quiet, verbose=verbose)

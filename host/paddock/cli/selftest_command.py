@@ -39,13 +39,13 @@ _NOWHERE: Final = "not possible here"
     "levels",
     type=click.Choice(options.ISOLATING),
     multiple=True,
-    help="A level to attack; can be repeated. By default all that are available.",
+    help="Attack this isolation level; can be repeated. By default all levels that work here.",
 )
 @options.JSON
 def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_json: bool) -> int:
-    """Attack the sandbox of this machine for real, and show the result of each attack.
+    """Attack the sandbox on this machine, and show the result of each attack.
 
-    By default all attacks run. Their names are in the table; an unknown name is answered with the list.
+    By default all attacks run. The table of results shows their names; for an unknown name, the error lists them.
     """
     chosen = _chosen(attacks)
     screen = Screen(sys.stderr)

@@ -114,8 +114,10 @@ class _Case:
 @click.argument("module")
 @click.argument("kind", type=click.Choice(get_args(Family)), metavar="KIND")
 @click.argument("target")
-@click.option("--session", metavar="ID", help="The session; by default the newest in this folder that ran the module.")
-@click.option("--plan", type=click.Path(path_type=Path), help="Explain what this plan would grant; nothing is run.")
+@click.option(
+    "--session", metavar="ID", help="The session to explain; by default the newest in this folder that ran the module."
+)
+@click.option("--plan", type=click.Path(path_type=Path), help="Explain what this plan would grant, without running it.")
 @options.WORKING_DIR
 @options.JSON
 def why(
@@ -127,11 +129,11 @@ def why(
     working_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Explain whether MODULE may do something, by which rules, and which line would allow it.
+    """Explain whether MODULE may do something, by which rules, and what would allow it.
 
-    KIND is a family of permissions (read, write, run, env, secrets, net, call, emit, hooks, mount), TARGET what it is
-    about: a path, a program, a host[:port], the name of a variable or secret, `tools:<name>`, an event, a mount point.
-    Exits with 0 for what it may, with 4 for what it may not.
+    KIND is a family of permissions: read, write, run, env, secrets, net, call, emit, hooks or mount. TARGET is what the
+    module would use: a path, a program, a host[:port], the name of a variable or secret, `tools:<name>`, an event, or a
+    mount point. Exits with 0 if the module may, with 4 if it may not.
     """
     return run_why(module, kind, target, session=session, plan=plan, working_dir=working_dir, as_json=as_json)
 

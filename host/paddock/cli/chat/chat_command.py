@@ -19,11 +19,14 @@ from paddock.cli.options import SessionOptions, session_options
 @click.command(epilog=example("paddock chat plan.yaml"))
 @click.argument("plan", type=click.Path(path_type=Path), default="plan.yaml")
 @session_options
-@click.option("-v", "--verbose", is_flag=True, help="Show what is for developers too, such as the model's thinking.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Also show what is meant for developers, such as the model's thinking."
+)
 def chat(plan: Path, options: SessionOptions, verbose: bool) -> int:
-    """Hold a conversation with the modules of PLAN, by default plan.yaml.
+    """Hold a conversation with the modules of PLAN.
 
-    On a terminal, /help lists the commands and keys. Elsewhere each line of stdin is a prompt.
+    PLAN is plan.yaml by default. On a terminal, /help lists the commands and keys. Elsewhere each line of stdin is a
+    prompt.
     """
     if not plan.exists():
         # Imported here, so that a chat with a plan does not wait for it.

@@ -78,24 +78,30 @@ class _Wishes:
     "git+https://… or name==1.0 with its code.",
 )
 @click.option("--model", metavar="NAME", help="The model that answers.")
-@click.option("--key-variable", metavar="VARIABLE", help="The variable that holds the key. `none`: no key is needed.")
-@click.option("--base-url", metavar="URL", help="Where the service is, if not at its usual address.")
+@click.option(
+    "--key-variable",
+    metavar="VARIABLE",
+    help="The environment variable that holds the key; `none` if no key is needed.",
+)
+@click.option("--base-url", metavar="URL", help="The address of the service, if it is not the usual one.")
 @click.option(
     "--tool",
     "tools",
     metavar="MODULE",
     multiple=True,
-    help="A tool: its id, a folder, git+https://… or name==1.0; can be repeated. `none`: no tool.",
+    help="A tool: its id, a folder, git+https://… or name==1.0; can be repeated. `none` means no tool.",
 )
 @click.option(
     "--approval/--no-approval",
     "approvals",
     default=None,
-    help="Whether you are asked before a tool writes or runs a program; by default on a terminal.",
+    help="Whether Paddock asks you before a tool writes or runs a program; by default yes on a terminal.",
 )
-@click.option("--log/--no-log", "logs", default=None, help="Whether to keep a log of the session's events in ./logs.")
-@click.option("--yes", "asks_nothing", is_flag=True, help="Ask nothing; take the default where no option is given.")
-@click.option("--force", "replaces", is_flag=True, help="Replace the plan if it is there already.")
+@click.option("--log/--no-log", "logs", default=None, help="Whether sessions write a log of their events to ./logs.")
+@click.option(
+    "--yes", "asks_nothing", is_flag=True, help="Ask nothing; take the default for each option that is not given."
+)
+@click.option("--force", "replaces", is_flag=True, help="Replace the plan if it exists.")
 @options.JSON
 def init(
     plan: Path,
@@ -110,10 +116,10 @@ def init(
     replaces: bool,
     as_json: bool,
 ) -> int:
-    """Write a plan to PLAN, by default plan.yaml, with the model and the tools that you choose.
+    """Write a plan with the model and the tools that you choose.
 
-    On a terminal it asks for what no option says. The plan grants each module what suits it, and says what each grant
-    is for.
+    PLAN is plan.yaml by default. On a terminal, `init` asks for everything that no option says. The plan grants each
+    module what suits it, and a comment says what each grant is for.
     """
     if plan.suffix.lower() not in _EXTENSIONS:
         raise click.UsageError(

@@ -1,36 +1,36 @@
-"""The commands for authors of modules: new, validate, test."""
+"""The commands for authors of modules: new, validate, test, shell."""
 
 from __future__ import annotations
 
 import click
 
-from paddock.cli.command_group import CommandGroup, LazyCommand
+from paddock.cli.command_group import CommandGroup, LazyCommand, example
 
 _COMMANDS = (
     LazyCommand(
         "new",
         "paddock.cli.modules.module_new_command:new",
-        "Write the project of a new module, with a small example in it, to a folder of its own.",
+        "Write the project of a new module, with a small example, to a new folder.",
     ),
     LazyCommand(
         "validate",
         "paddock.cli.modules.module_validate_command:validate",
-        "Check that the module at PATH, its repository or its package, keeps to the contract of its kind.",
+        "Check that the module at PATH keeps to the contract of its kind.",
     ),
     LazyCommand(
         "shell",
         "paddock.cli.modules.module_shell_command:shell",
-        "Start COMMAND, by default your shell, where `amplifier_core` and the module at PATH can be imported.",
+        "Start a shell, or COMMAND, that can import the module at PATH and `amplifier_core`.",
     ),
     LazyCommand(
         "test",
         "paddock.cli.modules.module_test_command:test",
-        "Run the tests of the module at PATH with pytest, over a copy of it in a sandbox.",
+        "Run the tests of the module at PATH with pytest, on a copy of it in a sandbox.",
     ),
 )
 
 
-@click.group(cls=CommandGroup, commands=_COMMANDS)
+@click.group(cls=CommandGroup, commands=_COMMANDS, epilog=example("paddock module new tool word-count"))
 def module() -> None:
     """Write modules: start a project, validate it, run its tests.
 

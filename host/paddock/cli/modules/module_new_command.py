@@ -28,14 +28,14 @@ from paddock.text import escape
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=".",
-    help="The folder to put its folder into; by default the current one.",
+    help="The folder in which the project's folder is made; by default the current one.",
 )
 @options.JSON
 def new(kind: Kind, name: str, parent: Path, as_json: bool) -> int:
-    """Write the project of a new module, with a small example in it, to a folder of its own.
+    """Write the project of a new module, with a small example, to a new folder.
 
-    `paddock module new tool word-count` writes amplifier-module-tool-word-count. It passes `paddock module validate`
-    and its own tests as it is. Nothing that is there already is changed.
+    `paddock module new tool word-count` writes amplifier-module-tool-word-count. It passes `paddock module
+    validate` and its own tests at once. Existing files are not changed.
     """
     screen = Screen(sys.stderr)
     try:

@@ -27,14 +27,16 @@ _NOT_FOUND = 127
 @click.command(epilog=example("paddock module shell . -- mypy ."))
 @PATH
 @click.argument("command", nargs=-1, metavar="[-- COMMAND]...")
-@click.option("--print", "is_printed", is_flag=True, help="Print the variables for an editor; start nothing.")
-@click.option("--offline", is_flag=True, help="Fetch nothing: use what was chosen the last time.")
+@click.option(
+    "--print", "is_printed", is_flag=True, help="Print the environment variables, for an editor, and start nothing."
+)
+@click.option("--offline", is_flag=True, help="Fetch nothing: use the packages that were chosen the last time.")
 def shell(path: Path, command: tuple[str, ...], is_printed: bool, offline: bool) -> int:
-    """Start COMMAND, by default your shell, where `amplifier_core` and the module at PATH can be imported.
+    """Start a shell, or COMMAND, that can import the module at PATH and `amplifier_core`.
 
-    It is a plain process with your rights, for code of your own: for a debugger, a type checker or an editor. There is
-    what the module depends on, what its developers install, and pytest; the programs of all that are on the PATH of
-    what is started.
+    COMMAND runs with your rights and without a sandbox, so use it for your own code: for a debugger, a type checker
+    or an editor. It can also import what the module depends on, what its developers install, and pytest. The programs
+    of all these are on its PATH.
     """
     screen = Screen(sys.stderr)
     try:

@@ -44,11 +44,12 @@ _DEBUGGERS = ("--pdb", "--trace")  # also `--pdbcls`
 @click.argument("pytest_args", nargs=-1, metavar="[-- PYTEST_ARGS]...")
 @trial_options
 def test(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions) -> int:
-    """Run the tests of the module at PATH with pytest, over a copy of it in a sandbox.
+    """Run the tests of the module at PATH with pytest, on a copy of it in a sandbox.
 
-    Tests have what the module depends on, what its developers install (its extras or dependency groups `dev` and
-    `test`), pytest and pytest-asyncio. They reach no network, and write to the sandbox's private folder alone.
-    Exits with 0 if all pass, with 1 if one fails or there is none, with 5 if they died or did not end in time.
+    Tests can import what the module depends on, what its developers install (its extras or dependency groups `dev`
+    and `test`), pytest and pytest-asyncio. They reach no network, and write only to the sandbox's private folder.
+    Exits with 0 if all tests pass, with 1 if one fails or there is none, with 5 if they died or did not end in
+    time.
     """
     screen = Screen(sys.stderr)
     if any(one.startswith(_DEBUGGERS) for one in pytest_args):

@@ -34,7 +34,9 @@ _OPTIONS: Final = (
     options.LIMITS,
     options.ISOLATION,
     click.option(
-        "--offline", is_flag=True, help="Fetch nothing: use what was chosen the last time, or say what is lacking."
+        "--offline",
+        is_flag=True,
+        help="Fetch nothing: use the packages that were chosen the last time, or name what is lacking.",
     ),
 )
 

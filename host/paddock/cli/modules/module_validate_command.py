@@ -36,7 +36,11 @@ _MAX_LINES: Final = 500  # of pytest's output about failing tests
 @click.command(epilog=example("paddock module validate ./amplifier-module-tool-word-count"))
 @PATH
 @click.option(
-    "-t", "--type", "kind", type=click.Choice(KINDS), help="What kind of module it is; by default what it says."
+    "-t",
+    "--type",
+    "kind",
+    type=click.Choice(KINDS),
+    help="The kind of the module; by default the one that the module declares.",
 )
 @click.option(
     "-o",
@@ -44,11 +48,11 @@ _MAX_LINES: Final = 500  # of pytest's output about failing tests
     type=click.Choice(["human", "json"]),
     default="human",
     show_default=True,
-    help="How the findings are written to stdout.",
+    help="The form of the findings on stdout.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as `-o json`.")
-@click.option("-b", "--behavioral", is_flag=True, help="Run the tests that every module of its kind has to pass, too.")
-@click.option("-v", "--verbose", is_flag=True, help="Show what the module prints meanwhile.")
+@click.option("-b", "--behavioral", is_flag=True, help="Also run the tests that every module of its kind must pass.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show what the module prints.")
 @trial_options
 def validate(
     path: Path,
@@ -59,10 +63,10 @@ def validate(
     verbose: bool,
     trial: TrialOptions,
 ) -> int:
-    """Check that the module at PATH, its repository or its package, keeps to the contract of its kind.
+    """Check that the module at PATH keeps to the contract of its kind.
 
-    It is imported and mounted in a sandbox that is granted nothing. Exits with 0 if it is valid, with 1 if it is not,
-    with 5 if the module died or did not end in time.
+    PATH is the module's repository or its package. Paddock imports and mounts the module in a sandbox without grants.
+    Exits with 0 if the module is valid, with 1 if it is not, with 5 if it died or did not end in time.
     """
     as_json = as_json or output == "json"
     screen = Screen(sys.stderr)

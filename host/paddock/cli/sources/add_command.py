@@ -117,20 +117,25 @@ class _Added:
 @click.command(epilog=example("paddock add git+https://github.com/org/tool-weather@v1 --to plan.yaml"))
 @click.argument("source")
 @click.option("--to", "plan", metavar="PLAN", type=click.Path(path_type=Path), help="Name the module in this plan.")
-@click.option("--as", "module_id", metavar="ID", help="Its id: which of several it is, or what the plan calls it.")
+@click.option(
+    "--as",
+    "module_id",
+    metavar="ID",
+    help="The id of the module: chooses one if SOURCE has several, or names it in the plan.",
+)
 @click.option(
     "--dependencies",
     type=click.Choice(("resolved", "locked")),
     default="resolved",
     show_default=True,
-    help="Choose the versions of what it depends on, or take those of the module's own uv.lock.",
+    help="Choose the newest versions of what it depends on, or take those of the module's own uv.lock.",
 )
-@click.option("--yes", is_flag=True, help="Ask nothing before it is written.")
+@click.option("--yes", is_flag=True, help="Write without asking.")
 @OFFLINE
 @click.option(
     "--allow-impostor",
     is_flag=True,
-    help="Take a commit that no branch or tag of the repository leads to, as one of a stranger's fork.",
+    help="Accept a commit that no branch or tag of the repository leads to, such as one of a stranger's fork.",
 )
 @WORKING_DIR
 @options.JSON
@@ -145,11 +150,11 @@ def add(
     working_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Fetch SOURCE, lock it in paddock.lock and, with --to, name it in a plan.
+    """Fetch a module and lock it in paddock.lock; with --to, also add it to a plan.
 
     SOURCE is a repository (git+https://host/path@ref#subdirectory=folder), a folder (./module), or a package
-    (name==version). What the module asks for is shown. Its entry in the plan has the permissions that suit it; a
-    provider takes the place of a plan's mock.
+    (name==version). Paddock shows what the module asks for. Its entry in the plan gets the permissions that suit it.
+    A provider replaces the plan's mock provider.
     """
     if module_id is not None:
         _check_id(module_id)

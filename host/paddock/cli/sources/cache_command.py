@@ -66,18 +66,20 @@ def _damage_error(damages: tuple[Damage, ...]) -> KindError | None:
     return KindError("CacheDamagedError", summary, hints=hints)
 
 
-@click.group(cls=CommandGroup)
+@click.group(cls=CommandGroup, epilog=example("paddock cache size"))
 def cache() -> None:
     """Show, check and shrink the cache of modules' code and dependencies.
 
-    Many sessions may use it at the same time: what one of them runs is never removed.
+    Many sessions may use the cache at the same time. No command removes code that a session is running.
     """
 
 
 @cache.command("dir", epilog=example("paddock cache dir"))
 @options.JSON
 def show_dir(as_json: bool) -> int:
-    """Print where the cache is. PADDOCK_CACHE_DIR puts it elsewhere."""
+    """Print where the cache is.
+
+    The environment variable PADDOCK_CACHE_DIR puts it elsewhere."""
 
     def work(cache: SourceCache) -> _CommandReport:
         return _CommandReport({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))
@@ -121,9 +123,9 @@ def show_list(as_json: bool) -> int:
 @cache.command(epilog=example("paddock cache verify"))
 @options.JSON
 def verify(as_json: bool) -> int:
-    """Read all of it, and name what is not as it was stored.
+    """Read the whole cache, and name every entry that changed since it was stored.
 
-    Damaged entries are not used any more. Exits with 0 if none is damaged, with 1 if one is.
+    Paddock no longer uses a damaged entry. Exits with 1 if one is damaged, else with 0.
     """
 
     def work(cache: SourceCache) -> _CommandReport:
@@ -143,11 +145,11 @@ def verify(as_json: bool) -> int:
     metavar="AGE",
     default="30d",
     show_default=True,
-    help="Remove what was not used for so long, as in 30min, 12h, 30d or 8w.",
+    help="Remove entries that were not used for this long, such as 30min, 12h, 30d or 8w.",
 )
 @options.JSON
 def prune(older_than: str, as_json: bool) -> int:
-    """Remove what was not used for long, what is damaged, and what killed processes left."""
+    """Remove entries that are old or damaged, and files that killed processes left."""
     age = _read_age(older_than)
     return _run(lambda cache: _freed(cache.prune(age)), as_json=as_json)
 
@@ -155,10 +157,12 @@ def prune(older_than: str, as_json: bool) -> int:
 @cache.command(epilog=example("paddock cache clean"))
 @options.JSON
 def clean(as_json: bool) -> int:
-    """Remove everything that no session uses right now. What is needed again is fetched again.
+    """Remove everything that no session is using.
 
-    This includes what other versions of Paddock keep there in another format: make sure that
-    no session of theirs is running.
+    Paddock fetches it again when it is needed.
+
+    This also removes what other versions of Paddock keep in the cache. So make sure that no session of another version
+    is running.
     """
     return _run(lambda cache: _freed(cache.clean()), as_json=as_json)
 

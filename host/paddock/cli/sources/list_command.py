@@ -74,13 +74,15 @@ class _Row:
 
 @click.command("list", epilog=example("paddock list plan.yaml"))
 @PLAN
-@click.option("--dev", "live", is_flag=True, help="Mark what runs live with `run --dev`: modules in folders.")
+@click.option(
+    "--dev", "live", is_flag=True, help="Mark the modules in folders, which `run --dev` runs from where they are."
+)
 @WORKING_DIR
 @options.JSON
 def list_(plan: Path | None, live: bool, working_dir: Path | None, as_json: bool) -> int:
-    """List modules: where each comes from, and what it is pinned to.
+    """List modules with the source of each and what it is pinned to.
 
-    Lists the modules of PLAN, by default plan.yaml; where there is no plan, those that are locked.
+    PLAN is plan.yaml by default. Without a plan, `list` shows the modules that are locked.
     """
     try:
         sources = read_modules(plan, working_dir)

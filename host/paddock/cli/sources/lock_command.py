@@ -46,13 +46,16 @@ if TYPE_CHECKING:
 
 @click.command(epilog=example("paddock lock plan.yaml --check"))
 @PLAN
-@click.option("--check", "checks", is_flag=True, help="Write nothing; exit with 1 if something is not locked as it is.")
+@click.option("--check", "checks", is_flag=True, help="Write nothing; exit with 1 if paddock.lock is not up to date.")
 @OFFLINE
 @WORKING_DIR
 @options.JSON
 @options.QUIET
 def lock(plan: Path | None, checks: bool, offline: bool, working_dir: Path | None, as_json: bool, quiet: bool) -> int:
-    """Lock the modules of PLAN, by default plan.yaml, that paddock.lock lacks; keep the rest."""
+    """Lock the modules of a plan that paddock.lock lacks; keep the rest.
+
+    PLAN is plan.yaml by default.
+    """
 
     async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))

@@ -37,11 +37,11 @@ from paddock_sources.lock.lock_file import LockFile
 
 @click.command(epilog=example("paddock remove tool-shout --from plan.yaml"))
 @click.argument("module", metavar="MODULE|SOURCE")
-@click.option("--from", "plan", metavar="PLAN", type=click.Path(path_type=Path), help="Take it out of this plan too.")
+@click.option("--from", "plan", metavar="PLAN", type=click.Path(path_type=Path), help="Also take it out of this plan.")
 @WORKING_DIR
 @options.JSON
 def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
-    """Take a module out of paddock.lock and, with --from, out of a plan."""
+    """Remove a module from paddock.lock; with --from, also from a plan."""
 
     async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))

@@ -50,9 +50,11 @@ WORKING_DIR: Final = click.option(
     "working_dir",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The folder whose plan.yaml and paddock.lock are meant; by default the current one.",
+    help="The folder of plan.yaml and paddock.lock; by default the current one.",
 )
-OFFLINE: Final = click.option("--offline", is_flag=True, help="Use no network; what is not in the cache is an error.")
+OFFLINE: Final = click.option(
+    "--offline", is_flag=True, help="Use no network. Anything that is not in the cache is an error."
+)
 
 _AT_A_TIME: Final = 8  # requests about sources at the same time
 _DIGITS: Final = 12  # of a commit or digest; enough to distinguish two by eye

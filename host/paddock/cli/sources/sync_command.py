@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @options.JSON
 @options.QUIET
 def sync(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bool, quiet: bool) -> int:
-    """Fetch and install all that is locked, so that it runs without a network."""
+    """Fetch and install everything that is locked, so that it runs without a network."""
 
     async def work(context: CommandContext) -> CommandOutcome:
         sources = await context.call(partial(read_modules, plan, working_dir))

@@ -69,13 +69,20 @@ def read_age(written: str | None) -> timedelta:
 @click.option(
     "--min-age",
     metavar="AGE",
-    help="Hold back commits younger than this, as in 12h, 7d or 2w. A commit's date is what its author wrote into it: "
-    "anyone who may push can write any date.",
+    help="Hold back commits younger than this, such as 12h, 7d or 2w. The author of a commit writes its date: "
+    "anyone who may push can choose it.",
 )
-@click.option("--packages", is_flag=True, help="Choose anew the versions of the packages that modules depend on, too.")
-@click.option("--yes", is_flag=True, help="Take also what asks for more than the version that is locked.")
+@click.option("--packages", is_flag=True, help="Also choose the versions of the packages that modules depend on anew.")
+@click.option(
+    "--yes", is_flag=True, help="Also take versions that ask for more permissions than the locked one, without asking."
+)
 @click.option("--allow-moved-tag", is_flag=True, help="Follow tags that now lead to another commit.")
-@click.option("--plan", metavar="PLAN", type=click.Path(path_type=Path), help="The plan; by default plan.yaml.")
+@click.option(
+    "--plan",
+    metavar="PLAN",
+    type=click.Path(path_type=Path),
+    help="The plan whose modules are meant; by default plan.yaml.",
+)
 @WORKING_DIR
 @options.JSON
 def update(
@@ -88,10 +95,11 @@ def update(
     working_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Take newer versions of locked modules, by default of all, and show what moved.
+    """Take newer versions of locked modules, and show what changed.
 
-    A MODULE is named by its id or its source. One whose new version asks for more than the old one stays as it is until
-    you accept what is shown; that grants nothing yet. Exits with 4 if something newer was refused.
+    Name a MODULE by its id or its source; by default all are meant. If a new version asks for more permissions than the
+    old one, Paddock shows them and takes the version only if you accept. That alone grants nothing. Exits with 4 if a
+    newer version was refused.
     """
     age = read_age(min_age)
 

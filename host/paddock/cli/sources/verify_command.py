@@ -59,9 +59,9 @@ class _Verdict:
 @WORKING_DIR
 @options.JSON
 def verify(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bool) -> int:
-    """Read all that is locked again, and check that tags lead where they led.
+    """Check that everything locked is unchanged, and that tags lead where they led.
 
-    Exits with 0 when all is there as it was locked, else with 1.
+    Reads all files again. Exits with 0 if everything is there as it was locked, else with 1.
     """
 
     async def work(context: CommandContext) -> CommandOutcome:
