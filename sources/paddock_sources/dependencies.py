@@ -189,7 +189,7 @@ class Dependencies:
     def _libraries(
         self, needs: Requirements, previous: LockedModule | None, near: SourceUri, *, mine: bool, own: UvLock | None
     ) -> Iterator[_Library]:
-        """Yield the repositories that code depends on, and those that these depend on, where they were before.
+        """Yield the repositories that code depends on, directly or not, pinned as before.
 
         If there is a lock of the module's `own`, they are where that has them.
         """
@@ -263,8 +263,7 @@ class Dependencies:
         """Return the folders with all that a module needs from elsewhere, installing what is missing.
 
         Raises:
-            SourceError: something differs from what was locked.
-            SourceError: it cannot be had.
+            SourceError: something is unavailable, or differs from what was locked.
         """
         folders = [self._metadata(resolution.root, resolution.commit or resolution.tree)]
         for one in locked.dependencies if locked is not None else ():

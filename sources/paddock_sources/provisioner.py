@@ -200,7 +200,7 @@ class Provisioner:
         and `more` requirements that it does not name. All dependencies are within the `rules`, and the user's own.
 
         Raises:
-            SourceError: it cannot be had, or cannot be reproduced later.
+            SourceError: it is unavailable, or cannot be reproduced later.
         """
         rules = self.rules(uri, rules)
         match uri:
@@ -307,11 +307,10 @@ class Provisioner:
     ) -> Resolution:
         """Return a module, ready to be run; what the cache lacks is fetched, and must match the lock.
 
-        The `rules` are only for what is installed beside Paddock: it is as it is, and may contradict them.
+        The `rules` matter only for modules installed beside Paddock: their versions are fixed and may contradict them.
 
         Raises:
-            SourceError: it does not match.
-            SourceError: it cannot be had.
+            SourceError: it is unavailable, or does not match the lock.
         """
         match uri:
             case BuiltinUri():
@@ -323,7 +322,7 @@ class Provisioner:
             case FolderUri() if locked is None or self._live:
                 resolution = FileSource(uri.folder, cache=self._cache, live=self._live).resolve(module_id)
             case FolderUri() | GitUri() if locked is not None:
-                # Of a folder it is the place that rules know, of a repository its address.
+                # Rules name a folder by its path, and a repository by its address.
                 name = os.path.realpath(uri.folder) if isinstance(uri, FolderUri) else without_credentials(uri.text)
                 resolution = FileSource(self._code(uri, locked), source=name).resolve(module_id)
                 resolution = replace(resolution, commit=locked.commit, tree=locked.tree)
@@ -355,7 +354,7 @@ class Provisioner:
         """Return the ids of the modules in a source.
 
         Raises:
-            SourceError: it has no module, or cannot be had.
+            SourceError: it has no module, or is unavailable.
         """
         match uri:
             case BuiltinUri():
@@ -405,7 +404,7 @@ class Provisioner:
         if isinstance(uri, FolderUri):
             tree = self._cached(locked.tree)
             return _of_folder(uri, tree if tree is not None else _expected(self._snapshot(uri), uri, locked.tree))
-        # Not by the digest alone, which a lock file could name of any tree: it has to be the one of this commit, here.
+        # A lock file could name the digest of any tree in the cache, so the digest must also be that of this commit.
         return _inside(uri, _expected(self._git(uri).fetch(locked.commit), uri, locked.tree))
 
     def _snapshot(self, uri: FolderUri) -> TreeEntry:

@@ -184,8 +184,8 @@ class Authorizer:
         """Authorise the one module of a call, whose entry is made of flags.
 
         Raises:
-            PolicyRefusedError, PlanError, SecretError: it may not be called like that, or what it is granted by name
-                is not there.
+            PolicyRefusedError, PlanError, SecretError: the call is not allowed, or something that
+                a flag names does not exist.
         """
         self._check_is_set(grants_of(entry.permissions))
         return await self._authorize(
@@ -193,7 +193,7 @@ class Authorizer:
         )
 
     def _check_is_set(self, granted: Permissions) -> None:
-        """Refuse a variable or a secret that a person named and that is not there, as a folder would be.
+        """Refuse a variable or a secret that a person named and that does not exist, like a missing folder.
 
         Raises:
             PlanError: one is not there.
@@ -272,7 +272,7 @@ class Authorizer:
         return replace(authorization, accepts_weaker=acceptance.trust.accepted, digest=plan.digest, plan=written)
 
     async def check_places(self, authorization: Authorization) -> None:
-        """Refuse a plan with a path that now leads elsewhere, outside the working directory, than when it was judged.
+        """Refuse a plan if a path now leads outside the working directory, elsewhere than when it was judged.
 
         Raises:
             PlanError: one does, so the module would get something else than was accepted.
@@ -286,7 +286,7 @@ class Authorizer:
             raise PlanError([problem], origin=None if plan.origin is None else str(plan.origin))
 
     def _to_ask_about_again(self, accepted: AcceptedPlan | None, asked: Sequence[GrantRequest]) -> frozenset[str]:
-        """Return the places of modules of an accepted plan that are to be proposed their grants anew; blocks.
+        """Return the places of an accepted plan's modules whose grants must be proposed again; blocks.
 
         Their code now comes from elsewhere, or something is there that was missing when the plan was accepted.
         """

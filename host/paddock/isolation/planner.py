@@ -101,7 +101,7 @@ class SandboxPlanner:
         host: the means of making sandboxes.
         networks: opens the network of a module that was granted hosts.
         isolation: the level of entries that name none, accepted by the operator; the strongest available by default.
-        on_confined: called with the decision.
+        on_confined: called with the decision about all modules.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class SandboxPlanner:
         decided = self._decided[entry.path]
         if decided.level in LEVELS_WITH_NAMESPACES and not grants_of(decided.module.entry.permissions).net:
             return self._sandboxes[entry.path]  # each worker's own things are in its namespaces
-        # By the paths that were judged: a module may have put a link in the place of one.
+        # Uses the paths that were judged: a module may have replaced one by a link since.
         found = self._sandboxes[entry.path].confinement.grants
         return self._sandbox_for(decided, self._network_of(decided, networks), folder, found)
 

@@ -31,7 +31,7 @@ STEERING_KEYS: Final = frozenset({"goal", "turn_id", "require_approval_tools"})
 KEPT: Final = "capabilities"
 """The point for `may_call` of what a module offers to the application alone, as if it were mounted there."""
 
-# Listeners of the session itself, which gives them its coordinator.
+# Listeners of the session itself: it passes its coordinator to them.
 _APPLICATION_NAMES: Final = frozenset({"provider.before_load", "provider.load_failure"})
 _CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
 _ACTING_POINTS: Final = (*MOUNTED_BY_GRANT, RESOLVER_POINT)

@@ -4,7 +4,7 @@ A hook in `.git`, a line in `.bashrc`, a task of an editor: a module that writes
 the user's rights. Existing ones stay as they are unless the plan grants them by name. A folder is kept as a whole, not
 only the parts that are run: others could replace a file in it at any moment, which would end its guard. The search
 covers fixed places, repositories at any depth (the nearest first), and the places that their configuration and the
-user's name. It reports when there was more than it examines.
+user's configuration name. It reports if there was more than it examines.
 """
 
 from __future__ import annotations
@@ -309,9 +309,8 @@ class _Search:
                 # Submodules and worktrees have their own; a submodule's name may have slashes in it.
                 self._pending.extend(folder / name for name in _FURTHER_REPOSITORIES if name in folders)
                 return
-            # A module that may write to a folder can make it look like this, so what is below counts as anywhere else.
-            # A
-            # repository keeps most of its names in one folder, which must not use up the others' share of the search.
+            # A module that may write to a folder can make it look like a repository, so the search goes on below it.
+            # A real repository keeps most of its names in `objects`, which must not use up the share of the others.
             if "objects" in folders:
                 folders.remove("objects")
                 self._last.append(folder / "objects")

@@ -431,5 +431,5 @@ class StandInCaller:
                 yield calls.marshaller.decode(item)
 
     def circumstances(self) -> tuple[()]:
-        """Return nothing: the host runs no orchestrator, so its calls carry nothing else."""
+        """Return nothing: the host runs no orchestrator, so its calls carry no circumstances."""
         return ()

@@ -234,7 +234,7 @@ class Peer:
         return self.channel.is_open and not self.is_restoring
 
     def check_open(self, size: int) -> str:
-        """Refuse to hold another request of this size; return the reason, if only the request is to fail.
+        """Refuse another request of this size; return the reason if only the request fails.
 
         Raises:
             OverBudgetError: this worker has more that wait for their answers than it may have.
@@ -399,7 +399,7 @@ class Peer:
         return handle.mounted is None or self.authority.may_call(*handle.mounted)
 
     def sees_data(self, handle: AnyHandle) -> bool:
-        """Whether this worker gets the contents of `handle`; a conversation needs the right to call the context."""
+        """Whether this worker gets the contents of `handle`; for a conversation it needs the right to call it."""
         return handle.mounted is None or handle.mounted[0] != _CONVERSATION or self.authority.may_call(*handle.mounted)
 
     def shown(self, handle: AnyHandle) -> bytes:

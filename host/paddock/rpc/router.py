@@ -199,7 +199,7 @@ class Router:
         self.failure_policy.on_violation(peer, error)
 
     def on_lost(self, peer: Peer) -> None:
-        """Drop the requests of a worker that is gone: no one waits for the answers."""
+        """Drop the requests of a worker that is gone: nothing waits for the answers."""
         for id in list(peer.incoming):
             self._on_cancel(peer, id)
         self.host_methods.forget(peer)
@@ -264,7 +264,7 @@ class Router:
             self.respond(call, answer)
 
     async def _wait_out_answers(self, call: IncomingCall) -> None:
-        """Make a worker wait as long as the host takes for the answers of others: as if those had taken longer."""
+        """Make a worker wait as long as the host takes to read the answers of others, as if those had come later."""
         seconds = call.peer.answers.owe(self._loop.time(), call.values_read)
         if seconds:
             await asyncio.sleep(seconds)

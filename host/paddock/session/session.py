@@ -73,7 +73,8 @@ class Session:
         trust_plan: accept all that the plan asks for, for this session.
         grants: grants beyond the plan: the name of a preset, by module.
         consent: asks about a plan that was not accepted yet, and about a lock file that someone other than
-            Paddock changed since; without one, such a plan is taken as it is, and such a lock file refused.
+            Paddock changed since; without one, such a plan may ask for nothing that needs trust, and such a lock
+            file is refused.
         on_confined: called with each module's sandbox, before the first module is started.
         sources: where the code of modules may come from; by default the pins of the lock file beside the plan, and
             missing code is fetched and pinned there.
@@ -265,7 +266,7 @@ class Session:
         self._audit.record("quarantine.lifted", module=module)
 
     def revoke(self, module: str) -> None:
-        """Take back all that a module was granted: it is ended at once, and runs no more in this session.
+        """Take back everything that a module was granted: it ends at once, and does not run again in this session.
 
         Calls to it fail, as to a module that does not start. This includes sub-sessions, and those that start later.
 

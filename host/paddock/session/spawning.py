@@ -190,7 +190,7 @@ class SubSessions:
             raise ValueError("parent_session is the session that asks, `coordinator.session`, and no other")
 
     async def _run(self, conversation: SubSessionState, instruction: str) -> dict[str, Any]:
-        """Run a turn in a task of its own, which is cancelled at most once and then left to clean up."""
+        """Run a turn in a task of its own; a cancellation reaches it once, and then it may clean up."""
         if self._is_over:
             raise RuntimeError("the session is over")
         with self._session_tree.alive(conversation.id):

@@ -71,8 +71,8 @@ class ToolCallOutcome:
     to the result, not the one that follows a finished call. `live_from` is a folder that it ran from without a copy.
     `changes` describe, for people, changes meanwhile to files that other programs run by themselves. `denials` are what
     the module was refused up to its end, also where the call succeeded; `denials_left_out` counts those that were not
-    kept. `programs` are some that `module` started; what the kernel refuses these is not among the denials. `resources`
-    are those of the module, None if it never had a process.
+    kept. `programs` are some that `module` started; what the kernel refused these is in no denial. `resources` are
+    those of the module, None if it never had a process.
     """
 
     result: ToolResult
@@ -108,7 +108,7 @@ class ToolCallSession:
         on_output: called with each line that the module prints.
         on_confined: called with the module's sandbox, before it is started.
         sources: where its code may come from; by default as a lock file in the working directory pins it, if one does.
-        lock: the content of that file, where the caller judged it; what it says by now does not count.
+        lock: the content of that file, if the caller judged it; later changes of the file do not count.
         rules: what decides the versions of what the module depends on, where an accepted plan has such rules.
     """
 
@@ -369,7 +369,7 @@ class _CallRequest:
         """Return the plan entry that stands for the module.
 
         Raises:
-            ModuleMissingError: the source names no module, or it is not to be had.
+            ModuleMissingError: the source names no module, or it is unavailable.
             PolicyRefusedError: no module may come from there.
             PlanError: the configuration or a limit is not accepted.
         """

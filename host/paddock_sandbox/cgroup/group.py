@@ -51,7 +51,7 @@ _Count = TypeVar("_Count", int, float)
 
 @dataclass(frozen=True, slots=True)
 class CgroupProblem:
-    """Why a controller is missing: the file or folder nearest to us at which it failed, and the error's name."""
+    """Why a controller is missing: the innermost file or folder that failed, and the error's name."""
 
     controller: Controller
     tried: str
@@ -291,7 +291,7 @@ class Cgroup:
             try:
                 files.write(pids.directory, "pids.max", 0)
             except OSError:
-                pass  # removed, or no longer writable: then the killing has to be quicker than the births
+                pass  # removed, or no longer writable: then the kills must outrun the forks
 
     def _kill_once(self) -> None:
         for part in self.parts:

@@ -92,7 +92,7 @@ class HookRegistry:
         self.observer: HookObserver | None = None
         # Tuples, replaced on every change: an emit that is under way keeps the handlers it started with, for free.
         self._handlers: dict[str, tuple[HandlerRegistration, ...]] = {}
-        # Those of them whose handlers all went, which the contract goes on listing; the longest ago first.
+        # Events whose handlers have all left, the oldest first: the contract goes on listing them.
         self._deserted: dict[str, None] = {}
         self._by_name: dict[str, list[HandlerRegistration]] = {}
         self._defaults: dict[str, Any] = {}

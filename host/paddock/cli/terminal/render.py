@@ -92,7 +92,7 @@ class Screen:
         self._line("warning: ", _STYLES["warning"], self._shown(text))
 
     def alarm(self, text: str) -> None:
-        """Write one line that no reader should miss."""
+        """Write one line that a reader must not miss."""
         self._line("WARNING: ", _STYLES["error"], self._shown(text), _STYLES["error"])
 
     def title(self, text: str) -> None:

@@ -187,8 +187,8 @@ class AttemptJudge:
             home = self._subject.owner.home
             place = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
             return self._denial(kind, str(in_real_home), "files", self._line(kind, str(in_real_home)), place)
-        # What a link of the module's own leads to is called by its real name, or a person would be asked to grant
-        # something harmless and grant another thing.
+        # The target of a module's own link is named by its real path. Otherwise a person would be asked about a
+        # harmless path, and grant another one.
         found = AttemptedPath.follow(named, self._profile.mounts)
         if found is None or self._is_its_own(found.path):
             return None
@@ -409,7 +409,7 @@ class AttemptReview:
     """The attempts of one module, weighed against its grants.
 
     Args:
-        deny: called for each attempt that was refused something which exists, and whether a call failed over it.
+        deny: called with each denial about something that exists, and whether a call failed because of it.
         spawn: runs something beside everything else.
         budget: how many attempts are looked at.
         leave_out: called for each attempt beyond that, which is not looked at.
@@ -436,7 +436,7 @@ class AttemptReview:
         self._settled.set()
 
     def not_granted(self, attempts: Iterable[AccessAttempt]) -> list[Denial]:
-        """Return what the module may know: which of these it was not granted, as is seen from its grants alone."""
+        """Return what the module may know: which of these its grants do not cover. Nothing else is looked at."""
         if self._explainer is None:
             return []
         denials = (self._explainer.tell(attempt) for attempt in attempts)

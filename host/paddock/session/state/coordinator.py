@@ -34,7 +34,7 @@ from paddock_sdk.protocol.methods import MirrorSection
 from paddock_sdk.protocol.shared_state import Change
 
 _SPAWNING: Final = frozenset({"session.spawn", "session.resume"})  # capabilities that start further sessions
-_SPAWN: Final = ("spawn", None)  # the grant that reaching them takes, as if they were mounted there
+_SPAWN: Final = ("spawn", None)  # the `call` grant that they need, as if they were mounted there
 
 
 class HostedCoordinator(ModuleCoordinator):
@@ -451,7 +451,7 @@ def allow_none(peer: Peer) -> bool:
 def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
     """Let workers call an object that a module offers, as far as the module can give it now.
 
-    What happens later to the object or its loans does not matter. An object that is mounted now takes a right of theirs
+    Later changes of the object or its loans do not matter. An object that is mounted now takes a right of theirs
     also when it is no longer mounted.
     """
     own = [handle for handle in value.handles if isinstance(handle, Handle) and handle.owner is origin]
@@ -465,7 +465,7 @@ def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
 
 
 def _kept(name: str, origin: Peer, value: Encoded, otherwise: MayCall) -> MayCall:
-    """Let only the workers that a capability is kept for call it, of those that could call it `otherwise`."""
+    """Of the workers that could call a capability `otherwise`, let only those call it that it is kept for."""
     for handle in value.handles:
         if isinstance(handle, Handle) and handle.owner is origin and handle.mounted is None:
             handle.mount_at((KEPT, name))  # the owner may give anything else that it hands on

@@ -1,7 +1,7 @@
 """Read from outside the resources of the tree of processes below one process: tasks, processor time and memory.
 
 The code does plain reads of `/proc`, some 40 microseconds for an init and its worker; `psutil` takes thirty times as
-long among 150 processes, because it looks through all of the machine for children. Processes may come and go meanwhile:
+long among 150 processes, because it searches the whole machine for children. Processes may come and go meanwhile:
 one that is gone is skipped, one that is new may be seen next time. A value that cannot be read for another reason is an
 OSError, never a small number. Memory is measured in three ways, each costlier and more exact than the one before:
 
