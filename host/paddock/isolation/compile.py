@@ -31,7 +31,7 @@ from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, Sandbo
 from paddock_sandbox.rlimits import ResourceLimit
 from paddock_sources import Resolution
 
-# Each costs the worker a mount, and one for each folder on the way; the runtime's own are thirty, and 240 can be had.
+# Each costs the worker a mount, and one for each folder on the way; the runtime's own are thirty, and at most 240 fit.
 _MAX_PROTECTED: Final = 40
 _MAX_SHOWN: Final = 5
 _MAX_HOME_LINKS: Final = 64

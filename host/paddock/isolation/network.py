@@ -79,7 +79,7 @@ class WorkerNetwork:
         """Write the files for a worker whose connections go through `gate`; see `lay_out`.
 
         Raises:
-            OSError: no port can be had for it.
+            OSError: no port is free for it.
         """
         ports = gate.ports if level in LEVELS_WITH_NAMESPACES else (gate.listen(),)
         return cls.lay_out(folder, level, ports, gate.proxy_url, gate.ca_pem)
@@ -142,7 +142,7 @@ class Networks:
 
         Raises:
             PlanError: a grant of it is not possible.
-            OSError: no port can be had for it.
+            OSError: no port is free for it.
         """
         granted = grants_of(entry.permissions)
         if not granted.net or level == "none":

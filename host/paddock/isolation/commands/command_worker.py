@@ -226,7 +226,7 @@ def _supervisor(
 
     Raises:
         NotAcceptedError: a path cannot be shown.
-        OSError: its folder cannot be made, or no port can be had for it.
+        OSError: its folder cannot be made, or no port is free for it.
     """
     launcher, network = host.workers.launcher_at(level), None
     if access.hosts and level != "none":

@@ -117,4 +117,4 @@ def test_other_commands_load_nothing_of_the_line() -> None:
 
 def test_help_cuts_no_command_short() -> None:
     shown = " ".join(CliRunner().invoke(paddock, ["--help"]).output.partition("Commands:")[2].split())
-    assert "..." not in shown and "start the modules of PLAN, hand them PROMPT, print the answer." in shown
+    assert "..." not in shown and "start the modules of PLAN, give them PROMPT, and print the answer." in shown
