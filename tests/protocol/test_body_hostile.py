@@ -123,6 +123,23 @@ def test_no_bytes_whatever_get_a_value_past_the_caps(data: bytes, depth: int, el
 
 @thorough
 @given(data=st.one_of(msgpack_like, mutated_bodies()))
+@example(data=b"\x82\xa1k\x01\xa1k\x02")
+@example(data=b"\x82\x01\x01\xc3\x02")  # 1 and True are one key
+@example(data=b"\x82\x01\x01\xcb\x3f\xf0\0\0\0\0\0\0\x02")
+def test_a_long_body_is_read_as_a_short_one_is(data: bytes) -> None:
+    def outcome() -> str:
+        try:
+            return repr(Codec(Careless()).decode(data, ["row 0", "row 1"]))
+        except RemoteProtocolError as exc:
+            return f"refused: {exc}"
+
+    short = outcome()
+    with mock.patch.object(body_module, "_LONG_BYTES", 0):
+        assert outcome() == short
+
+
+@thorough
+@given(data=st.one_of(msgpack_like, mutated_bodies()))
 @example(data=b"\xc9\x04\x00\x80\x80\x02")
 def test_the_quick_look_lets_nothing_pass_that_the_exact_one_refuses(data: bytes) -> None:
     def refusal() -> str:

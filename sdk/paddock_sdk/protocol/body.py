@@ -12,6 +12,7 @@ import datetime as dt
 import functools
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path, PurePath
@@ -34,6 +35,7 @@ _COLLECTIONS: Final[dict[int, Callable[[list[Any]], object]]] = {
 _MAX_INTEGER_DIGITS: Final = 1024  # far past any real number; int() of a long text takes quadratic time
 _MAX_SCALAR_CHARACTERS: Final = 4096  # the longest path there is
 _MAX_DECIMAL_EXPONENT: Final = 6144  # IEEE 754's widest; the integer behind a few characters more fills all memory
+_LONG_BYTES: Final = 4096  # a short body has too few mappings for a second writing to pay
 _KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one that packed more is not used again
 _TOO_DEEP: Final = f"a value that is nested deeper than {MAX_DEPTH}, or holds itself, cannot be sent"
 _PACKERS_DEPTH: Final = "recursion limit exceeded"  # msgpack's text for it, as a ValueError
@@ -234,12 +236,27 @@ class Codec:
 
 
 def _unpack(body: Buffer, hook: Callable[[int, bytes], object]) -> Any:
+    if len(body) >= _LONG_BYTES:
+        with suppress(Exception):  # it is not so plain, or no value: reading it key by key tells
+            return _unpack_plain(bytes(body))
     try:
         return msgpack.unpackb(body, ext_hook=hook, object_pairs_hook=_mapping, strict_map_key=False)
     except RemoteProtocolError:
         raise
     except Exception as exc:  # msgpack, the hooks and the models raise many types; each means the same here
         raise RemoteProtocolError(f"a body that is no value: {type(exc).__name__}: {str(exc)[:200]}") from exc
+
+
+def _unpack_plain(body: bytes) -> Any:
+    """Return the value of a body without extensions or large mappings; raise any exception for another.
+
+    msgpack writes a value in one way, and a mapping once for each key. So what it writes again as the same bytes has no
+    key twice.
+    """
+    value = msgpack.unpackb(body, ext_hook=_no_extension, strict_map_key=False, max_map_len=MAX_LOOSE_KEYS)
+    if msgpack.packb(value) != body:
+        raise ValueError("not as msgpack writes it")
+    return value
 
 
 def unpack_prefix(body: Buffer) -> tuple[Any, memoryview]:
