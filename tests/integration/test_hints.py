@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -37,12 +38,15 @@ def _text(node: ast.AST) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else _FILLED_IN
 
 
-def _product() -> Iterator[tuple[str, str]]:
-    """Yield each text of the product, with the file that has it."""
-    for package in ("host/paddock", "sources/paddock_sources", "sdk/paddock_sdk"):
-        for path in sorted((_ROOT / package).rglob("*.py")):
-            for text in _texts(ast.parse(path.read_text(encoding="utf-8"))):
-                yield text, str(path.relative_to(_ROOT))
+@functools.cache
+def _product() -> Sequence[tuple[str, str]]:
+    """Return each text of the product, with the file that has it."""
+    return [
+        (text, str(path.relative_to(_ROOT)))
+        for package in ("host/paddock", "sources/paddock_sources", "sdk/paddock_sdk")
+        for path in sorted((_ROOT / package).rglob("*.py"))
+        for text in _texts(ast.parse(path.read_text(encoding="utf-8")))
+    ]
 
 
 def _named() -> dict[str, str]:
