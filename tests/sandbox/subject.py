@@ -1,13 +1,22 @@
-"""Programs that shut themselves in: each in a process of its own, as whoever runs the tests or as an ordinary user."""
+"""Programs that shut themselves in: each in a process of its own, as whoever runs the tests or as an ordinary user.
+
+It is forked from one that has loaded what programs import, and has nothing else.
+"""
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
+import select
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +28,7 @@ import paddock_sandbox
 from paddock_sandbox import capabilities
 
 PATIENCE = 60.0
+_LONGEST = 1 << 17  # bytes of a program with what is given to it
 ORDINARY = 65534  # "nobody": owns nothing, and may do nothing that root may
 
 _CHOWN, _SETGID, _SETUID = 0, 6, 7
@@ -104,21 +114,85 @@ def tell(value):
 """
 
 
+# Loads what programs import, then becomes each of them in a child, whose end it reports.
+_SERVE = f"""{_IMPORTS}
+import paddock_sandbox.lockdown, paddock_sandbox.mounts, paddock_sandbox.namespaces, paddock_sandbox.self_check
+def next_program(orders):
+    while True:
+        order, streams, _, _ = socket.recv_fds(orders, {_LONGEST}, 2)
+        if not order:
+            os._exit(0)
+        child = os.fork()
+        if child == 0:
+            orders.close()
+            for number, stream in enumerate(streams, start=1):
+                os.dup2(stream, number)
+                os.close(stream)
+            return json.loads(order)
+        for stream in streams:
+            os.close(stream)
+        orders.send(str(child).encode())
+        orders.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+program, *sys.argv[1:] = next_program(socket.socket(fileno=int(sys.argv[1])))
+exec(program, {{"__name__": "__main__"}})
+"""
+
+
+@functools.cache
+def _programs() -> socket.socket:
+    """Start the process that becomes programs, which ends with this one; return where it takes its orders."""
+    orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _SERVE, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            cwd="/",
+        )
+    orders.settimeout(PATIENCE)
+
+    def end() -> None:
+        orders.close()
+        process.wait(PATIENCE)
+
+    atexit.register(end)
+    return orders
+
+
 def run(program: str, given: object = None, *, user: str = USERS[0], imports: str = "") -> Any:
     """Run a program and return what it tells; `given` is what it finds under that name.
 
     `imports` are lines that import what it needs beyond the usual.
     """
     _need(user)
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"{_IMPORTS}{imports}\n{_PRELUDE}{program}", json.dumps([user, given])],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=PATIENCE,
-        cwd="/",
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
+    order = json.dumps([f"{_IMPORTS}{imports}\n{_PRELUDE}{program}", json.dumps([user, given])]).encode()
+    reading, writing = os.pipe()
+    with open(reading, "rb") as told, open(os.memfd_create("stderr"), "w+b") as errors:
+        with open(writing, "wb") as stdout:
+            socket.send_fds(_programs(), [order], [stdout.fileno(), errors.fileno()])
+        child = int(_programs().recv(100))
+        try:
+            said = _all_of(told.fileno())
+        except TimeoutError:
+            os.kill(child, signal.SIGKILL)
+            raise
+        finally:
+            code = int(_programs().recv(100))
+        errors.seek(0)
+        assert code == 0, errors.read().decode()
+    return json.loads(said)
+
+
+def _all_of(pipe: int) -> bytes:
+    """Return what is written to a pipe until nothing has it open."""
+    said, deadline = b"", time.monotonic() + PATIENCE
+    while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not (data := os.read(pipe, 1 << 16)):
+            return said
+        said += data
+    raise TimeoutError(f"it does not end; so far it told {said!r}")
 
 
 @contextmanager
