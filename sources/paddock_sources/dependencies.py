@@ -53,8 +53,8 @@ class Dependencies:
     """Chooses and provides what modules depend on.
 
     `git` makes the source of a repository, with the user's keys or without, for the code at another source. `judge`
-    refuses repositories that code may not come from, before any request is sent. `preloaded` are the distributions of a
-    worker's runtime, with their versions: these are kept to where a module allows it.
+    refuses repositories that code may not come from, before any request is sent. `preloaded` returns the distributions
+    of a worker's runtime, with their versions: these are kept to where a module allows it.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Dependencies:
         *,
         environ: Mapping[str, str],
         index: IndexSettings | None,
-        preloaded: Mapping[str, str],
+        preloaded: Callable[[], Mapping[str, str]],
         progress: Progress,
     ) -> None:
         self._cache = cache
@@ -147,7 +147,7 @@ class Dependencies:
         versions = {one.dependency.name: one.dependency.version for one in libraries}
         fits = keeps and before and together.index and _satisfy(before, together) and own is None
         if not fits or rules.broken_by(_versions(before)):
-            kept = {**self._preloaded, **{one.name: one.version for one in before}}
+            kept = {**self._preloaded(), **{one.name: one.version for one in before}}
             before = tuple(self._resolve(together, versions, {} if own is not None else kept, bounds))
         if own is not None:
             before = own.narrowed(before)
@@ -181,8 +181,8 @@ class Dependencies:
 
         name, oldest = _OF_CONTRACT
         for one in locked:
-            if one.name == _KEPT and one.version != self._preloaded[_KEPT]:
-                raise _unusable_version(one, f"only version {self._preloaded[_KEPT]} will do")
+            if one.name == _KEPT and one.version != self._preloaded()[_KEPT]:
+                raise _unusable_version(one, f"only version {self._preloaded()[_KEPT]} will do")
             if one.name == name and Version(one.version) < Version(oldest):
                 raise _unusable_version(one, f"the contract needs {oldest} or later")
 
@@ -276,7 +276,7 @@ class Dependencies:
 
     def own_versions(self, locked: LockedModule | None) -> tuple[str, ...]:
         """Return the packages of a worker's runtime that the module has in another version."""
-        return tuple(one.name.replace("-", "_") for one in self._wanted(locked) if one.name in self._preloaded)
+        return tuple(one.name.replace("-", "_") for one in self._wanted(locked) if one.name in self._preloaded())
 
     def missing(self, locked: LockedModule) -> tuple[str, ...]:
         """Return which of them the cache lacks, in words for people."""
@@ -303,7 +303,7 @@ class Dependencies:
             return ()
         from paddock_sources.environment.locked import without_preloaded
 
-        return without_preloaded(distributions(locked), self._preloaded)
+        return without_preloaded(distributions(locked), self._preloaded())
 
     def _library(self, one: LockedDependency, near: SourceUri, *, mine: bool) -> Iterator[Path | None]:
         """Yield the folders of a repository that a module depends on."""

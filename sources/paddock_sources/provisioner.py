@@ -73,7 +73,7 @@ class Provisioner:
         direct: runs programs that need the user's own keys.
         environ: the user's environment.
         settings: the user's settings of sources.
-        preloaded: versions of the distributions of a worker's runtime, by name.
+        preloaded: returns the versions of the distributions of a worker's runtime, by name.
         progress: gets the steps of work that takes a while.
         offline: nothing is fetched.
         live: folders run in place.
@@ -90,7 +90,7 @@ class Provisioner:
         *,
         environ: Mapping[str, str],
         settings: SourceSettings,
-        preloaded: Mapping[str, str],
+        preloaded: Callable[[], Mapping[str, str]],
         progress: Progress,
         offline: bool = False,
         live: bool = False,
@@ -474,7 +474,7 @@ class Provisioner:
             cache=self._cache,
             python=self._dependencies.python,
             installed=self._installed(),
-            preloaded=self._preloaded,
+            preloaded=self._preloaded(),
             runner=self._runner,
             index=self._dependencies.index if uri.version else None,
             progress=self._progress,

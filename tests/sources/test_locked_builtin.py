@@ -50,7 +50,7 @@ def provisioner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provisioner:
         runner,
         environ={},
         settings=SourceSettings(),
-        preloaded={"msgpack": metadata.version("msgpack")},
+        preloaded=lambda: {"msgpack": metadata.version("msgpack")},
         progress=SilentProgress(),
         offline=True,
     )

@@ -32,6 +32,7 @@ def main(args: Sequence[str] | None = None) -> None:
     gc.disable()
     gc.set_threshold(_ALLOCATIONS)
     _forget_odd_sizes()
+    _load_no_plugins()
     output = open_standard_files()
     given = sys.argv[1:] if args is None else list(args)
     _raise_open_files()
@@ -79,6 +80,14 @@ def _forget_odd_sizes() -> None:
             int(os.environ.get(name, "0"))
         except ValueError:
             del os.environ[name]
+
+
+def _load_no_plugins() -> None:
+    """Have pydantic run no plugins: it would search every installed distribution for some at its first model.
+
+    That takes as long as all else that a call does once it is loaded, and no other code belongs in this process.
+    """
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 
 
 def _raise_open_files() -> None:

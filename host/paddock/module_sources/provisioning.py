@@ -78,7 +78,7 @@ async def provisioning(
                 DirectRunner(environ, check=check_cancelled),
                 environ=environ,
                 settings=settings,
-                preloaded=_preloaded(),
+                preloaded=_preloaded,
                 progress=progress or SilentProgress(),
                 offline=offline,
                 live=live,
@@ -99,7 +99,7 @@ def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provi
         NO_RUNNER,
         environ=environ,
         settings=load_source_settings(environ),
-        preloaded=_preloaded(),
+        preloaded=_preloaded,
         progress=SilentProgress(),
         offline=True,
     )

@@ -67,7 +67,7 @@ def provisioner(cache: SourceCache, index: str, runner: CommandRunner, **options
         DirectRunner(),
         environ=os.environ,
         settings=SourceSettings(index=IndexSettings(index, (host,))),
-        preloaded={"msgpack": metadata.version("msgpack")},
+        preloaded=lambda: {"msgpack": metadata.version("msgpack")},
         progress=SilentProgress(),
         **options,
     )

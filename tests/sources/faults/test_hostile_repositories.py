@@ -40,7 +40,7 @@ def provisioner(cache: SourceCache, runner: CommandRunner, environ: dict[str, st
         DirectRunner(),
         environ=environ,
         settings=SourceSettings(),
-        preloaded={"msgpack": metadata.version("msgpack")},
+        preloaded=lambda: {"msgpack": metadata.version("msgpack")},
         progress=SilentProgress(),
     )
 
