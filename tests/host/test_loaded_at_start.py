@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 # Each is needed by some commands only, or once a file of that kind is read.
@@ -26,13 +28,20 @@ _OF_SOME_COMMANDS = (
     "paddock.egress.certificate_authority",
     "paddock.selftest",
 )
-# Each is needed once a refusal is explained, a plan reviewed, code fetched, the cache looked after.
+# Each is needed once a refusal is explained, a plan reviewed, code fetched, the cache looked after, a policy or the
+# file of accepted plans read, a tool named without its source, or the body of a conversation opened.
 _OF_SOME_CALLS = (
     "paddock.authorization.review",
     "paddock.authorization.suggestions",
     "paddock.isolation.commands.command_worker",
     "paddock.isolation.denials.explain",
+    "paddock.module_sources.sourced_modules",
+    "paddock.policy.caps",
+    "paddock.policy.files.accepted_plans_text",
+    "paddock.policy.files.policy_file",
+    "paddock.policy.grant_caps",
     "paddock_sandbox.lockdown",
+    "paddock_sdk.contract.message_models",
     "paddock_sources.cache.upkeep",
 )
 # Commands by what they load, each row's also by those below it; and of that what no command in a row above loads.
@@ -123,6 +132,24 @@ def test_each_command_loads_only_the_libraries_of_its_kind() -> None:
         )
         assert found - known == {*of_it}, row
         known |= found
+
+
+def test_a_command_runs_no_plugin_of_pydantic(tmp_path: Path) -> None:
+    (tmp_path / "stranger.py").write_text("import sys\nsys.stderr.write('a stranger ran')\nplugin = None\n")
+    (tmp_path / "stranger-1.dist-info").mkdir()
+    (tmp_path / "stranger-1.dist-info" / "METADATA").write_text("Name: stranger\nVersion: 1\n")
+    (tmp_path / "stranger-1.dist-info" / "entry_points.txt").write_text("[pydantic]\nstranger = stranger:plugin\n")
+    policy = tmp_path / "policy.toml"
+    policy.write_text('minimum_isolation = "ns"\n')
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    model = "import pydantic; type('Model', (pydantic.BaseModel,), {})()"
+    command = f"from paddock.cli import main; main(['policy', 'check', {str(policy)!r}])"
+    outside, inside = (
+        subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=200)
+        for program in (model, command)
+    )
+    assert "a stranger ran" in outside.stderr  # or else the command proves nothing
+    assert inside.returncode == 0 and "a stranger ran" not in inside.stderr
 
 
 def test_lists_show_the_first_sentence_of_each_help() -> None:

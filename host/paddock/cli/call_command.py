@@ -13,7 +13,7 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -33,13 +33,15 @@ from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
-from paddock.module_sources.sourced_modules import NamedSource, named_sources
 from paddock.session.modules import failed_result
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import ToolResult
 from paddock_sources import SourceError
+
+if TYPE_CHECKING:
+    from paddock.module_sources.sourced_modules import NamedSource
 
 # The value of each family of grants, as in a plan.
 _FAMILIES: Final = {
@@ -186,6 +188,10 @@ def _named(source: str, folder: Path) -> tuple[tuple[NamedSource, ...], PlanErro
     Raises:
         click.UsageError: there are several.
     """
+    if ":" in source or "/" in source:
+        return (), None  # a source, by its form: the files need not be read
+    from paddock.module_sources.sourced_modules import named_sources
+
     try:
         named = named_sources(source, folder, os.environ)
     except PlanError as error:

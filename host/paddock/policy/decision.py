@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from paddock.plan.model import ModuleEntry
-from paddock.policy.files.policy_file import Network
 from paddock.policy.grants import Grants
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.paths import PathRules
 from paddock.policy.programs import Program
 from paddock.policy.rule import ConsultedRule, Floor, Rule
+
+if TYPE_CHECKING:
+    from paddock.policy.files.policy_file import Network
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paddock.errors import PlanError, PolicyRefusedError
 from paddock.plan.model import ModuleEntry
@@ -18,10 +19,8 @@ from paddock.plan.permissions import SecretGrant, grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.secret_references import variable_problems
 from paddock.plan.source_map import Positions
-from paddock.policy.caps import judge_caps
 from paddock.policy.decision import ClosedNetwork, Decision
 from paddock.policy.files.policy import Policy, rules_about
-from paddock.policy.files.policy_file import ModuleRule, Network, PolicyFile
 from paddock.policy.grant_request import GrantRequest, RequestedGrant, contradictions, families_written
 from paddock.policy.limits import judge_limits, with_lowered
 from paddock.policy.located_program import paths_of
@@ -31,6 +30,9 @@ from paddock.policy.rule import Floor, PolicyFindings, written_list
 from paddock.policy.source_name import SourceName
 from paddock.policy.sources import judge_source
 from paddock.policy.trust import Trust, judge_trust
+
+if TYPE_CHECKING:
+    from paddock.policy.files.policy_file import ModuleRule, Network, PolicyFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[PolicyFi
     floor = _floor(request, context.policy, held, findings)
     path_rules = list(judge_trust(request, context.trust, context.working_dir, floor, findings, context.folder))
     for file, rule in held:
+        from paddock.policy.caps import judge_caps  # what a policy can say: few machines have one
+
         path_rules += judge_caps(
             file,
             rule,

@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from paddock.plan.limits import limit_text
 from paddock.plan.model import Kind, ModuleEntry
 from paddock.plan.permissions import grants_of
 from paddock.plan.problems import path_text
 from paddock.policy.files.policy import Policy
-from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.rule import PolicyFindings, Rule
 from paddock_sdk.protocol import MAX_FRAME_BYTES
+
+if TYPE_CHECKING:
+    from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 
 _MIB: Final = 1 << 20
 

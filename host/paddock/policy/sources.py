@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from paddock.plan.host_name import split_port
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.policy import Policy
-from paddock.policy.files.policy_file import PolicyFile
 from paddock.policy.rule import PolicyFindings, Rule, written_list
 from paddock.policy.source_name import DEFAULT_PORTS, SourceName, without_credentials
 from paddock_sources import SourceUri
 from paddock_sources.uri import GitUri, PackageUri
+
+if TYPE_CHECKING:
+    from paddock.policy.files.policy_file import PolicyFile
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 

@@ -6,12 +6,13 @@ The protocols are for type checkers and readers: they cannot be used with `isins
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from paddock_sdk.contract.message_models import ChatRequest, ChatResponse, ToolCall
-from paddock_sdk.contract.models import HookResult, ModelInfo, ProviderInfo, ToolResult
+if TYPE_CHECKING:
+    from paddock_sdk.contract.message_models import ChatRequest, ChatResponse, ToolCall
+    from paddock_sdk.contract.models import HookResult, ModelInfo, ProviderInfo, ToolResult
 
 __all__ = [
     "ApprovalProvider",

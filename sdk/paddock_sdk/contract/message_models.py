@@ -7,10 +7,11 @@ validator is built when it is first used. This file does not know tools' results
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field
+
+from paddock_sdk.contract.block_models import Envelope, ImageBlock, Money, TextBlock, Visibility
 
 __all__ = [
     "ChatRequest",
@@ -33,33 +34,6 @@ __all__ = [
     "ToolSpec",
     "Usage",
 ]
-
-Visibility: TypeAlias = Literal["internal", "developer", "user"] | None
-
-
-def _refuse_float(value: object) -> object:
-    if isinstance(value, float):
-        # pydantic turns a ValueError into its own error; a TypeError would pass through it.
-        raise ValueError("money is exact: pass a Decimal, a string or an int, not a float")
-    return value
-
-
-# A string in every dump, so that no JSON reader on the way turns an exact amount into a float.
-Money: TypeAlias = Annotated[Decimal, BeforeValidator(_refuse_float), PlainSerializer(str, return_type=str)]
-
-
-class Envelope(BaseModel):
-    """The base of everything here that keeps unknown keys."""
-
-    model_config = ConfigDict(extra="allow", defer_build=True)
-
-
-class TextBlock(Envelope):
-    """Plain text."""
-
-    type: Literal["text"] = "text"
-    text: str
-    visibility: Visibility = None
 
 
 class ThinkingBlock(Envelope):
@@ -96,14 +70,6 @@ class ToolResultBlock(Envelope):
     type: Literal["tool_result"] = "tool_result"
     tool_call_id: str
     output: Any
-    visibility: Visibility = None
-
-
-class ImageBlock(Envelope):
-    """An image; `source` locates its bytes."""
-
-    type: Literal["image"] = "image"
-    source: dict[str, Any]
     visibility: Visibility = None
 
 

@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from paddock_sdk.contract.message_models import ImageBlock, Money, TextBlock
+from paddock_sdk.contract.block_models import ImageBlock, Money, TextBlock
 
 __all__ = [
     "ConfigField",

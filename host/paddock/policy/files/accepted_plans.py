@@ -1,49 +1,20 @@
-"""Accepted plans and the grants of their modules, as the operator's file states them.
+"""Accepted plans and the grants of their modules, as values; what reads and writes their file is `accepted_plans_text`.
 
-```toml
-[[plan]]
-digest = "sha256:…"
-plan = "/home/me/plan.yaml"
-accepted_at = 2026-01-01T12:00:00Z
-grants = [
-    {at = "tools[0]", source = "builtin:tool-filesystem", permissions = "workspace"},
-]
-pins = [
-    {source = "git+https://example.org/x@main", commit = "0123…", digest = "sha256:…", dependencies = ["httpx 0.28.1"]},
-]
-```
-
-A grant may have `without`: what the module would have been given as well if it had been there, as in
-`without = {secrets = ["OPENAI_API_KEY"]}`. Once any of it is there, the operator is asked again.
-
-`pins` is what the lock file beside the plan pinned its sources to. Where it is missing, the pins are unknown.
+`pins` is what the lock file beside a plan pinned its sources to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import Final, Self
 
-from pydantic import AwareDatetime, BeforeValidator, Field
-
-from paddock.errors import PlanProblem, PolicyFileError
-from paddock.plan.permissions import FAMILIES, Permissions
-from paddock.plan.problems import StrictModel, path_text
-from paddock.plan.source_map import Positions
-from paddock.policy.files.owned_file import OperatorFile
+from paddock.plan.permissions import Permissions
 from paddock.policy.pins import MovedPin, Pin
 
-if TYPE_CHECKING:
-    from tomlkit import TOMLDocument
-
 _DIGITS: Final = 12  # of a digest, where people compare two
-_MAX_PINS: Final = 1000  # of one plan; the operator is asked about further ones as about added ones
-_HEAD: Final = (
-    "The plans you accepted, each by the digest of what it said then, and what you gave to the modules of each.",
-    "Paddock adds to it; remove a [[plan]] to be asked again.",
-)
+MAX_PINS: Final = 1000  # of one plan; the operator is asked about further ones as about added ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +58,7 @@ class AcceptedPlan:
         for one in moved:
             if one.new is None:
                 pins.pop(one.source, None)
-            elif one.source in pins or len(pins) < _MAX_PINS:
+            elif one.source in pins or len(pins) < MAX_PINS:
                 pins[one.source] = one.new
         return replace(self, pins=tuple(pins.values()))
 
@@ -112,182 +83,3 @@ class AcceptedPlan:
     def grant_for(self, place: str, source: str) -> AcceptedGrant | None:
         """Return what was granted to a module, if the record is about that module."""
         return next((one for one in self.grants if (one.place, one.source) == (place, source)), None)
-
-
-# -- read the file --------------------------------------------------------------------------
-
-
-def _listed(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-class _Grant(StrictModel):
-    at: str
-    source: str
-    permissions: Annotated[Permissions, BeforeValidator(Permissions.written)]
-    # Values of this model build its validator, which most that load this file do not need.
-    without: Annotated[Permissions, BeforeValidator(Permissions.written)] = Field(default_factory=Permissions)
-
-
-class _Pin(StrictModel):
-    source: str
-    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-    commit: str = ""
-    dependencies: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
-
-
-class _Plan(StrictModel):
-    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-    plan: str
-    accepted_at: AwareDatetime
-    grants: Annotated[tuple[_Grant, ...], BeforeValidator(_listed)] = ()
-    pins: Annotated[tuple[_Pin, ...] | None, BeforeValidator(_listed)] = None
-
-
-class _Document(StrictModel):
-    plan: Annotated[tuple[_Plan, ...], BeforeValidator(_listed)] = ()
-
-
-_KNOWN_KEYS: Final = {
-    "": tuple(_Document.model_fields),
-    "plan": tuple(_Plan.model_fields),
-    "grants": tuple(_Grant.model_fields),
-    "pins": tuple(_Pin.model_fields),
-    "permissions": FAMILIES,
-    "without": FAMILIES,
-    "secrets": ("name", "inject"),
-}
-
-
-def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
-    """Return the accepted plans in a file with this text; `path` names it in errors.
-
-    Raises:
-        PolicyFileError: it names everything in the file that is not understood.
-    """
-    try:
-        file = OperatorFile.parse(text, path)
-        document = file.checked(_Document, _KNOWN_KEYS)
-    except PolicyFileError as error:
-        hint = "mend it, or remove it: you are then asked again about each plan"
-        lost = PlanProblem("", "what you accepted is not known without it", hint)
-        raise PolicyFileError(path, [*error.problems, lost]) from error
-    return tuple(_accepted(plan, path_text("plan", index), file.positions) for index, plan in enumerate(document.plan))
-
-
-def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
-    grants = tuple(
-        AcceptedGrant(
-            one.at, one.source, one.permissions, positions.line_of(path_text(place, "grants", index)), one.without
-        )
-        for index, one in enumerate(plan.grants)
-    )
-    pins = None
-    if plan.pins is not None:
-        pins = tuple(Pin(one.source, one.commit, one.digest, one.dependencies) for one in plan.pins)
-    return AcceptedPlan(plan.digest, plan.plan, plan.accepted_at, grants, positions.line_of(place), pins)
-
-
-def _said(plan: AcceptedPlan) -> object:
-    grants = [(one.place, one.source, one.permissions, one.without) for one in plan.grants]
-    return plan.digest, plan.plan, plan.accepted_at, grants, plan.pins
-
-
-# -- write the file -------------------------------------------------------------------------
-
-
-def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[AcceptedPlan]) -> str:
-    """Return `before` with the plans that are gone removed, and new ones at its end.
-
-    Everything else stays as it is written; without a text, one is begun.
-
-    Raises:
-        ValueError: the text is written in a way that cannot be changed like this.
-    """
-    import tomlkit  # readers, such as every session, do not load this
-
-    document = tomlkit.parse(text) if text is not None else _empty()
-    kept = {id(one) for one in after}
-    tables: Any = document.get("plan")
-    gone = [index for index, one in enumerate(before) if id(one) not in kept]
-    for index in reversed(gone):
-        del tables[index]
-    known = {id(one) for one in before}
-    new = [one for one in after if id(one) not in known]
-    if new and not tables:
-        document["plan"] = tables = tomlkit.aot()
-    for one in new:
-        tables.append(_table(one))
-    return _checked(document, after)
-
-
-def repinned(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[AcceptedPlan]) -> str:
-    """Return `before` with other pins for some plans; raises as `rewritten` does."""
-    import tomlkit
-
-    document = tomlkit.parse(text or "")
-    tables: Any = document.get("plan")
-    for index, (old, new) in enumerate(zip(before, after, strict=True)):
-        if new is not old:
-            tables[index]["pins"] = _pins(new.pins or ())
-    return _checked(document, after)
-
-
-def _checked(document: TOMLDocument, after: Sequence[AcceptedPlan]) -> str:
-    import tomlkit
-
-    written = tomlkit.dumps(document)
-    if [_said(one) for one in read_accepted(written, "")] != [_said(one) for one in after]:
-        raise ValueError("its tables are written in an unusual way")
-    return written
-
-
-def _empty() -> TOMLDocument:
-    import tomlkit
-
-    document = tomlkit.document()
-    for line in _HEAD:
-        document.add(tomlkit.comment(line))
-    return document
-
-
-def _table(plan: AcceptedPlan) -> Any:
-    import tomlkit
-
-    table = tomlkit.table()
-    table["digest"] = plan.digest
-    table["plan"] = plan.plan
-    table["accepted_at"] = plan.accepted_at
-    grants = tomlkit.array().multiline(multiline=True)
-    for one in plan.grants:
-        row = tomlkit.inline_table()
-        row.update({"at": one.place, "source": one.source, "permissions": _inline(one.permissions.as_written())})
-        if one.without != Permissions():
-            row["without"] = _inline(one.without.as_written())
-        grants.append(row)
-    table["grants"] = grants
-    if plan.pins is not None:
-        table["pins"] = _pins(plan.pins)
-    return table
-
-
-def _pins(pins: Iterable[Pin]) -> Any:
-    import tomlkit
-
-    rows = tomlkit.array().multiline(multiline=True)
-    for pin in pins:
-        row = tomlkit.inline_table()
-        row.update({"source": pin.source, "commit": pin.commit, "digest": pin.digest})
-        row["dependencies"] = [*pin.dependencies]
-        rows.append(row)
-    return rows
-
-
-def _inline(value: Any) -> Any:
-    import tomlkit
-
-    if isinstance(value, dict):
-        table = tomlkit.inline_table()
-        table.update({key: _inline(item) for key, item in value.items()})
-        return table
-    return [_inline(item) for item in value] if isinstance(value, list) else value

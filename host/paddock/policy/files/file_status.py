@@ -13,7 +13,8 @@ from typing import Final, Literal
 
 from paddock.errors import PolicyFileError
 from paddock.plan.limits import limit_text
-from paddock.policy.files.accepted_plans import AcceptedPlan, read_accepted
+from paddock.policy.files.accepted_plans import AcceptedPlan
+from paddock.policy.files.accepted_plans_text import read_accepted
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.owned_file import ROOT, OperatorFile
 from paddock.policy.files.policy import SYSTEM_FILE, user_config_folder

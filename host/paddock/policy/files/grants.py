@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from paddock.errors import PaddockError
 from paddock.plan.source_map import Location
-from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan, read_accepted, repinned, rewritten
+from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.owned_file import read_owned
 from paddock.policy.files.policy import user_config_folder
 from paddock.policy.owner import Owner
@@ -66,7 +66,7 @@ class GrantsFile:
             PolicyFileError: it cannot be trusted or understood.
         """
         text = self._read()
-        return () if text is None else read_accepted(text, str(self.path))
+        return () if text is None else self._parsed(text)
 
     def find(self, digest: str) -> AcceptedPlan | None:
         """Return the accepted plan with this digest, if there is one; raises as `all` does."""
@@ -85,6 +85,8 @@ class GrantsFile:
             PolicyFileError: the file cannot be trusted or understood.
             GrantsNotKeptError: it cannot be written.
         """
+        from paddock.policy.files.accepted_plans_text import rewritten
+
         accepted = AcceptedPlan.now(digest, plan, tuple(grants), None if pins is None else tuple(pins))
 
         def changed(plans: tuple[AcceptedPlan, ...]) -> Iterator[AcceptedPlan]:
@@ -95,13 +97,15 @@ class GrantsFile:
             yield from (one for one in others if one.digest not in dropped)
             yield accepted
 
-        return next(one for one in self._change(changed) if one.digest == digest)
+        return next(one for one in self._change(changed, rewritten) if one.digest == digest)
 
     def forget(self, digest: str) -> bool:
         """Remove a plan's acceptance; return whether there was one. Raises as `accept` does."""
+        from paddock.policy.files.accepted_plans_text import rewritten
+
         known = self.find(digest) is not None
         if known:
-            self._change(lambda plans: (one for one in plans if one.digest != digest))
+            self._change(lambda plans: (one for one in plans if one.digest != digest), rewritten)
         return known
 
     def accept_pins(self, digest: str, moved: Iterable[MovedPin]) -> None:
@@ -125,6 +129,8 @@ class GrantsFile:
             self._repin(renewed)
 
     def _repin(self, change: Callable[[AcceptedPlan], AcceptedPlan]) -> None:
+        from paddock.policy.files.accepted_plans_text import repinned
+
         self._change(lambda plans: map(change, plans), repinned)
 
     # -- reading and writing ---------------------------------------------------------------
@@ -132,10 +138,15 @@ class GrantsFile:
     def _read(self) -> str | None:
         return read_owned(self.path, self._owner, max_bytes=_MAX_BYTES)
 
-    def _change(self, change: _Change, rewrite: _Rewrite = rewritten) -> tuple[AcceptedPlan, ...]:
+    def _parsed(self, text: str) -> tuple[AcceptedPlan, ...]:
+        from paddock.policy.files.accepted_plans_text import read_accepted  # its models: only where there is a file
+
+        return read_accepted(text, str(self.path))
+
+    def _change(self, change: _Change, rewrite: _Rewrite) -> tuple[AcceptedPlan, ...]:
         with self._alone():
             text = self._read()
-            before = () if text is None else read_accepted(text, str(self.path))
+            before = () if text is None else self._parsed(text)
             after = [*change(before)]
             try:
                 written = rewrite(text, before, after)
@@ -144,7 +155,7 @@ class GrantsFile:
             if len(written.encode()) > _MAX_BYTES:
                 raise GrantsNotKeptError(self.path, f"it would become larger than {_MAX_BYTES >> 20} MiB")
             self._write(written)
-            return read_accepted(written, str(self.path))
+            return self._parsed(written)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

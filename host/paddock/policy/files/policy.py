@@ -10,13 +10,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from paddock.policy.files.owned_file import ROOT
-from paddock.policy.files.policy_file import ModuleRule, PolicyFile
+from paddock.policy.files.owned_file import ROOT, OperatorFile
 from paddock.policy.owner import Owner
 from paddock.policy.rule import ConsultedRule
 from paddock.policy.source_name import SourceName
+
+if TYPE_CHECKING:
+    from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 
 SYSTEM_FILE: Final = Path("/etc/paddock/policy.toml")
 
@@ -40,9 +42,14 @@ class Policy:
         Raises:
             PolicyFileError: a file exists and cannot be trusted or understood.
         """
-        system = PolicyFile.read(system_file, system_owner)
-        user = PolicyFile.read(user_config_folder(environ) / "policy.toml", Owner.current(environ))
-        return cls(tuple(file for file in (system, user) if file is not None))
+        user_file = user_config_folder(environ) / "policy.toml"
+        files = []
+        for path, owner in ((system_file, system_owner), (user_file, Owner.current(environ))):
+            if (written := OperatorFile.read(path, owner)) is not None:
+                from paddock.policy.files.policy_file import PolicyFile  # its models: few machines have such a file
+
+                files.append(PolicyFile.of(written))
+        return cls(tuple(files))
 
     @classmethod
     def parse(cls, text: str, file: str = "the application's policy") -> Self:
@@ -51,6 +58,8 @@ class Policy:
         Raises:
             PolicyFileError: it is no policy; the error names every problem.
         """
+        from paddock.policy.files.policy_file import PolicyFile
+
         return cls((PolicyFile.parse(text, file),))
 
     @classmethod

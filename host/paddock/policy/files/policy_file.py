@@ -151,7 +151,7 @@ class PolicyFile:
             PolicyFileError: it exists and cannot be trusted or understood; the error names all its problems.
         """
         file = OperatorFile.read(path, owner)
-        return None if file is None else cls._of(file)
+        return None if file is None else cls.of(file)
 
     @classmethod
     def parse(cls, text: str, file: str) -> Self:
@@ -160,10 +160,11 @@ class PolicyFile:
         Raises:
             PolicyFileError: it is no policy; the error names all its problems.
         """
-        return cls._of(OperatorFile.parse(text, file))
+        return cls.of(OperatorFile.parse(text, file))
 
     @classmethod
-    def _of(cls, written: OperatorFile) -> Self:
+    def of(cls, written: OperatorFile) -> Self:
+        """Return the policy in a file that was read; raises as `parse` does."""
         table, positions = written.checked(_FileTable, _KNOWN), written.positions
         file = cls(
             positions,

@@ -1,0 +1,48 @@
+"""The content blocks that results of tools and hooks share with messages, and what both are made of.
+
+A host that only passes messages on loads these alone.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+
+__all__ = ["Envelope", "ImageBlock", "Money", "TextBlock", "Visibility"]
+
+Visibility: TypeAlias = Literal["internal", "developer", "user"] | None
+
+
+def _refuse_float(value: object) -> object:
+    if isinstance(value, float):
+        # pydantic turns a ValueError into its own error; a TypeError would pass through it.
+        raise ValueError("money is exact: pass a Decimal, a string or an int, not a float")
+    return value
+
+
+# A string in every dump, so that no JSON reader on the way turns an exact amount into a float.
+Money: TypeAlias = Annotated[Decimal, BeforeValidator(_refuse_float), PlainSerializer(str, return_type=str)]
+
+
+class Envelope(BaseModel):
+    """The base of everything here that keeps unknown keys."""
+
+    model_config = ConfigDict(extra="allow", defer_build=True)
+
+
+class TextBlock(Envelope):
+    """Plain text."""
+
+    type: Literal["text"] = "text"
+    text: str
+    visibility: Visibility = None
+
+
+class ImageBlock(Envelope):
+    """An image; `source` locates its bytes."""
+
+    type: Literal["image"] = "image"
+    source: dict[str, Any]
+    visibility: Visibility = None
