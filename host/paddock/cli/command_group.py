@@ -35,7 +35,10 @@ class LazyCommand(click.Command):
         self._workers = workers
 
     def begin(self, context: click.Context, args: Sequence[str]) -> None:
-        """Start the template for a command with these arguments; it ends with `context` if unused."""
+        """Start the template for a command with these arguments, and the search for control groups, as far as it needs.
+
+        An unused template ends with `context`, and so does the search.
+        """
         workers = None if {*context.help_option_names}.intersection(args) else self._workers(args)
         if workers is not None:
             # Only here: most commands start no workers.
@@ -43,6 +46,9 @@ class LazyCommand(click.Command):
             from paddock.workers.runtime import WorkerRuntime
 
             context.with_resource(begun(partial(WorkerRuntime.locate, for_commands=workers == "programs")))
+            from paddock.workers.group_search import searching
+
+            context.with_resource(searching())
 
     def load(self) -> click.Command:
         """Return the command itself."""

@@ -102,6 +102,8 @@ def _option_of(place: str) -> str:
 
 
 def _check(model: type[BaseModel], values: Mapping[str, Any], prefix: str) -> None:
+    if not values:
+        return  # as in most calls, for which no validator need be built
     try:
         model.model_validate(dict(values))
     except ValidationError as error:

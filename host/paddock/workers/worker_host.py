@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -21,6 +20,7 @@ import anyio.to_thread
 from paddock.workers.bwrap import bubblewrap_command
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.fork_server import ForkServerLauncher
+from paddock.workers.group_search import find_groups
 from paddock.workers.launcher import Launcher
 from paddock.workers.limits.tree_limits import LimitEnforcer
 from paddock.workers.limits.watchdog import Watchdog
@@ -113,11 +113,3 @@ async def run_undisturbed(work: Coroutine[Any, Any, T]) -> T:
     if cancelled is not None:
         raise cancelled from task.exception()
     return task.result()
-
-
-@cache
-def find_groups() -> CgroupHome:
-    """Find out, once for this process, where control groups can be made, and tidy up there after dead hosts."""
-    home = CgroupHome.find()
-    home.remove_stale()
-    return home
