@@ -43,9 +43,9 @@ def test_the_package_itself_brings_in_none_of_its_parts() -> None:
     assert not [name for name in loaded if name.startswith("paddock_sdk.contract.")]
 
 
-def test_the_models_bring_in_only_the_messages_and_pydantic() -> None:
+def test_the_models_bring_in_only_their_blocks_and_pydantic() -> None:
     loaded = modules_after_importing("paddock_sdk.contract.models")
     ours = {name for name in loaded if name.startswith("paddock_sdk.")}
-    assert ours == {"paddock_sdk.contract", "paddock_sdk.contract.message_models", "paddock_sdk.contract.models"}
+    assert ours == {"paddock_sdk.contract", "paddock_sdk.contract.block_models", "paddock_sdk.contract.models"}
     assert "pydantic" in loaded
     assert "asyncio" not in loaded
