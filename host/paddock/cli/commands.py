@@ -115,12 +115,11 @@ _COMMANDS = (
     cls=CommandGroup,
     commands=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=example("paddock init && paddock chat"),
+    epilog=example("paddock init"),
 )
 @click.version_option(__version__, "-V", "--version", prog_name="paddock", message="%(prog)s %(version)s")
 def paddock() -> None:
     """Run Amplifier modules (plug-ins of agents), each in its own sandboxed process.
 
-    Data goes to stdout, messages go to stderr. `paddock COMMAND --help` shows the options and an example of each
-    command.
+    Data goes to stdout, messages go to stderr. `COMMAND --help` shows the options and an example of each command.
     """

@@ -64,7 +64,12 @@ _MODULES: Final = {
     "paddock_sdk.contract.provider_preference": ("ProviderPreference",),
 }
 _HOME: Final = {name: module for module, names in _MODULES.items() for name in names}
-_BLOCKS: Final = frozenset(name for name in _MODULES["paddock_sdk.contract.message_models"] if name.endswith("Block"))
+_BLOCKS: Final = frozenset(
+    name
+    for module in ("paddock_sdk.contract.block_models", "paddock_sdk.contract.message_models")
+    for name in _MODULES[module]
+    if name.endswith("Block")
+)
 # Lists that a class declares to hold models: the receiver's validation rebuilds these from their fields alone. A
 # conversation has hundreds, and a name and an extension for each takes several times what its fields take.
 _DECLARED: Final[dict[str, dict[str, frozenset[str]]]] = {
