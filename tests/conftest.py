@@ -97,7 +97,7 @@ class _Homes:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._unused: tuple[Path, os.stat_result] | None = None
+        self._unused: tuple[Path, tuple[object, ...]] | None = None
 
     @contextmanager
     def one(self) -> Iterator[Path]:
@@ -105,13 +105,22 @@ class _Homes:
         self._unused = None
         yield home
         with suppress(OSError):
-            if os.stat(home) == made:  # its times say whether there was ever anything in it
+            if _state(home) == made:
                 self._unused = home, made
 
-    def _make(self) -> tuple[Path, os.stat_result]:
+    def _make(self) -> tuple[Path, tuple[object, ...]]:
         home = self._folder / f"{next(_numbers)}"
         home.mkdir()
-        return home, os.stat(home)
+        return home, _state(home)
+
+
+def _state(folder: Path) -> tuple[object, ...]:
+    """Return which folder it is, when it was last changed in any way, and its entries.
+
+    A change within the same tick of the clock as its making shows only in the entries.
+    """
+    found = os.stat(folder)
+    return found.st_ino, found.st_mode, found.st_ctime_ns, os.listdir(folder)
 
 
 @pytest.fixture(scope="session")
