@@ -15,6 +15,7 @@ from paddock.selftest.attack import Sign
 from paddock.selftest.attack_session import AttackSession
 from paddock.selftest.control import OutsideControl, OutsideResult
 from paddock.selftest.testbed.testbed import AttackTestbed
+from paddock.selftest.unconfined import unconfined_attackers
 from paddock_sandbox.profile import IsolationLevel
 
 Shown = Callable[[Attack], OutsideResult]
@@ -48,7 +49,8 @@ def shown() -> Iterator[Shown]:
     On a stage of its own: what is put back in the place of a file that an attack removed is another file, and not the
     one that a module was shown when it started.
     """
-    with AttackTestbed() as stage, OutsideControl(stage) as control:
+    with AttackTestbed() as stage, unconfined_attackers(stage) as attackers:
+        control = OutsideControl(stage, attackers)
 
         @functools.cache
         def outside(name: str) -> OutsideResult:

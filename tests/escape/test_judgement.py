@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +15,7 @@ from paddock.selftest.attack import Outside, Sign
 from paddock.selftest.control import OutsideControl
 from paddock.selftest.outcome import KEPT_MAX, LAG_MAX, Evidence, judge
 from paddock.selftest.testbed.testbed import ATTACKER, AttackTestbed
+from paddock.selftest.unconfined import unconfined_attackers
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
 
 _ATTACK = Attack("open_the_door", "files", "files.open_the_door", "opens a door")
@@ -30,6 +33,12 @@ _NO_ATTACKS = {
     "way",
 }
 _GREEDY = dataclasses.replace(_ATTACK, ends=frozenset((ExitReason.MEMORY,)))
+
+
+@contextmanager
+def _outside() -> Iterator[tuple[AttackTestbed, OutsideControl]]:
+    with AttackTestbed() as stage, unconfined_attackers(stage) as attackers:
+        yield stage, OutsideControl(stage, attackers)
 
 
 def _answer(*ways: tuple[str, str]) -> dict[str, Any]:
@@ -106,14 +115,14 @@ def test_an_attack_that_fails_outside_shows_nothing() -> None:
     attack = Attack(
         "read_ssh_key", "files", "files.read_ssh_key", "reads", arguments=lambda stage: {"path": "/there/is/none"}
     )
-    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+    with _outside() as (_, outside):
         control = outside.perform(attack)
     assert not control.proves_something
     assert "ENOENT" in control.problem
 
 
 def test_an_attack_that_is_broken_outside_shows_nothing() -> None:
-    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+    with _outside() as (_, outside):
         control = outside.perform(Attack("read_ssh_key", "files", "files.read_ssh_key", "reads"))
     assert "TypeError" in control.problem
 
@@ -122,7 +131,7 @@ def test_an_attack_that_should_leave_a_mark_and_leaves_none_shows_nothing() -> N
     attack = Attack(
         "read_ssh_key", "files", "files.read_ssh_key", "reads", arguments=lambda stage: {"path": str(stage.files.key)}
     )
-    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+    with _outside() as (_, outside):
         assert outside.perform(attack).proves_something
         assert "no mark" in outside.perform(dataclasses.replace(attack, marks=True)).problem
 
@@ -132,21 +141,40 @@ def test_an_attack_that_should_have_no_end_and_has_one_shows_nothing(monkeypatch
     attack = Attack(
         "open_many_files", "resources", "resources.open_many_files", "opens", arguments=lambda stage: {"files": 1}
     )
-    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+    with _outside() as (_, outside):
         assert "ended by itself" in outside.perform(dataclasses.replace(attack, outside=Outside.RUNS_ON)).problem
 
 
-def test_an_attack_whose_program_has_ended_shows_nothing() -> None:
+def test_an_attack_that_does_not_end_where_it_should_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.selftest.control._ANSWER_SECONDS", 0.1)
+    attack = dataclasses.replace(_attack("never_answer"), outside=Outside.LIVES_ON)
+    with _outside() as (_, outside):
+        assert outside.perform(attack).problem == "it gave no answer within 0.1 s"
+
+
+def test_an_attack_that_is_not_started_in_time_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _outside() as (_, outside):
+        with monkeypatch.context() as context:
+            context.setattr("paddock.selftest.unconfined._START_SECONDS", 0.001)  # loading asyncio takes longer
+            late = next(attack for attack in CATALOGUE if attack.body.startswith("identity."))
+            assert "was not started within" in outside.perform(late).problem
+        assert outside.perform(_attack("read_ssh_key")).proves_something
+
+
+def test_an_attack_that_cannot_be_loaded_is_the_only_one() -> None:
     unknown = Attack("no_such_body", "processes", "endings.no_such_body", "cannot be loaded, which ends the program")
-    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+    with _outside() as (_, outside):
         assert "was not started" in outside.perform(unknown).problem
-        read = next(attack for attack in CATALOGUE if attack.name == "read_ssh_key")
-        assert "was not started" in outside.perform(read).problem
+        assert outside.perform(_attack("read_ssh_key")).proves_something
+
+
+def _attack(name: str) -> Attack:
+    return next(attack for attack in CATALOGUE if attack.name == name)
 
 
 @pytest.mark.slow
 def test_a_stage_is_as_it_was_after_every_attack_outside() -> None:
-    with AttackTestbed() as stage, OutsideControl(stage) as outside:
+    with _outside() as (stage, outside):
         for attack in CATALOGUE:
             if attack.marks:
                 outside.perform(attack)

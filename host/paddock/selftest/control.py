@@ -13,8 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from paddock.selftest.attack import Attack, Outside
 from paddock.selftest.testbed.observers import GATES
@@ -66,20 +65,11 @@ class OutsideResult:
 
 
 class OutsideControl:
-    """Performs attacks outside, on one testbed; entered, it has the program that starts the attackers."""
+    """Performs attacks outside, on one testbed, by attackers that are started there."""
 
-    def __init__(self, testbed: AttackTestbed) -> None:
+    def __init__(self, testbed: AttackTestbed, attackers: UnconfinedAttackers) -> None:
         self._testbed = testbed
-        self._attackers = UnconfinedAttackers(testbed)
-
-    def __enter__(self) -> Self:
-        self._attackers.__enter__()
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._attackers.__exit__(exc_type, exc, traceback)
+        self._attackers = attackers
 
     def perform(self, attack: Attack) -> OutsideResult:
         """Perform the attack, and leave the testbed as it was; takes as long as the act."""
@@ -95,21 +85,14 @@ class OutsideControl:
                     case Outside.LIVES_ON:
                         control = _live_on(attacker, testbed)
                     case _:
-                        control = _answer(attack, attacker)
+                        control = _judged(attack, attacker.answer(_ANSWER_SECONDS))
             if attack.marks and control.proves_something and not testbed.marks():
                 return OutsideResult("", problem="it left no mark on the stage, so none would be noticed inside")
             return control
-        except ConnectionError as error:
-            return OutsideResult("", problem=f"it was not started: {error}")
+        except (ConnectionError, TimeoutError) as error:
+            return OutsideResult("", problem=str(error))
         finally:
             testbed.renew()
-
-
-def _answer(attack: Attack, attacker: UnconfinedAttacker) -> OutsideResult:
-    try:
-        return _judged(attack, attacker.answer(_ANSWER_SECONDS))
-    except TimeoutError:
-        return OutsideResult("", problem=f"it gave no answer within {_ANSWER_SECONDS:g} s")
 
 
 def _judged(attack: Attack, said: str) -> OutsideResult:

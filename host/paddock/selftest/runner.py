@@ -16,6 +16,7 @@ from paddock.selftest.attacks import CATALOGUE
 from paddock.selftest.control import OutsideControl, OutsideResult
 from paddock.selftest.outcome import AttackOutcome, Verdict
 from paddock.selftest.testbed.testbed import AttackTestbed
+from paddock.selftest.unconfined import unconfined_attackers
 from paddock_sandbox.profile import IsolationLevel
 
 LEVELS: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
@@ -100,7 +101,8 @@ class AttackRunner:
         """
         with ExitStack() as stack:
             testbed = stack.enter_context(AttackTestbed())
-            with OutsideControl(testbed) as outside:
+            with unconfined_attackers(testbed) as attackers:
+                outside = OutsideControl(testbed, attackers)
                 controls = {attack.name: await self._outside(attack, outside) for attack in self._attacks}
             outcomes: dict[IsolationLevel, dict[str, AttackOutcome]] = {}
             unreachable: dict[IsolationLevel, IsolationUnavailableError] = {}

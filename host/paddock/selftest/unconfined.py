@@ -2,8 +2,8 @@
 
 An attacker has all that a careless host would leave it: environment, descriptors, and a connection on which the host
 has sent a text that it should not have sent. No attacker finds anything of an earlier one but its loaded code. Leaving
-an attacker's context ends it; leaving the program's context ends the program. If the program has ended early,
-`ConnectionError` is raised.
+an attacker's context ends it; leaving the program's context ends the program. An attacker that does not come about
+raises `ConnectionError` or `TimeoutError`, and the next is forked from a new program.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from paddock.selftest.testbed.testbed import AttackTestbed
 
@@ -33,15 +32,11 @@ _CHUNK: Final = 1 << 16
 
 
 class UnconfinedAttacker:
-    """One attacker, while it performs its attack."""
+    """One attacker, while it performs its attack: its process, and the socket on which it answers."""
 
-    def __init__(self, answers: socket.socket) -> None:
+    def __init__(self, pidfd: int, answers: socket.socket) -> None:
+        self._pidfd = pidfd
         self._answers = answers
-        answers.settimeout(_START_SECONDS)
-        began, descriptors, _, _ = socket.recv_fds(answers, 1, 1)
-        if not began:
-            raise ConnectionError("the program that starts attackers has ended")
-        self._pidfd = descriptors[0]
 
     def answer(self, seconds: float) -> str:
         """Return its answer, empty if it ended without one.
@@ -50,7 +45,10 @@ class UnconfinedAttacker:
             TimeoutError: it gave none in time.
         """
         self._answers.settimeout(seconds)
-        return self._answers.recv(_LONGEST).decode()
+        try:
+            return self._answers.recv(_LONGEST).decode()
+        except TimeoutError:
+            raise TimeoutError(f"it gave no answer within {seconds:g} s") from None
 
     def wait(self, seconds: float | None = None) -> None:
         """Return once it has ended, or when the time is over."""
@@ -71,13 +69,76 @@ class UnconfinedAttacker:
 
 
 class UnconfinedAttackers:
-    """The program that forks an attacker for every order, on one testbed."""
+    """Starts attackers on one testbed, each by an order to a program that forks them."""
 
     def __init__(self, testbed: AttackTestbed) -> None:
         self._testbed = testbed
+        self._program = _Program(testbed)
 
-    def __enter__(self) -> Self:
-        testbed = self._testbed
+    @contextlib.contextmanager
+    def begin(self, order: Mapping[str, Any]) -> Iterator[UnconfinedAttacker]:
+        """Start an attacker with an order.
+
+        Raises:
+            ConnectionError: the program has ended, perhaps because of the order.
+            TimeoutError: the program did not start it in time.
+        """
+        own, others = socket.socketpair()
+        answers, answer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with own, answers:
+            with others, answer:
+                own.sendall(self._testbed.key.encode())
+                try:
+                    self._program.order(order, answer, others)
+                except ConnectionError:
+                    self._start_anew()
+                    raise
+            attacker = UnconfinedAttacker(self._process_of(answers), answers)
+            reader = threading.Thread(target=_drain, args=(own,))
+            reader.start()
+            try:
+                yield attacker
+            finally:
+                attacker.end()
+                own.shutdown(socket.SHUT_RDWR)
+                reader.join()
+
+    def end(self) -> None:
+        """End the program; nothing can be started afterwards."""
+        self._program.end()
+
+    def _process_of(self, answers: socket.socket) -> int:
+        """Return the descriptor of the attacker's process, which it sends first."""
+        answers.settimeout(_START_SECONDS)
+        try:
+            _, descriptors, _, _ = socket.recv_fds(answers, 1, 1)
+        except TimeoutError:
+            self._start_anew()
+            raise TimeoutError(f"it was not started within {_START_SECONDS:g} s") from None
+        if not descriptors:
+            self._start_anew()
+            raise ConnectionError("it was not started: the program that starts attackers has ended")
+        return descriptors[0]
+
+    def _start_anew(self) -> None:
+        self._program.end()
+        self._program = _Program(self._testbed)
+
+
+@contextlib.contextmanager
+def unconfined_attackers(testbed: AttackTestbed) -> Iterator[UnconfinedAttackers]:
+    """Lend what starts attackers on a testbed, until the context is left."""
+    attackers = UnconfinedAttackers(testbed)
+    try:
+        yield attackers
+    finally:
+        attackers.end()
+
+
+class _Program:
+    """The program that forks an attacker for every order."""
+
+    def __init__(self, testbed: AttackTestbed) -> None:
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
@@ -94,38 +155,19 @@ class UnconfinedAttackers:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-        return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def order(self, order: Mapping[str, Any], answer: socket.socket, connection: socket.socket) -> None:
+        """Have it fork an attacker, with a socket for its answer and a connection to a host.
+
+        Raises:
+            ConnectionError: it has ended.
+        """
+        socket.send_fds(self._orders, [json.dumps(order).encode()], [answer.fileno(), connection.fileno()])
+
+    def end(self) -> None:
         self._orders.close()
         self._process.kill()
         self._process.wait()
-
-    @contextlib.contextmanager
-    def begin(self, order: Mapping[str, Any]) -> Iterator[UnconfinedAttacker]:
-        """Start an attacker with an order.
-
-        Raises:
-            ConnectionError: the program has ended.
-        """
-        own, others = socket.socketpair()
-        answers, answer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with own, others, answers, answer:
-            own.sendall(self._testbed.key.encode())
-            socket.send_fds(self._orders, [json.dumps(order).encode()], [answer.fileno(), others.fileno()])
-            others.close()
-            answer.close()
-            attacker = UnconfinedAttacker(answers)
-            reader = threading.Thread(target=_drain, args=(own,))
-            reader.start()
-            try:
-                yield attacker
-            finally:
-                attacker.end()
-                own.shutdown(socket.SHUT_RDWR)
-                reader.join()
 
 
 def _drain(connection: socket.socket) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .child import in_a_child
-from .raw_calls import call, checked, declare, reach
+from .raw_calls import call, checked, reach, shmat
 from .way import RefusedActError, Way
 
 __all__ = [
@@ -120,7 +120,7 @@ def _threads() -> str:
 
 
 def _segment(key: int) -> str:
-    address = _shmat(checked(_libc.shmget(key, 0, 0)), None, 0)
+    address = shmat(checked(_libc.shmget(key, 0, 0)), None, 0)
     if address in (None, ctypes.c_void_p(-1).value):
         checked(-1)
     content = ctypes.string_at(address)
@@ -134,4 +134,3 @@ def _closed(descriptor: int) -> str:
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_shmat = declare("shmat", ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)

@@ -8,13 +8,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["call", "checked", "declare", "reach"]
+__all__ = ["call", "checked", "declare", "reach", "shmat"]
 
 _UNHEARD = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 # With the interpreter's lock held: some of these calls return twice.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_released = ctypes.CDLL(None)  # without it: other calls may wait
 
 Argument = int | str | bytes | ctypes.Structure | ctypes.Array[ctypes.c_char]
 
@@ -42,7 +43,10 @@ def checked(result: int) -> int:
 
 def declare(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
     """Return the C library's function of this name, with the types of its result and arguments."""
-    return ctypes.CFUNCTYPE(result, *arguments, use_errno=True)((name, ctypes.CDLL(None)))
+    return ctypes.CFUNCTYPE(result, *arguments, use_errno=True)((name, _released))
+
+
+shmat = declare("shmat", ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
 
 
 def reach(number: int, *arguments: Argument) -> str:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
-from .raw_calls import call, checked, declare
+from .raw_calls import call, checked, declare, shmat
 from .way import RefusedActError, Way
 
 __all__ = ["hold_unmapped_memory"]
@@ -41,7 +41,6 @@ _BUFFERS = 4 * _MEBIBYTE
 _ACCESS_LIST = "system.posix_acl_access"
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_shmat = declare("shmat", ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
 _mmap = declare("mmap", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
 
 Taker = Callable[[int], Generator[int]]
@@ -144,7 +143,7 @@ def _segments(wanted: int) -> Generator[int]:
         for _ in range(0, wanted, size):
             segment = checked(_libc.shmget(_IPC_PRIVATE, ctypes.c_size_t(size), _IPC_CREATE))
             kept.append(segment)
-            address = ctypes.c_void_p(_shmat(segment, None, 0))
+            address = ctypes.c_void_p(shmat(segment, None, 0))
             ctypes.memset(address, 1, size)
             _libc.shmdt(address)
             yield size
