@@ -123,8 +123,8 @@ RESOURCES: Final = (
         "resources",
         "resources.burn_processor_time",
         "takes all of a processor, in several processes",
-        arguments=lambda stage: {"seconds": 1.5, "share": 0.25, "processes": 4},
-        outside_arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4, "tries": 20},
+        arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4, "tries": 3},  # within `tasks_max`
+        outside_arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4, "tries": 7},
         limits={"cpu_quota": "10%"},
         refusals=frozenset(("EAGAIN",)),
         ends=frozenset((ExitReason.CPU,)),

@@ -84,7 +84,7 @@ def never_answer() -> Iterator[Way]:
 def burn_processor_time(seconds: float, share: float, processes: int, tries: int = 1) -> Iterator[Way]:
     """Succeed if all processes together get more than `share` of a processor over some time.
 
-    On a busy machine several of them also get that much, if not each time.
+    Each further try has twice as many of them: a busy machine gives more to more processes, and a quota does not.
     """
     yield "burn", lambda: _burnt(seconds, share, processes, tries)
 
@@ -191,17 +191,35 @@ def _spun() -> None:
 
 def _burnt(seconds: float, share: float, processes: int, tries: int) -> str:
     had = 0.0
-    for _ in range(tries):
-        began, used = time.monotonic(), _processor_time()
-        children = [_fork(_spun) for _ in range(processes)]
-        try:
-            time.sleep(seconds)
-        finally:
-            _end(children)
-        had = max(had, (_processor_time() - used) / (time.monotonic() - began))
+    for number in range(tries):
+        had = max(had, _share_had(processes << number, seconds))
         if had > share:
             return f"{had:.0%} of a processor"
     raise RefusedActError("EAGAIN", f"{had:.0%} of a processor")
+
+
+def _share_had(processes: int, seconds: float) -> float:
+    """Return the share of a processor that so many processes get together; they begin once all are there."""
+    began, used = time.monotonic(), _processor_time()
+    gate, opener = os.pipe()
+    children: list[int] = []
+    try:
+        try:
+            while len(children) < processes:
+                children.append(_fork(lambda: _wait_and_spin(gate, opener)))
+        finally:
+            os.close(gate)
+            os.close(opener)
+        time.sleep(seconds)
+    finally:
+        _end(children)
+    return (_processor_time() - used) / (time.monotonic() - began)
+
+
+def _wait_and_spin(gate: int, opener: int) -> None:
+    os.close(opener)
+    os.read(gate, 1)
+    _spun()
 
 
 def _processor_time() -> float:
