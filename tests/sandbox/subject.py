@@ -131,15 +131,19 @@ def next_program(orders):
             return json.loads(order)
         for stream in streams:
             os.close(stream)
-        orders.send(str(child).encode())
+        handle = os.pidfd_open(child)  # before it is waited for: its number cannot have become another's
+        socket.send_fds(orders, [b"."], [handle])
+        os.close(handle)
         orders.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
-program, *sys.argv[1:] = next_program(socket.socket(fileno=int(sys.argv[1])))
+program, environ, *sys.argv[1:] = next_program(socket.socket(fileno=int(sys.argv[1])))
+os.environ.clear()
+os.environ.update(environ)
 exec(program, {{"__name__": "__main__"}})
 """
 
 
 @functools.cache
-def _programs() -> socket.socket:
+def _process() -> socket.socket:
     """Start the process that becomes programs, which ends with this one; return where it takes its orders."""
     orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -155,10 +159,23 @@ def _programs() -> socket.socket:
 
     def end() -> None:
         orders.close()
+        process.kill()
         process.wait(PATIENCE)
 
     atexit.register(end)
     return orders
+
+
+@contextmanager
+def _programs() -> Iterator[socket.socket]:
+    """Lend where programs are ordered, to one order: after a failure its messages may still come, so none is read."""
+    orders = _process()
+    try:
+        yield orders
+    except BaseException:
+        _process.cache_clear()
+        orders.close()
+        raise
 
 
 def run(program: str, given: object = None, *, user: str = USERS[0], imports: str = "") -> Any:
@@ -167,19 +184,22 @@ def run(program: str, given: object = None, *, user: str = USERS[0], imports: st
     `imports` are lines that import what it needs beyond the usual.
     """
     _need(user)
-    order = json.dumps([f"{_IMPORTS}{imports}\n{_PRELUDE}{program}", json.dumps([user, given])]).encode()
+    text = f"{_IMPORTS}{imports}\n{_PRELUDE}{program}"
+    order = json.dumps([text, dict(os.environ), json.dumps([user, given])]).encode()
     reading, writing = os.pipe()
     with open(reading, "rb") as told, open(os.memfd_create("stderr"), "w+b") as errors:
-        with open(writing, "wb") as stdout:
-            socket.send_fds(_programs(), [order], [stdout.fileno(), errors.fileno()])
-        child = int(_programs().recv(100))
-        try:
-            said = _all_of(told.fileno())
-        except TimeoutError:
-            os.kill(child, signal.SIGKILL)
-            raise
-        finally:
-            code = int(_programs().recv(100))
+        with _programs() as orders:
+            with open(writing, "wb") as stdout:
+                socket.send_fds(orders, [order], [stdout.fileno(), errors.fileno()])
+            _, (child,), _, _ = socket.recv_fds(orders, 1, 1)
+            try:
+                said = _all_of(told.fileno())
+            except TimeoutError:
+                signal.pidfd_send_signal(child, signal.SIGKILL)
+                raise
+            finally:
+                os.close(child)
+            code = int(orders.recv(100))
         errors.seek(0)
         assert code == 0, errors.read().decode()
     return json.loads(said)
