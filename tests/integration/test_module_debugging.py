@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,10 @@ def test_a_plain_program_imports_the_contract_and_the_module(shout: Path) -> Non
     done = paddock("module", "shell", str(shout), "--print")
     assert re.search(r"^export PYTHONPATH=", done.stdout, re.MULTILINE)
     assert paddock("module", "shell", str(shout), "--", "no-such-program").returncode == 127
+    shown = {**os.environ, "OF_THE_USER": "1"}
+    done = paddock("module", "shell", str(shout), "--", "env", environ=shown)
+    variables = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    assert {name for name, value in variables.items() if shown.get(name) != value} <= {"PATH", "PYTHONPATH", "MYPYPATH"}
     # The scripts of what was installed for it come before those around Paddock, as in a virtual environment.
     done = paddock("module", "shell", str(shout), "--", "sh", "-c", "command -v pytest; pytest --version")
     assert done.returncode == 0 and "/paddock-scripts-" in done.stdout and "pytest" in done.stdout, done.stdout
