@@ -122,7 +122,6 @@ class SandboxPlanner:
         self._decided: dict[str, _Decided] = {}
         self._sandboxes: dict[str, SandboxedModule] = {}
         self._subjects: dict[str, ExplainedModule] = {}
-        self._explainers: dict[str, Explainer] = {}
         self._watchlists: list[Watchlist] = []
         self._shortages: list[str] = []
         self._guarded: dict[Path, GuardedPaths] = {}  # the guarded paths of each folder at the first look
@@ -179,12 +178,10 @@ class SandboxPlanner:
         found = self._sandboxes[entry.path].confinement.grants
         return self._sandbox_for(decided, self._network_of(decided, networks), folder, found)
 
-    def explainer_of(self, entry: ModuleEntry) -> Explainer:
-        """Return the explainer of an entry's module, which all of its workers share."""
-        known = self._explainers.get(entry.path)
-        if known is None:
-            known = self._explainers[entry.path] = AttemptJudge(self._subjects[entry.path], self._place.environ)
-        return known
+    def explainer_of(self, entry: ModuleEntry, sandboxed: SandboxedModule) -> Explainer:
+        """Return the explainer of one worker of an entry: its private folder and its proxy may be its own."""
+        subject = replace(self._subjects[entry.path], profile=sandboxed.confinement.profile)
+        return AttemptJudge(subject, self._place.environ)
 
     def changes(self) -> tuple[str, ...]:
         """Return, for people, the changes in granted folders to files that other programs run by themselves."""

@@ -433,8 +433,7 @@ class HostedModule:
         return complete
 
     async def _death(self) -> ExitReport | None:
-        life = self._life
-        if life is None:
+        if (life := self._life) is None:
             return None
         with anyio.move_on_after(_DEATH_SECONDS):
             return await asyncio.shield(life.report)
@@ -446,7 +445,8 @@ class HostedModule:
             call = life.peer.channel.latest_call
             report = self._during(self._router.method_name(call) if isinstance(call, RoutedCall) else None, report)
             left = [AccessAttempt(kind, target) for kind, target in life.process.last_attempts]
-            self.attempts.weigh(left, has_failed=False, now=self._router.now(), was_killed=report.code != 0)
+            is_cut_short = report.code != 0 or not life.peer.channel.connection.said_goodbye
+            self.attempts.weigh(left, has_failed=False, now=self._router.now(), is_cut_short=is_cut_short)
             life.report.set_result(report)
             if life.peer.channel.is_held:  # no caller waits for its notifications
                 life.peer.channel.close()

@@ -202,7 +202,7 @@ class SessionRuntime:
             sandboxed.limits,
             self._audit,
             deadlines=self.deadlines,
-            explainer=resources.sandbox_planner.explainer_of(entry),
+            explainer=resources.sandbox_planner.explainer_of(entry, sandboxed),
             in_session=self.modules.in_session,
         )
         networks.tell_denials(entry, module.deny)

@@ -38,6 +38,26 @@ class SlowExplainer:
         return []
 
 
+class FullFolder:
+    """Refuses everything, and finds a file in the private folder."""
+
+    def __init__(self) -> None:
+        self.looked = 0
+
+    def judge(self, attempt: AccessAttempt) -> Denial | None:
+        return Denial(attempt.kind, attempt.target, "tool-x")
+
+    def tell(self, attempt: AccessAttempt) -> Denial | None:
+        return None
+
+    def started(self, attempt: AccessAttempt) -> str:
+        return ""
+
+    def left(self) -> list[AccessAttempt]:
+        self.looked += 1
+        return [AccessAttempt("left", "/scratch/a")]
+
+
 async def test_attempts_that_were_not_judged_in_time_are_counted() -> None:
     explainer, left_out, tasks = SlowExplainer(), [], []
 
@@ -58,3 +78,26 @@ async def test_attempts_that_were_not_judged_in_time_are_counted() -> None:
         review.give_up()
         assert len(left_out) == 4
         await asyncio.gather(*tasks)
+
+
+async def test_files_left_by_a_module_that_was_cut_short_are_looked_for() -> None:
+    explainer, denied, tasks = FullFolder(), [], []
+    review = AttemptReview(
+        lambda denial, has_failed: denied.append((denial.operation, denial.target, has_failed)),
+        lambda coroutine: tasks.append(asyncio.ensure_future(coroutine)),
+        TokenBucket(1000, 1000),
+        lambda: None,
+        explainer,
+    )
+    with anyio.fail_after(_SECONDS):
+        # The worker's own report asks for no search, whatever it contains.
+        review.weigh([AccessAttempt("left", "")], has_failed=False, now=0.0)
+        await review.settled()
+        assert explainer.looked == 0
+        denied.clear()
+        reported = [AccessAttempt("left", "/scratch/a"), AccessAttempt("read", "/b")]
+        review.weigh(reported, has_failed=False, now=0.0, is_cut_short=True)
+        await review.settled()
+        await asyncio.gather(*tasks)
+    assert explainer.looked == 1
+    assert sorted(denied) == [("left", "/scratch/a", False), ("read", "/b", False)], "each once"

@@ -270,6 +270,21 @@ async def test_a_further_worker_of_an_entry_shares_only_the_kept_home(
     assert first.home is not None and first.home.is_dir()
 
 
+async def test_the_files_that_a_worker_left_are_found_in_its_own_folder(scene: Scene, tmp_path: Path) -> None:
+    sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
+    entry, code = scene.module("tool-x")
+    await sandbox_planner.decide(scene.authorized((entry, code), accepted=True))
+    async with further_sandboxes(sandbox_planner, tmp_path, AuditLog.silent()) as sandboxes:
+        workers = [sandbox_planner.of(entry), sandboxes.of(entry)]
+        for number, worker in enumerate(workers):
+            (Path(worker.confinement.profile.scratch) / f"{number}.txt").touch()
+        for number, worker in enumerate(workers):
+            explainer = sandbox_planner.explainer_of(entry, worker)
+            (left,) = explainer.left()
+            denial = explainer.judge(left)
+            assert denial is not None and denial.target == str(scene.place.working_dir / f"{number}.txt")
+
+
 async def test_problems_of_all_entries_are_reported_at_once(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     wanted = [

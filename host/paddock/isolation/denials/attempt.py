@@ -90,7 +90,7 @@ class AccessAttempt:
     target: str
 
 
-_ALL_LEFT: Final = AccessAttempt("left", "")  # the files in the private folder of a module that was killed
+_ALL_LEFT: Final = AccessAttempt("left", "")  # the files in the private folder of a module that was cut short
 
 
 class Explainer(Protocol):
@@ -443,15 +443,15 @@ class AttemptReview:
         return [denial for denial in denials if denial is not None]
 
     def weigh(
-        self, attempts: Iterable[AccessAttempt], *, has_failed: bool, now: float, was_killed: bool = False
+        self, attempts: Iterable[AccessAttempt], *, has_failed: bool, now: float, is_cut_short: bool = False
     ) -> None:
         """Find out, as a task beside everything else, which attempts were refused something that exists.
 
-        Of a module that `was_killed` the files that it left are looked for as well, which it could not report.
+        If the module `is_cut_short`, look for the files that it left, too: it may not have reported them.
         """
         if self._explainer is None:
             return
-        if was_killed:
+        if is_cut_short:
             self._waiting.append((_ALL_LEFT, False))
         for attempt in attempts:
             if len(self._waiting) < _MAX_WAITING and self._budget.admits(now):
