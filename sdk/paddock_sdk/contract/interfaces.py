@@ -6,13 +6,13 @@ The protocols are for type checkers and readers: they cannot be used with `isins
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-if TYPE_CHECKING:
-    from paddock_sdk.contract.message_models import ChatRequest, ChatResponse, ToolCall
-    from paddock_sdk.contract.models import HookResult, ModelInfo, ProviderInfo, ToolResult
+# At run time too: modules ask for the hints of these protocols with `typing.get_type_hints`.
+from paddock_sdk.contract.message_models import ChatRequest, ChatResponse, ToolCall
+from paddock_sdk.contract.models import HookResult, ModelInfo, ProviderInfo, ToolResult
 
 __all__ = [
     "ApprovalProvider",

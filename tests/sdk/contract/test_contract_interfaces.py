@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Protocol
+from typing import Any, Protocol, get_type_hints
 
 import pytest
 
@@ -90,3 +90,10 @@ def test_a_declared_tool_has_an_empty_schema_by_default() -> None:
 )
 def test_a_member_takes_its_parameters_in_order(function: Any, parameters: list[str]) -> None:
     assert list(inspect.signature(function).parameters)[1:] == parameters
+
+
+@pytest.mark.parametrize("protocol", [protocol for protocol, _ in PROTOCOLS])
+def test_the_hints_of_every_member_can_be_asked_for(protocol: type) -> None:
+    for name, member in vars(protocol).items():
+        if inspect.isfunction(member) and name not in ("__init__", "__subclasshook__"):
+            assert "return" in get_type_hints(member), name

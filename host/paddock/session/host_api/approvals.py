@@ -15,7 +15,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.rpc.calls import current
@@ -26,8 +26,10 @@ from paddock.session.module import HostedModule
 from paddock.session.requester import Requester, requesting
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sdk.contract.approval import ApprovalTimeoutError
-from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
 from paddock_sdk.protocol.methods import HostMethod
+
+if TYPE_CHECKING:
+    from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
 
 _MAX_OPEN: Final = 32  # of one module; a person reads one at a time
 MAX_OPTIONS: Final = 64  # of one approval; a person reads them
@@ -103,6 +105,8 @@ class SessionApprovalProvider:
             CallRefusedError: the caller is not the hook.
             TypeError: the argument is no request.
         """
+        from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse  # all messages' models come along
+
         self._check_caller()
         if not isinstance(request, ApprovalRequest):
             raise TypeError("an approval is asked for with an ApprovalRequest")
