@@ -376,3 +376,14 @@ async def test_what_can_no_longer_be_sent_stays_in_the_log_for_the_host(rig: Rig
     runtime: Any = rig.driver.receiver
     runtime._dispatcher.report_attempts()
     assert ("read", "/gone/last") in read(bytes(recorder._log._memory[:]))
+
+
+def test_a_missing_variable_is_noted_behind_an_error_without_words(attempts: AttemptRecorder) -> None:
+    mark = attempts.mark()
+    with pytest.raises(KeyError) as failed:
+        try:
+            os.environ["OF_THE_USER"]
+        except KeyError:
+            raise KeyError  # noqa: B904 - as modules write it
+    attempts.note_failure(failed.value)
+    assert attempts.since(mark) == [["env", "OF_THE_USER"]]

@@ -92,11 +92,11 @@ class AttemptRecorder:
                 self._note("read", os.path.join(folder, os.path.expanduser(value)))
 
     def note_failure(self, failure: object) -> None:
-        """Note the kernel's limits that a failed result or an exception of the module's speaks of, and variables."""
+        """Note the kernel's limits, and the missing variable, that a failure is about."""
         try:
             for key in limits_in(failure, self._private):
                 self._log.note("limit", key)
-            if isinstance(failure, BaseException) and (name := _variable_that_lacks(failure)) is not None:
+            if isinstance(failure, BaseException) and (name := _missing_variable(failure)) is not None:
                 self._log.note("env", name)
         except Exception:  # noqa: S110 - an object of the module's own in the place of a failure
             pass
@@ -320,11 +320,11 @@ def _destination(target: Any) -> str | None:
     return f"{written}:{port}" if type(port) is int and port > 0 else written
 
 
-def _variable_that_lacks(error: BaseException) -> str | None:
+def _missing_variable(error: BaseException) -> str | None:
     """Return the environment variable whose absence led to an exception: one that `os.environ` itself raised."""
     cause: BaseException | None = error
     for _ in range(_MAX_CAUSES):
-        if type(cause) is KeyError and type(name := cause.args[0]) is str and _VARIABLE.fullmatch(name):
+        if type(cause) is KeyError and cause.args and type(name := cause.args[0]) is str and _VARIABLE.fullmatch(name):
             trace = cause.__traceback__
             while trace is not None and trace.tb_next is not None:
                 trace = trace.tb_next
