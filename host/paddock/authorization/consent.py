@@ -46,12 +46,12 @@ class PlanReview:
 
     `weaker_level` is the isolation level that they would run at where none of the usual ones is available. Where the
     plan `is_accepted` already, by a flag for example, only grants beyond it are open. `moved` are the lock file's pins
-    that differ from those of the last acceptance; a review without modules is about nothing else. `warnings` are about
-    what the grants of several modules permit together. `kept` are grants of an earlier acceptance that stay, where
-    the plan `is_again` asked about: it was accepted as it is, and what its modules could be given has changed since.
+    that differ from those of the last acceptance. `fetches` names what can only be fetched with the operator's own
+    rights; `ACCEPT` then allows only the fetching. A review without modules is about `moved` or about `fetches`, which
+    is asked before anything is fetched. `warnings` are about what the grants of several modules permit together. `kept`
+    are grants of an earlier acceptance that stay, where the plan `is_again` asked about: it was accepted as it is, and
+    what its modules could be given has changed since.
     `is_refused_as_it_is` means that nothing starts without the proposals: an entry refers to a secret, for example.
-    `fetches` are what sources of the plan take of the operator's own rights, before anything is fetched: such a review
-    has no modules, and `ACCEPT` is good for the fetching alone.
     """
 
     plan: str

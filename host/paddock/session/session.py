@@ -72,9 +72,9 @@ class Session:
             strongest available by default.
         trust_plan: accept all that the plan asks for, for this session.
         grants: grants beyond the plan: the name of a preset, by module.
-        consent: asks about a plan that was not accepted yet, and about a lock file that someone other than
-            Paddock changed since; without one, such a plan may ask for nothing that needs trust, and such a lock
-            file is refused.
+        consent: asks about a plan that was not accepted yet, first about the sources that only your rights can
+            fetch, and about a lock file that someone other than Paddock changed since; without one, such a plan may
+            ask for nothing that needs trust, and such a lock file is refused.
         on_confined: called with each module's sandbox, before the first module is started.
         sources: where the code of modules may come from; by default the pins of the lock file beside the plan, and
             missing code is fetched and pinned there.
