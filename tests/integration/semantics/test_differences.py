@@ -224,7 +224,7 @@ async def test_a_tool_keeps_to_its_place_where_a_host_can_see_to_it(place_with_a
     assert outcome == (plain if place_with_a_tool.name == PLAIN else across), reason
 
 
-@pytest.mark.difference("a cancellation by a module ends with its turn")
+@pytest.mark.difference("a cancellation by a module ends with the turn")
 async def test_a_turn_that_a_module_cancelled_is_the_only_one(place: Place) -> None:
     """A plain process leaves it to the application to reset the token, which has to know that a module asked."""
     found = [await place.run("ownership.cancelled") for _ in range(2)]
