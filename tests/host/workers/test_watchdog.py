@@ -305,6 +305,23 @@ async def test_a_tree_that_keeps_its_memory_locked_is_judged_by_the_estimate(mon
         released.set()
 
 
+async def test_record_locks_are_judged_however_late_they_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "_SURVEY_SECONDS", 0.01)
+
+    def count(pids: Iterable[int], most: int) -> int:
+        time.sleep(0.2)  # far beyond the time for a survey
+        return most + 1
+
+    monkeypatch.setattr(watchdog, "record_locks", count)
+    bench = Bench()
+    bench.trees[0] = ScriptedTree()
+    bench.watchdog.watch(0, WatchedLimits(record_locks_max=10), lambda hit: bench.hits.append((0, hit)))
+    async with running(bench.watchdog):
+        for _ in range(watchdog._LOOKS_TO_A_SURVEY):
+            await bench.look()
+    assert [hit.observed for _, hit in bench.hits] == ["11 or more"]
+
+
 async def test_a_measurement_that_takes_long_delays_no_other_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
 
