@@ -437,7 +437,7 @@ def test_groups_of_dead_hosts_are_removed_and_those_of_living_ones_stay(home: Cg
     process = program("sys.stdin.read()")
     try:
         populated.place(process.pid)
-        assert home.remove_stale() >= len(home.places)
+        home.remove_stale()  # how many is not known: other hosts on this machine remove them as well
         assert not is_there(leftovers)
         assert is_there(populated)
         assert is_there(foreign)
