@@ -40,6 +40,8 @@ def work(tmp_path: Path) -> Path:
     (tmp_path / "bin/rg").write_text(_RIPGREP)
     (tmp_path / "bin/rg").chmod(0o755)
     (tmp_path / "outside.txt").write_text("needle outside")
+    (tmp_path / "granted").mkdir()
+    (tmp_path / "granted/c.txt").write_text("needle beside")
     (folder / "link.txt").symlink_to(tmp_path / "outside.txt")
     return folder
 
@@ -47,12 +49,13 @@ def work(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("run", "found"), [([], ["notes/a.txt", "notes/b.txt"]), (["../bin/rg"], ["notes/a.txt"])])
 async def test_files_are_written_found_changed_and_kept_inside(run: list[str], found: list[str], work: Path) -> None:
     search = {"module": "tool-search", "source": str(shipped.FOLDER / "tool-search")}
+    beside = os.fspath(work.parent / "granted")
     plan: dict[str, Any] = {
         "session": {"orchestrator": "loop-basic", "context": "context-simple"},
         "providers": [{"module": "provider-mock"}],
         "tools": [
-            {"module": "tool-filesystem", "permissions": "workspace"},
-            {**search, "permissions": {"read": ["."], "run": run}},
+            {"module": "tool-filesystem", "permissions": {"read": [beside], "write": ["."]}},
+            {**search, "permissions": {"read": [".", beside], "run": run}},
         ],
     }
     with anyio.fail_after(_SECONDS):
@@ -71,11 +74,14 @@ async def test_files_are_written_found_changed_and_kept_inside(run: list[str], f
             lines = await use("grep", pattern="needle", path="notes/a.txt", output_mode="content")
             assert lines["content"] == "notes/a.txt:3:needles"
             assert (await use("glob", pattern="**/*.txt"))["files"] == ["notes/a.txt", "notes/b.txt"]
+            assert "needle beside" in (await use("read_file", file_path=f"{beside}/c.txt"))["content"]
+            assert (await use("glob", pattern="*", path=beside))["files"] == [f"{beside}/c.txt"]
             listed = await use("list_directory")
             assert [entry["type"] for entry in listed["entries"]] == ["link", "folder"]
             for tool, given in (
                 ("read_file", {"file_path": "link.txt"}),
                 ("write_file", {"file_path": "link.txt", "content": "x"}),
+                ("write_file", {"file_path": f"{beside}/c.txt", "content": "x"}),
                 ("list_directory", {"path": ".."}),
                 ("grep", {"pattern": "needle", "path": "link.txt"}),
                 ("glob", {"pattern": "*", "path": os.fspath(work.parent)}),

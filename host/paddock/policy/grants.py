@@ -98,6 +98,10 @@ class Grants:
         """All paths, for reading and for writing."""
         return (*self.reads, *self.writes)
 
+    def named(self) -> dict[str, list[str]]:
+        """Return the folders and files that may be read, and written to, by every name that they are seen under."""
+        return {"read": _names_of(self.paths), "write": _names_of(self.writes)}
+
     def search_path(self) -> tuple[str, ...]:
         """Return the folders searched for programs besides the system's, as far as `PATH` can name them."""
         folders = dict.fromkeys(str(one.folder) for one in self.located if one.folder is not None)
@@ -125,6 +129,10 @@ class Grants:
         else:
             yield from (f"run {program.describe()}" for program in self.programs)
         yield from (f"run {program.describe()}" for program in self.by_path)
+
+
+def _names_of(paths: Sequence[GrantedPath]) -> list[str]:
+    return [*dict.fromkeys(str(name) for path in paths for name in (path.path, path.spelled, *path.others))]
 
 
 class _Collector:

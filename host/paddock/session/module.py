@@ -104,6 +104,7 @@ class HostedModule:
         deadlines: ShutdownDeadlines,
         explainer: Explainer | None,
         in_session: InSession,
+        own_capability: Encoded | None = None,
     ) -> None:
         self.entry = entry
         self.resolution = resolution
@@ -126,6 +127,7 @@ class HostedModule:
         self._router = router
         self._host_calls = host_calls
         self._mirrors = mirrors
+        self._own_capability = own_capability
         self._config = config
         self._life: _Life | None = None
         self._registrations = Registrations(router.marshaller.codec)
@@ -274,7 +276,7 @@ class HostedModule:
             budget = OutputBudget(self.limits.output_max, peer.channel.calls.oldest, self._on_output_spent)
             process.output.watch(budget.note)
         await self._greet(peer)
-        self._mirrors.attach(peer)
+        self._mirrors.attach(peer, self._own_capability)
         await self._mount(peer, time)
         if must_restore:
             try:
@@ -287,10 +289,7 @@ class HostedModule:
         peer.mark_restoring(False)
 
     def _abandon(self, peer: Peer, reason: ExitReason, *, limit: LimitHit | None = None, detail: str = "") -> None:
-        """End a life that was not mounted.
-
-        If it is the first, its acts are undone; the registrations of an earlier life wait for the next one.
-        """
+        """End a life that was not mounted: the first leaves nothing; what an earlier one left waits for the next."""
         self.supervisor.end(reason, limit, detail=detail)
         peer.channel.close()
         if not self._was_mounted:
@@ -309,9 +308,8 @@ class HostedModule:
             raise ModuleLoadError(self.name, "handshake", str(exc)) from exc
         spoken = greeting.get("protocol") if isinstance(greeting, dict) else None
         if spoken != PROTOCOL_VERSION:
-            raise ModuleLoadError(
-                self.name, "handshake", f"it speaks protocol {spoken!r}; this host speaks {PROTOCOL_VERSION}"
-            )
+            cause = f"it speaks protocol {spoken!r}; this host speaks {PROTOCOL_VERSION}"
+            raise ModuleLoadError(self.name, "handshake", cause)
         welcome = self._router.marshaller.encode({"protocol": PROTOCOL_VERSION, "frame_max": self.limits.frame_max})
         peer.channel.write(peer.channel.connection.send_welcome(welcome.body))
 

@@ -30,7 +30,7 @@ from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
 from paddock.session.resources import SessionResources, SessionSandboxes, further_sandboxes
 from paddock.session.shutdown import ShutdownDeadlines
-from paddock.session.state.coordinator import HostedCoordinator
+from paddock.session.state.coordinator import HostedCoordinator, headed
 from paddock.session.state.mirrors import Mirrors
 from paddock.workers.exit_report import ExitReason
 from paddock.workers.output import OutputLine
@@ -44,6 +44,7 @@ from paddock_sdk.kernel.session import AmplifierSession
 
 T = TypeVar("T")
 
+_GRANTED_PATHS: Final = "session.granted_paths"  # the capability that tells each module its own grants
 _LAUNCHES_AT_ONCE: Final = 16  # each has six descriptors on their way, of which a user may have only so many
 _WEIGHING_SECONDS: Final = 5.0  # to find out the latest denials; it takes milliseconds, but on a busy machine
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
@@ -192,6 +193,7 @@ class SessionRuntime:
         )
         # After secrets were filled in: a reference in an override stays plain text.
         config = merged(resources.secrets.expanded(entry.config, grants_of(entry.permissions)), overrides)
+        granted = self.marshaller.encode(sandboxed.confinement.grants.named())
         module = HostedModule(
             entry,
             authorized.resolution,
@@ -204,6 +206,7 @@ class SessionRuntime:
             deadlines=self.deadlines,
             explainer=resources.sandbox_planner.explainer_of(entry, sandboxed),
             in_session=self.modules.in_session,
+            own_capability=headed(self.marshaller, _GRANTED_PATHS, granted),
         )
         networks.tell_denials(entry, module.deny)
         self.modules.add(module)

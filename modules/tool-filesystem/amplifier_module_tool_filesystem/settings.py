@@ -13,12 +13,13 @@ _MEBIBYTE = 1024 * 1024
 class Settings:
     """Where the tools may go, and how large a file they take.
 
-    Relative paths are relative to the working directory, and so is the default, which is that directory itself.
+    Relative paths are relative to the working directory. None stands for that directory itself, and what the host
+    granted this module besides.
     The sizes keep one careless call from filling the memory and the conversation.
     """
 
-    allowed_read_paths: tuple[str, ...] = (".",)
-    allowed_write_paths: tuple[str, ...] = (".",)
+    allowed_read_paths: tuple[str, ...] | None = None
+    allowed_write_paths: tuple[str, ...] | None = None
     max_read_bytes: int = 10 * _MEBIBYTE
     max_write_bytes: int = 10 * _MEBIBYTE
 

@@ -59,8 +59,9 @@ class Workspace:
             raise Failure("invalid_path", f"Cannot use {file_path!a} as a path: {error}.") from error
         if not any(real.is_relative_to(root) for root in roots):
             led = "" if str(real) == file_path else f", which leads to `{real}`"
-            allowed = ", ".join(f"`{root}`" for root in roots) or "none"
-            raise Failure("not_allowed", f"May not {access} `{file_path}`{led}. Folders open to {access}: {allowed}.")
+            allowed = ", ".join(f"`{root}`" for root in dict.fromkeys(roots)) or "none"
+            where = f"{self._limit(access)}: {allowed}"
+            raise Failure("not_allowed", f"May not {access} `{file_path}`{led}. Folders open to {access}{where}.")
         return real
 
     def read(self, path: Path) -> tuple[str, text_file.Version]:
@@ -111,7 +112,20 @@ class Workspace:
             logger.warning("tool-filesystem: could not emit %s", event, exc_info=True)
 
     def _allowed(self, access: Access) -> tuple[str, ...]:
+        configured = self._configured(access)
+        return (".", *self._granted(access)) if configured is None else configured
+
+    def _limit(self, access: Access) -> str:
+        return "" if self._configured(access) is None else f" by the setting `allowed_{access}_paths`"
+
+    def _configured(self, access: Access) -> tuple[str, ...] | None:
         return self._settings.allowed_read_paths if access == "read" else self._settings.allowed_write_paths
+
+    def _granted(self, access: Access) -> list[str]:
+        """Return the paths that the host granted this module; a host that grants none does not have the capability."""
+        lookup = getattr(self._coordinator, "get_capability", None)
+        granted = lookup("session.granted_paths") if lookup is not None else None
+        return list(granted[access]) if isinstance(granted, dict) else []
 
 
 def _absolute(path: str, base: Path) -> str:

@@ -269,6 +269,21 @@ async def test_reading_and_writing_are_allowed_separately(home: Path) -> None:
     assert (await use("write_file", file_path="out/b.txt", content="x")).success
 
 
+async def test_what_the_host_grants_is_open_unless_a_setting_narrows_it(home: Path) -> None:
+    shared = home.parent / "shared"
+    shared.mkdir()
+    (shared / "a.txt").write_text("text")
+    use, narrow = await desk(home), await desk(home, {"allowed_read_paths": ["."]})
+    for one in (use, narrow):
+        granted = {"read": [str(shared)], "write": []}
+        one.coordinator.register_capability("session.granted_paths", granted)
+
+    assert (await use("read_file", file_path=str(shared / "a.txt"))).success
+    failed(await use("write_file", file_path=str(shared / "a.txt"), content=""), "not_allowed")
+    refused = failed(await narrow("read_file", file_path=str(shared / "a.txt")), "not_allowed")
+    assert "by the setting `allowed_read_paths`" in refused
+
+
 async def test_an_edit_needs_the_right_to_read_as_well(home: Path) -> None:
     (home / "a.txt").write_text("text")
     use = await desk(home, {"allowed_read_paths": []})

@@ -33,16 +33,24 @@ class Places:
         """
         try:
             real = Path(os.path.realpath(_absolute(path, base)))
-            roots = [Path(os.path.realpath(_absolute(root, base))) for root in self._settings.allowed_paths]
+            roots = [Path(os.path.realpath(_absolute(root, base))) for root in self._allowed()]
         except (OSError, ValueError) as error:  # a name too long
             raise Failure("invalid_path", f"Cannot use {path!a} as a path: {error}.") from error
         if not any(real.is_relative_to(root) for root in roots):
             led = "" if str(real) == path else f", which leads to `{real}`"
-            allowed = ", ".join(f"`{root}`" for root in roots) or "none"
-            raise Failure("not_allowed", f"May not search `{path}`{led}. Folders open to search: {allowed}.")
+            allowed = ", ".join(f"`{root}`" for root in dict.fromkeys(roots)) or "none"
+            limit = "" if self._settings.allowed_paths is None else " by the setting `allowed_paths`"
+            raise Failure("not_allowed", f"May not search `{path}`{led}. Folders open to search{limit}: {allowed}.")
         if not os.path.lexists(real):
             raise Failure("not_found", f"There is no `{path}` to search.")
         return Place.of(real, Path(os.path.realpath(base)))
+
+    def _allowed(self) -> tuple[str, ...]:
+        if self._settings.allowed_paths is not None:
+            return self._settings.allowed_paths
+        lookup = getattr(self._coordinator, "get_capability", None)
+        granted = lookup("session.granted_paths") if lookup is not None else None  # a host that grants none has it not
+        return (".", *(granted["read"] if isinstance(granted, dict) else ()))
 
 
 @dataclass(frozen=True, slots=True)

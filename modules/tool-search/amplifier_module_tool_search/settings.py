@@ -13,10 +13,11 @@ _MEBIBYTE = 1024 * 1024
 class Settings:
     """Where the tools may search, how long one search may take, and how large a file may be.
 
-    Relative paths are relative to the working directory. Without `ripgrep` the program is not used where it is there.
+    Relative paths are relative to the working directory. Without `allowed_paths` that directory may be searched, and
+    what the host granted this module besides. Without `ripgrep` the program is not used where it is there.
     """
 
-    allowed_paths: tuple[str, ...] = (".",)
+    allowed_paths: tuple[str, ...] | None = None
     timeout: float = 20.0
     max_file_bytes: int = 10 * _MEBIBYTE
     ripgrep: bool = True

@@ -19,6 +19,7 @@ from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.limits import ResourceLimits
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
+from paddock.rpc.peer import Encoded
 from paddock.rpc.router import Router
 from paddock.rpc.tasks import SessionTasks
 from paddock.session.host_api.service import HostService
@@ -132,6 +133,7 @@ class Hosted:
         self.audit = AuditLog.silent()
         self.deadlines = ShutdownDeadlines()
         self.explainer: Explainer | None = None  # of the modules that are added from here on
+        self.own_capability: Encoded | None = None  # likewise
         self.problems: list[dict[str, Any]] = []
         self._stack = stack
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: self.problems.append(context))
@@ -174,6 +176,7 @@ class Hosted:
             deadlines=self.deadlines,
             explainer=self.explainer,
             in_session=self.modules.in_session,
+            own_capability=self.own_capability,
         )
         self.modules.add(hosted)
         return hosted

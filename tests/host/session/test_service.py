@@ -13,6 +13,7 @@ from paddock.session.host_api.service import HostService
 from paddock.session.module import HostedModule
 from paddock.session.quota import _MAX_THINGS
 from paddock.session.requester import Requester, current_requester
+from paddock.session.state.coordinator import headed
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError, RefusedError
 from paddock_sdk.contract.models import HookResult
@@ -46,6 +47,21 @@ async def test_a_capability_of_the_hosts_is_not_a_modules_to_replace(hosted: Hos
         await worker.ask(0, HostMethod.REGISTER_CAPABILITY, "/elsewhere", head="session.working_dir")
     assert hosted.coordinator.get_capability("session.working_dir") == "/here"
     assert len(module.denials) == 1
+
+
+@pytest.mark.difference("the capability `session.granted_paths` has the folders and files that the module was granted")
+async def test_each_worker_has_its_own_grants_as_a_capability(hosted: Hosted) -> None:
+    name = "session.granted_paths"
+    hosted.own_capability = headed(hosted.marshaller, name, hosted.marshaller.encode({"read": ["/notes"], "write": []}))
+    _, worker = await hosted.start("tool", "tool-x")
+    hosted.own_capability = None
+    _, other = await hosted.start("tool", "tool-y")
+    told = [bytes(frame.body) for frame in worker.heard(Kind.MIRROR) if frame.method == MirrorSection.CAPABILITY]
+    assert [name.encode() in body and b"/notes" in body for body in told] == [True]
+    assert [frame for frame in other.heard(Kind.MIRROR) if frame.method == MirrorSection.CAPABILITY] == []
+    assert hosted.coordinator.get_capability(name) is None
+    with pytest.raises(RefusedError, match=r"session\.granted_paths"):
+        await worker.ask(0, HostMethod.REGISTER_CAPABILITY, {"read": ["/"]}, head=name)
 
 
 @pytest.mark.parametrize(

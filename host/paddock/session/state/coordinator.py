@@ -165,7 +165,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._mirrors.put(
             ("capability", name),
             MirrorSection.CAPABILITY,
-            _headed(self._marshaller, name, value),
+            headed(self._marshaller, name, value),
             origin=origin,
             may_call=may_call,
         )
@@ -177,7 +177,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._mirrors.put(
             ("attribute", name),
             MirrorSection.ATTRIBUTE,
-            _headed(self._marshaller, name, value),
+            headed(self._marshaller, name, value),
             origin=origin,
             may_call=_as_given_by(origin, value),
         )
@@ -268,7 +268,7 @@ class HostedCoordinator(ModuleCoordinator):
             self._mirrors.put(
                 ("capability", name),
                 MirrorSection.CAPABILITY,
-                _headed(self._marshaller, name, self._marshaller.encode(None)),
+                headed(self._marshaller, name, self._marshaller.encode(None)),
             )
 
     def is_the_applications(self, name: str) -> bool:
@@ -402,7 +402,7 @@ class _Broadcast:
         self._coordinator._mirrors.put(
             ("capability", name),
             MirrorSection.CAPABILITY,
-            _headed(marshaller, name, message),
+            headed(marshaller, name, message),
             may_call=lambda peer: all(peer.may_reach(handle) for handle in message.handles),
         )
 
@@ -410,7 +410,7 @@ class _Broadcast:
         marshaller = self._coordinator._marshaller
         message = marshaller.encode(value, share=True)
         self._coordinator.ownership.note_left(SharedItem("attribute", name), None, is_live=bool(message.handles))
-        self._coordinator._mirrors.put(("attribute", name), MirrorSection.ATTRIBUTE, _headed(marshaller, name, message))
+        self._coordinator._mirrors.put(("attribute", name), MirrorSection.ATTRIBUTE, headed(marshaller, name, message))
 
     def attribute_deleted(self, name: str) -> None:
         self._coordinator.ownership.gone(SharedItem("attribute", name))
@@ -472,6 +472,6 @@ def _kept(name: str, origin: Peer, value: Encoded, otherwise: MayCall) -> MayCal
     return lambda peer: peer.authority.may_call(KEPT, name) and otherwise(peer)
 
 
-def _headed(marshaller: Marshaller, name: str, value: Encoded) -> Encoded:
+def headed(marshaller: Marshaller, name: str, value: Encoded) -> Encoded:
     """Return the message of a name and, undecoded behind it, a value."""
     return Encoded(bytes(marshaller.encode(name).body) + bytes(value.body), value.handles)

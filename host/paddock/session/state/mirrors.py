@@ -76,13 +76,16 @@ class Mirrors:
         self._stale: dict[Peer, None] = {}  # those whose objects may have another description by now
         self._codec = Codec(ContractVocabulary())
 
-    def attach(self, peer: Peer) -> None:
-        """Bring a new worker up to date, and keep it so."""
+    def attach(self, peer: Peer, own_capability: Encoded | None = None) -> None:
+        """Bring a new worker up to date, and keep it so; a capability of its own is sent to no other."""
         self._peers[peer] = None
         for key, entry in self._entries.items():
             self._tell_one(peer, key, entry, is_new=True, is_first=True)
         for name in self.state.keys():
             self._tell_whole(peer, name, is_new=True)
+        if own_capability is not None:  # last: in place of a shared one
+            entry = _Entry(MirrorSection.CAPABILITY, own_capability, allow_all)
+            self._tell_one(peer, ("own capability",), entry, is_new=True, is_first=True)
 
     def detach(self, peer: Peer) -> None:
         """Forget a worker that is gone."""
