@@ -35,6 +35,7 @@ _COLLECTIONS: Final[dict[int, Callable[[list[Any]], object]]] = {
 _MAX_INTEGER_DIGITS: Final = 1024  # far past any real number; int() of a long text takes quadratic time
 _MAX_SCALAR_CHARACTERS: Final = 4096  # the longest path there is
 _MAX_DECIMAL_EXPONENT: Final = 6144  # IEEE 754's widest; the integer behind a few characters more fills all memory
+_SHOWN_ERRORS: Final = 20  # of one model
 _LONG_BYTES: Final = 4096  # a short body has too few mappings for a second writing to pay
 _KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one that packed more is not used again
 _TOO_DEEP: Final = f"a value that is nested deeper than {MAX_DEPTH}, or holds itself, cannot be sent"
@@ -244,7 +245,15 @@ def _unpack(body: Buffer, hook: Callable[[int, bytes], object]) -> Any:
     except RemoteProtocolError:
         raise
     except Exception as exc:  # msgpack, the hooks and the models raise many types; each means the same here
-        raise RemoteProtocolError(f"a body that is no value: {type(exc).__name__}: {str(exc)[:200]}") from exc
+        raise RemoteProtocolError(f"a body that is no value: {type(exc).__name__}: {_reason(exc)}") from exc
+
+
+def _reason(error: Exception) -> str:
+    """Return the beginning of an error's text; a model's with many errors would first be laid out in a hundred MB."""
+    count = getattr(error, "error_count", None)
+    if callable(count) and (errors := count()) > _SHOWN_ERRORS:
+        return f"{errors} validation errors"
+    return str(error)[:200]
 
 
 def _unpack_plain(body: bytes) -> Any:

@@ -38,6 +38,8 @@ _WORTH: Final = {Ext.MODEL: 12, Ext.ERROR: 12, Ext.SET: 2, Ext.FROZENSET: 2}  # 
 _TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
 _NARROW: Final = bytes(range(0xC4))  # bytes that begin no character past Latin-1, in UTF-8
 _RUN_BYTES: Final = 1024  # of small values that are judged at once; some messages, with few containers in them
+_ENTERED_LEVELS: Final = 12  # each passes over the values inside again; a message's text lies eight levels deep
+_WALKED_SHARE: Final = 16  # of a container that is walked over value by value, which takes long for small ones
 _TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
 _MAP_16, _MAP_32 = 0xDE, 0xDF
 
@@ -98,10 +100,13 @@ def _is_surely_shallow(data: bytes, levels: int) -> bool:
     """Return whether a value surely nests no deeper than `levels`; a large one has all that it announces, too.
 
     msgpack's compiled code passes over a container's values, and one pass over their bytes counts what may open a
-    container. Only where there is too much of that, values are walked over, and only large ones are entered.
+    container. Only large values are entered. Some values with too much of that are walked over; where there are many,
+    the scan is left to do it in one go.
     """
     if len(data) <= _TRANSLATE_BELOW_BYTES:
         return len(data.translate(None, _NOT_OPENERS)) <= levels
+    if levels < MAX_DEPTH - _ENTERED_LEVELS:
+        return False
     unpacker = msgpack.Unpacker(max_buffer_size=len(data))
     unpacker.feed(data)
     head = data[0]
@@ -117,16 +122,20 @@ def _is_surely_shallow(data: bytes, levels: int) -> bool:
         else:
             unpacker.skip()
             return True  # a long text
+        to_walk = len(data) // _WALKED_SHARE
         start = last = unpacker.tell()
         for left in reversed(range(children)):
             unpacker.skip()
             end: int = unpacker.tell()
-            if end - last > _TRANSLATE_BELOW_BYTES:
-                if not _is_surely_shallow(data[last:end], levels - 1) or not _fit(data[start:last], levels):
-                    return False
-                start = end
-            elif end - start > _RUN_BYTES or not left:
-                if not _fit(data[start:end], levels):
+            is_large = end - last > _TRANSLATE_BELOW_BYTES
+            stop = last if is_large else end
+            if is_large or stop - start > _RUN_BYTES or not left:
+                run = data[start:stop]
+                if len(run.translate(None, _NOT_OPENERS)) >= levels:
+                    to_walk -= len(run)
+                    if to_walk < 0 or not _nests_less(run, levels):
+                        return False
+                if is_large and not _is_surely_shallow(data[last:end], levels - 1):
                     return False
                 start = end
             last = end
@@ -135,14 +144,12 @@ def _is_surely_shallow(data: bytes, levels: int) -> bool:
     return levels > 0
 
 
-def _fit(values: bytes, levels: int) -> bool:
-    """Return whether values surely nest no deeper than `levels`, together with the container that they are in."""
-    if len(values.translate(None, _NOT_OPENERS)) < levels:
-        return True
+def _nests_less(values: bytes, levels: int) -> bool:
+    """Walk over values; return whether they nest less deep than `levels`, or raise that they do not."""
     at = 0
     while at < len(values):
         at += _scan(memoryview(values)[at:], max_depth=levels - 1)[0]
-    return True
+    return levels > 0
 
 
 def weight_of(body: Buffer, max_values: int = MAX_ELEMENTS) -> int:
@@ -153,7 +160,7 @@ def weight_of(body: Buffer, max_values: int = MAX_ELEMENTS) -> int:
     """
     texts: list[memoryview] = []
     _, worth = _scan(memoryview(body), max_values=max_values, texts=texts)
-    return len(body) + _VALUE_BYTES * worth + sum((_width(text) - 1) * len(text) for text in texts)
+    return len(body) + _VALUE_BYTES * worth + sum((_memory_of(text) - 1) * len(text) for text in texts)
 
 
 def count_values(body: Buffer) -> int:
@@ -165,12 +172,17 @@ def count_values(body: Buffer) -> int:
     return _scan(body)[1]
 
 
-def _width(text: memoryview) -> int:
-    """Return how many bytes each character of a text takes in memory: as many as its widest one needs."""
+def _memory_of(text: memoryview) -> int:
+    """Return how many bytes of memory each byte of a text may take.
+
+    A character takes as many as the widest one of the text needs. Text that is not ASCII keeps its bytes as well, once
+    it was written anew.
+    """
     data = bytes(text)
-    if data.isascii() or not (wide := data.translate(None, _NARROW)):
+    if data.isascii():
         return 1
-    return 4 if max(wide) >= 0xF0 else 2
+    wide = data.translate(None, _NARROW)
+    return 2 if not wide else 5 if max(wide) >= 0xF0 else 3
 
 
 def _scan(
