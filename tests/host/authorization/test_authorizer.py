@@ -497,3 +497,39 @@ async def test_a_plan_whose_hosts_are_named_has_no_such_warning(scene: Scene) ->
     person = Person(ConsentAnswer.ACCEPT)
     await scene.clear(scene.plan(f"{_ASKING}\n{_SILENT}"), consent=person)
     assert person.seen[0].warnings == ()
+
+
+# -- what is fetched with the operator's rights -----------------------------------------------
+
+_TAKES = {"tools[0].source": "it is behind ssh", "tools[1].source": "it is behind ssh"}
+
+
+async def _check_rights(scene: Scene, person: Person | None) -> None:
+    authorizer = await Authorizer.at_work(scene.work, scene.environ, None)
+    await authorizer.check_rights(scene.plan(f"{_SILENT}\n{_ASKING}"), _TAKES, consent=person)
+
+
+async def test_one_who_lets_sources_be_fetched_accepts_nothing_else(scene: Scene) -> None:
+    person = Person(ConsentAnswer.ACCEPT)
+    await _check_rights(scene, person)
+    (review,) = person.seen
+    assert (review.modules, review.moved, review.fetches) == ((), (), ("it is behind ssh",))
+    assert not review.is_of_the_lock and not review.is_accepted
+    assert scene.accepted() == ()
+
+
+async def test_one_who_stops_before_a_fetch_stops_the_start(scene: Scene) -> None:
+    with pytest.raises(ConsentRefusedError):
+        await _check_rights(scene, Person(ConsentAnswer.STOP))
+    assert scene.accepted() == ()
+
+
+@pytest.mark.parametrize("person", [None, Person(ConsentAnswer.AS_IT_IS)], ids=["no consent", "no person"])
+async def test_without_a_person_each_source_is_refused_with_its_line(scene: Scene, person: Person | None) -> None:
+    with pytest.raises(PolicyRefusedError) as refused:
+        await _check_rights(scene, person)
+    assert [(one.path, one.line) for one in refused.value.refusals] == [
+        ("tools[0].source", _FIRST),
+        ("tools[1].source", _FIRST + 1),
+    ]
+    assert "it is behind ssh, which needs a plan that you accepted" in str(refused.value)

@@ -1,0 +1,62 @@
+"""Which sources only the user's own rights can fetch is known from their addresses, before anything is fetched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from paddock_sources import SourceUri
+from paddock_sources.cache import SourceCache
+from paddock_sources.progress import SilentProgress
+from paddock_sources.provisioner import Provisioner
+from paddock_sources.settings import SourceSettings
+
+_SSH = "git+ssh://git@example.org/a/b"
+_PRIVATE = "git+https://10.0.0.7/a/b"
+_HERE = "git+file:///srv/a"
+_PUBLIC = "git+https://example.org/a/b"
+
+
+class _NeverRun:
+    """A runner of programs that fails the test."""
+
+    def session(self, *_: object, **__: object) -> NoReturn:
+        raise AssertionError("nothing is to be fetched")
+
+
+def provisioner(folder: Path, **options: Any) -> Provisioner:
+    runner: Any = _NeverRun()
+    return Provisioner(
+        SourceCache(folder / "cache"),
+        runner,
+        runner,
+        environ={},
+        settings=SourceSettings(),
+        preloaded=dict,
+        progress=SilentProgress(),
+        **{"lends_keys": False, **options},
+    )
+
+
+def _takes_rights(provisioner: Provisioner, text: str) -> bool:
+    return provisioner.own_rights(SourceUri.parse(text), None) is not None
+
+
+def test_ssh_and_private_addresses_take_the_users_rights(tmp_path: Path) -> None:
+    unaccepted = provisioner(tmp_path)
+    texts = (_SSH, _PRIVATE, _HERE, _PUBLIC, str(tmp_path), "builtin:tool-filesystem")
+    assert [text for text in texts if _takes_rights(unaccepted, text)] == [_SSH, _PRIVATE, _HERE]
+
+
+def test_rights_are_lent_to_the_named_sources_alone(tmp_path: Path) -> None:
+    unaccepted = provisioner(tmp_path)
+    unaccepted.lend([SourceUri.parse(_SSH)])
+    assert not _takes_rights(unaccepted, _SSH)
+    assert _takes_rights(unaccepted, f"{_SSH}c") and _takes_rights(unaccepted, _PRIVATE)
+
+
+@pytest.mark.parametrize("options", [{"lends_keys": True}, {"offline": True}], ids=str)
+def test_what_is_accepted_or_fetches_nothing_raises_no_question(tmp_path: Path, options: dict[str, bool]) -> None:
+    assert not _takes_rights(provisioner(tmp_path, **options), _SSH)
