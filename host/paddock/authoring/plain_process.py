@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,13 +24,28 @@ from paddock.isolation.sandbox_host import SandboxHost
 from paddock_sources import SourceError
 
 _SCRIPT_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
-_FUNCTION: Final = re.compile(r"[\w.]+:[\w.]+", re.ASCII)
-_SCRIPT: Final = "#!{python}\nimport sys\nfrom {module} import {name}\nsys.exit({function}())\n"
+_FUNCTION: Final = re.compile(r"\w+(?:\.\w+)*:\w+(?:\.\w+)*", re.ASCII)
+# The shell starts Python, for which its line is text: the system takes no interpreter's path that has a space in it.
+_SCRIPT: Final = """#!/bin/sh
+'''exec' {python} "$0" "$@"
+' '''
+import sys
+from {module} import {name}
+sys.exit({function}())
+"""
 _OF_OURS: Final = (Path(paddock_sdk.__file__).parents[1], Path(paddock_sdk.__file__).parent / "stand_in")
 
 
-async def plain_environment(trial_context: TrialContext, folder: ModuleFolder) -> Mapping[str, str]:
-    """Return the variables that such a process has beside the user's own; what they name is fetched now.
+@dataclass(frozen=True, slots=True)
+class PlainEnvironment:
+    """The `variables` of such a process beside the user's own; `libraries` were installed for it."""
+
+    variables: Mapping[str, str]
+    libraries: tuple[Path, ...]
+
+
+async def plain_environment(trial_context: TrialContext, folder: ModuleFolder) -> PlainEnvironment:
+    """Return the environment of such a process; what it names is fetched now.
 
     Raises:
         PaddockError: a requirement is unavailable.
@@ -42,29 +59,36 @@ async def plain_environment(trial_context: TrialContext, folder: ModuleFolder) -
         SandboxHost.started() as host,
         provided(folder, authorizer.policy, fetch_options, needs, host) as resolution,
     ):
-        libraries = [*map(str, _OF_OURS), *map(str, resolution.libraries)]
+        installed = tuple(resolution.libraries)
+    libraries = [*map(str, _OF_OURS), *map(str, installed)]
     interpreter = os.path.dirname(sys.executable)
-    return {
+    variables = {
         # The author's own folder, and not the copy: what an editor changes is what runs.
         "PYTHONPATH": os.pathsep.join((str(folder.import_root), *libraries)),
         "MYPYPATH": os.pathsep.join(libraries[: len(_OF_OURS)]),
         "PATH": os.pathsep.join((interpreter, fetch_options.environ.get("PATH", os.defpath))),
     }
+    return PlainEnvironment(variables, installed)
 
 
-def write_scripts(folder: Path, libraries: Iterable[str]) -> None:
+def write_scripts(folder: Path, libraries: Iterable[Path]) -> None:
     """Write into a new folder the commands that packages in `libraries` have, as a virtual environment has them.
 
-    The environments of modules keep none: no sandboxed module may run them.
+    Of two packages with a command of one name the first counts, as for imports. The environments of modules keep none:
+    no sandboxed module may run them.
     """
     from importlib.metadata import distributions  # it loads the standard library's package of mail
 
-    for one in distributions(path=list(libraries)):
+    for one in distributions(path=[*map(str, libraries)]):
         for script in one.entry_points.select(group="console_scripts"):
             if not (_SCRIPT_NAME.fullmatch(script.name) and _FUNCTION.fullmatch(script.value)):
                 continue  # one that needs an extra, or no name of a program
             module, _, function = script.value.partition(":")
             name = function.partition(".")[0]
             path = folder / script.name
-            path.write_text(_SCRIPT.format(python=sys.executable, module=module, name=name, function=function))
+            if path.exists():
+                continue
+            python = shlex.quote(sys.executable)
+            text = _SCRIPT.format(python=python, module=module, name=name, function=function)
+            path.write_text(text, encoding="utf-8")
             path.chmod(0o700)

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.plain_process import plain_environment, write_scripts
+from paddock.authoring.plain_process import PlainEnvironment, plain_environment, write_scripts
 from paddock.authoring.trial import TrialContext
 from paddock.cli.command_group import INTERRUPTED, example
 from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure
@@ -41,28 +41,28 @@ def shell(path: Path, command: tuple[str, ...], is_printed: bool, offline: bool)
     screen = Screen(sys.stderr)
     try:
         folder = ModuleFolder.at(path)
-        variables = fetched(screen, folder, TrialOptions({}, offline=offline))
+        environment = fetched(screen, folder, TrialOptions({}, offline=offline))
     except Interrupted:
         return INTERRUPTED
     except PaddockError as error:
         return tell_failure(screen, error)
     if is_printed:
-        for name, value in variables.items():
+        for name, value in environment.variables.items():
             click.echo(f"export {name}={shlex.quote(value)}")
         return 0
     if not command:
         command = (os.environ.get("SHELL", "/bin/sh"),)
         screen.note("a plain shell, without a sandbox; `exit` leaves it")
     with tempfile.TemporaryDirectory(prefix="paddock-scripts-") as scripts:
-        write_scripts(Path(scripts), variables["PYTHONPATH"].split(os.pathsep)[1:])
-        search = os.pathsep.join((scripts, variables["PATH"]))
-        return run_plainly(screen, command, {**variables, "PATH": search})
+        write_scripts(Path(scripts), environment.libraries)
+        search = os.pathsep.join((scripts, environment.variables["PATH"]))
+        return run_plainly(screen, command, {**environment.variables, "PATH": search})
 
 
-def fetched(screen: Screen, folder: ModuleFolder, trial: TrialOptions) -> Mapping[str, str]:
-    """Return the variables for a plain process over a module; raises as `run_trials` does."""
+def fetched(screen: Screen, folder: ModuleFolder, trial: TrialOptions) -> PlainEnvironment:
+    """Return the environment for a plain process over a module; raises as `run_trials` does."""
 
-    async def work(trial_context: TrialContext) -> Mapping[str, str]:
+    async def work(trial_context: TrialContext) -> PlainEnvironment:
         return await plain_environment(trial_context, folder)
 
     return run_trials(work, trial, screen, f"fetching what {folder.module_id} needs", None)

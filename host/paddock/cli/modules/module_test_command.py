@@ -83,7 +83,7 @@ def _debug(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions, screen
         )
     try:
         folder = ModuleFolder.at(path)
-        variables = fetched(screen, folder, trial)
+        variables = fetched(screen, folder, trial).variables
     except Interrupted:
         return INTERRUPTED
     except PaddockError as error:
