@@ -286,7 +286,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         # A place with a wrong answer ended the search, so the reason is the whole message.
         wrong = next((attempt for attempt in self.tried if attempt.asked), None)
         said = f": {wrong.answer}" if wrong is not None else ""
-        found = "refused by the rules for sources: the code of" if is_refused else "no code was found for"
+        found = "the rules for sources refuse the code of" if is_refused else "no code was found for"
         super().__init__(
             module_id,
             f"{found} module `{module_id}`"
@@ -531,7 +531,7 @@ class Denial:
     def hint(self) -> str:
         """Return the fix as a line of text."""
         if self.layer == "destination":
-            return "its grant is as it should be, and nothing of Paddock refused it"
+            return "its grant covers it; Paddock refused nothing"
         if not self.grant:
             return "no grant allows this"
         return f"to allow it, write in the entry of `{self.caller}` in the plan: {self.grant}"

@@ -79,7 +79,7 @@ def close_ways_back() -> None:
         _set(effective & others, permitted & others, inheritable & others)
 
 
-def effective() -> frozenset[int]:
+def effective_set() -> frozenset[int]:
     """Return the capabilities that the caller can use now."""
     return _numbers(_get()[0])
 

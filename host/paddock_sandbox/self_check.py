@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from paddock_sandbox import prctl
-from paddock_sandbox.capabilities import effective
+from paddock_sandbox.capabilities import effective_set
 from paddock_sandbox.profile import NetworkAccess, SandboxProfile
 from paddock_sandbox.syscalls import call
 
@@ -187,7 +187,7 @@ def _with_a_stream(act: Callable[[socket.socket], object]) -> None:
 
 def _check_privileges() -> None:
     """Refuse, as the kernel would, when nothing is there to be gained."""
-    if not effective() and prctl.is_no_new_privs() and prctl.seccomp_mode() == _SECCOMP_FILTER:
+    if not effective_set() and prctl.is_no_new_privs() and prctl.seccomp_mode() == _SECCOMP_FILTER:
         raise PermissionError(errno.EPERM, "no privileges")
 
 

@@ -1,4 +1,4 @@
-"""Make a system call that the C library has no function for, by name, and check its outcome.
+"""Make system calls by name or number, with the interpreter lock held, and check their outcome.
 
 Every failure is an OSError that carries the kernel's number and names the call. This file does not know why a call is
 made.

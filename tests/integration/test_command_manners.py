@@ -139,7 +139,7 @@ def test_a_call_finds_a_tool_of_an_accepted_plan_by_its_id(tmp_path: Path) -> No
     Path("paddock.lock").unlink()
     code, told, said = _greet("tool-greet", "tool_greet")
     assert (code, told["error"]["type"]) == (1, "ModuleMissingError"), said
-    assert f"may name it cannot be read: {tmp_path}/plan.yaml:{len(plan.read_text().splitlines())}: " in said, said
+    assert f"may name it, and cannot be read: {tmp_path}/plan.yaml:{len(plan.read_text().splitlines())}: " in said, said
 
 
 def test_adding_what_is_there_says_how_to_replace_it(tmp_path: Path, origin: OriginRepository) -> None:
@@ -248,7 +248,7 @@ def test_a_chat_that_is_ended_ends_its_session(number: signal.Signals) -> None:
 def test_verify_fails_where_locked_code_is_missing(tmp_path: Path, origin: OriginRepository) -> None:
     assert paddock("verify").returncode == 0
     done = paddock("verify", environ={"PADDOCK_CACHE_DIR": str(tmp_path / "empty")})
-    assert done.returncode == 1 and "not fetched" in done.stdout and "`paddock sync`" in done.stderr
+    assert done.returncode == 1 and "not fetched" in done.stdout and "`paddock sync PLAN`" in done.stderr
     assert paddock("sync", environ={"PADDOCK_CACHE_DIR": str(tmp_path / "empty")}).returncode == 0
 
 

@@ -146,7 +146,7 @@ def test_update_lock_and_sync_keep_to_constraints() -> None:
     assert "plan.yaml:8) is wanted  ./tool-greet" in paddock("lock", "--check").stdout
     row = answered("list")[1]["modules"][-1]
     assert len(row["constraints"]) == 1 and row["constraints"][0].startswith("`leaf<2` (")
-    assert "tool-greet: what it depends on is held to `leaf<2` (" in paddock("list").stdout
+    assert "tool-greet: its dependencies keep to `leaf<2` (" in paddock("list").stdout
     code, facts = answered("update", "./tool-greet")
     assert (code, locked(), facts["modules"][0]["state"]) == (0, "1.0", "updated")
     assert facts["modules"][0]["reason"] == "dependencies: leaf 2.0 -> 1.0"

@@ -225,7 +225,7 @@ def test_a_repository_of_this_machine_is_asked_about_before_a_look(tmp_path: Pat
     said = f"`git+file://{tmp_path}/greet` is on this machine or a private network"
     done = paddock("run", str(plan), "hello")
     assert done.returncode == 4 and "no code was found" not in done.stderr and "looking up" not in done.stderr
-    assert f"plan.yaml:5: tools[0].source: {said}, which takes a plan that you accepted" in done.stderr
+    assert f"plan.yaml:5: tools[0].source: {said}, which needs a plan that you accepted" in done.stderr
     with Terminal("run", str(plan), "hello") as terminal:
         terminal.until(said)
         terminal.until(_FETCHES)

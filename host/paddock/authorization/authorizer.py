@@ -160,7 +160,7 @@ class Authorizer:
             _log.warning("accepted for this time only: %s", error)
 
     async def check_rights(self, plan: MountPlan, takes: Mapping[str, str], *, consent: Consent | None) -> None:
-        """Ask the operator whether sources of a plan that was not accepted are fetched with their own rights.
+        """Ask whether sources of a plan that was not accepted may be fetched with the operator's rights.
 
         `takes` says what each takes, by its place in the plan. Nothing is recorded: the lock file pins what is fetched.
 

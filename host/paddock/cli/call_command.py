@@ -162,7 +162,7 @@ def call(
         for one in known:
             outcome.error.with_hint(_hint(one))
         if unread is not None:
-            outcome.error.with_hint(f"a plan of the folder that may name it cannot be read: {unread.detail[0]}")
+            outcome.error.with_hint(f"plan.yaml of this folder may name it, and cannot be read: {unread.detail[0]}")
     for change in session.changes:
         screen.warning(change)
     return _report(outcome, tool, screen, as_json=as_json, verbose=verbose)

@@ -35,7 +35,7 @@ class LazyCommand(click.Command):
         self._workers = workers
 
     def begin(self, context: click.Context, args: Sequence[str]) -> None:
-        """Start the template for a command with these arguments, and the search for control groups, as far as it needs.
+        """Start what a command with these arguments will need: the template and the search for control groups.
 
         An unused template ends with `context`, and so does the search.
         """

@@ -53,8 +53,8 @@ _SESSION: Final = (
     click.option(
         "--isolation",
         type=LEVELS,
-        help="Run modules whose entry names no isolation level at exactly this one, even a weak one; by default at the "
-        "strongest that works here.",
+        help="Run modules at exactly this level, unless their entry names one; even a weak one. By default, they run "
+        "at the strongest that works here.",
     ),
     click.option(
         "--trust-plan",

@@ -111,18 +111,19 @@ def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[PolicyFi
         judge_source(path, request.source, context.policy, findings, commit=request.commit)
     floor = _floor(request, context.policy, held, findings)
     path_rules = list(judge_trust(request, context.trust, context.working_dir, floor, findings, context.folder))
-    for file, rule in held:
-        from paddock.policy.caps import judge_caps  # what a policy can say: few machines have one
+    if held:
+        from paddock.policy.caps import judge_caps  # only where there is a policy
 
-        path_rules += judge_caps(
-            file,
-            rule,
-            grants,
-            grants_of(entry.permissions),
-            working_dir=context.working_dir,
-            owner=context.owner,
-            findings=findings,
-        )
+        for file, rule in held:
+            path_rules += judge_caps(
+                file,
+                rule,
+                grants,
+                grants_of(entry.permissions),
+                working_dir=context.working_dir,
+                owner=context.owner,
+                findings=findings,
+            )
     closed = _judge_networks(grants, context.policy, findings)
     _judge_paths(request.entry, grants, path_rules, context, findings)
     findings.problems.extend(contradictions(request.entry, grants))

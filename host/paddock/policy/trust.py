@@ -45,8 +45,8 @@ _LEADS_OUT: Final = "lies outside the working directory, for which it was given"
 _STATE: Final = "grant it in the plan, by where it leads, or have it lead into the working directory"
 _ROOT: Final = Path("/")
 _ACCEPT: Final = "`--trust-plan` accepts what the plan says, and so does saying yes to `paddock run` on a terminal"
-_FETCH: Final = "`paddock lock PLAN` fetches it by your own word"
-_TAKES_TRUST: Final = "takes a plan that you accepted"
+_FETCH: Final = "`paddock lock PLAN` fetches it with your rights"
+_NEEDS_TRUST: Final = "needs a plan that you accepted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,21 +195,21 @@ def judge_trust(
     for grant in request.grants():
         is_of_the_operators = grant.family in ("net", "secrets", "mount") or grant.passes_on
         if is_of_the_operators and grant.given is None:
-            findings.refuse(grant.path, f"{grant.text} {_TAKES_TRUST}", _ACCEPT, rule)
+            findings.refuse(grant.path, f"{grant.text} {_NEEDS_TRUST}", _ACCEPT, rule)
     if folder is not None and request.entry.source is not None:
         _judge_place(request, (folder, working_dir), rule, findings)
     if request.entry.state == "keep":
-        findings.refuse(path_text(request.entry.path, "state"), f"a folder that is kept {_TAKES_TRUST}", _ACCEPT, rule)
+        findings.refuse(path_text(request.entry.path, "state"), f"a folder that is kept {_NEEDS_TRUST}", _ACCEPT, rule)
     level = request.entry.isolation
     if level is not None and level not in floor.levels and level != request.named and not floor.is_fixed:
         findings.refuse(
             path_text(request.entry.path, "isolation"),
-            f"isolation level `{level}` {_TAKES_TRUST}",
+            f"isolation level `{level}` {_NEEDS_TRUST}",
             f"{_ACCEPT}; `--isolation {level}` accepts this level alone",
             rule,
         )
-    said = f"lies outside the working directory `{working_dir}`, which {_TAKES_TRUST}"
-    opens = f"is what your own programs run by themselves, which {_TAKES_TRUST}"
+    said = f"lies outside the working directory `{working_dir}`, which {_NEEDS_TRUST}"
+    opens = f"is what your own programs run by themselves, which {_NEEDS_TRUST}"
     return (
         GrantPathRule(families, (working_dir,), rule, said, _ACCEPT, binds="stated"),
         GrantPathRule(
@@ -222,7 +222,7 @@ def own_rights_findings(takes: Mapping[str, str]) -> PolicyFindings:
     """Return the refusal of sources that only the operator's own rights can fetch, by their places in the plan."""
     findings = PolicyFindings()
     for path, said in takes.items():
-        findings.refuse(path, f"{said}, which {_TAKES_TRUST}", f"{_FETCH}; {_ACCEPT}", _UNACCEPTED)
+        findings.refuse(path, f"{said}, which {_NEEDS_TRUST}", f"{_FETCH}; {_ACCEPT}", _UNACCEPTED)
     return findings
 
 
@@ -236,5 +236,5 @@ def _judge_place(request: GrantRequest, around: tuple[Path, ...], rule: Rule, fi
         return
     if not any(Path(name.path).is_relative_to(place.resolve()) for place in around):
         path = path_text(request.entry.path, "source")
-        said = f"`{name.path}` lies neither beside the plan nor in the working directory, which {_TAKES_TRUST}"
+        said = f"`{name.path}` lies neither beside the plan nor in the working directory, which {_NEEDS_TRUST}"
         findings.refuse(path, said, _ACCEPT, rule)

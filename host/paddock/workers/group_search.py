@@ -1,4 +1,4 @@
-"""Where this process can make control groups for workers: searched once, if need be ahead of the first use.
+"""Where this process can make control groups for workers: searched once, at the first use or before it.
 
 The search moves a process into a group, for which the kernel takes some 30 ms. A command has it do so while the command
 loads itself.
@@ -24,7 +24,7 @@ def find_groups() -> CgroupHome:
 
 @contextmanager
 def searching() -> Iterator[None]:
-    """Search in a thread meanwhile; at the end, wait until it is done, so that it leaves no group behind."""
+    """Search in a thread while the body runs; at the end, wait until it is done, so that it leaves no group behind."""
     search = threading.Thread(target=find_groups, name="paddock groups")
     search.start()
     try:

@@ -60,7 +60,9 @@ class FetchError(SourceError):
     def offline(cls, repository: str, wanted: str, *, is_locked: bool) -> Self:
         """Something, locked or not, would have to be fetched and nothing may be."""
         by = (
-            "`paddock sync`" if is_locked else "`paddock lock PLAN`, or `paddock add SOURCE` for one that no plan names"
+            "`paddock sync PLAN`"
+            if is_locked
+            else "`paddock lock PLAN`, or `paddock add SOURCE` for one that no plan names"
         )
         return cls(
             repository,

@@ -79,7 +79,8 @@ def cache() -> None:
 def show_dir(as_json: bool) -> int:
     """Print where the cache is.
 
-    The environment variable PADDOCK_CACHE_DIR puts it elsewhere."""
+    The environment variable PADDOCK_CACHE_DIR puts it elsewhere.
+    """
 
     def work(cache: SourceCache) -> _CommandReport:
         return _CommandReport({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))

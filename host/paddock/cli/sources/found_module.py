@@ -75,12 +75,12 @@ async def find_module(
     module_id: str | None = None,
     allow_impostor: bool = False,
     for_plan: bool,
-    rules_of: Callable[[SourceUri], DependencyRules] = lambda _: NO_RULES,
+    rules_of: Callable[[SourceUri], DependencyRules] | None = None,
 ) -> FoundModule:
     """Return the module at a source, as written in `start`, for the lock file in `folder`.
 
     `module_id` is which of several it is, or what the plan calls it. With `for_plan` its code decides its kind. What it
-    depends on is within the rules that `rules_of` returns for its source.
+    depends on is within the rules that `rules_of` returns for its source, if it is given.
 
     Raises:
         KindError: there is no such module, or there are several.
@@ -89,7 +89,7 @@ async def find_module(
     """
     uri = await context.call(partial(_uri, source, start))
     refuse_sources({"SOURCE": pinned_text(uri)}, context.policy)
-    rules = await context.call(partial(rules_of, uri))
+    rules = NO_RULES if rules_of is None else await context.call(partial(rules_of, uri))
     await context.call(partial(_check_is_here, context, uri, start))
     key = await context.call(partial(normalised_source, uri, folder))
     lock = await context.call(partial(LockFile.read, folder / LOCK_FILE))

@@ -163,9 +163,9 @@ def _show(sources: SourcedModules, rows: list[_Row]) -> None:
     )
     for row in rows:
         if row.constraints:
-            screen.note(f"{row.name}: what it depends on is held to {', '.join(row.constraints)}")
+            screen.note(f"{row.name}: its dependencies keep to {', '.join(row.constraints)}")
         if row.by_uv_lock:
-            screen.note(f"{row.name}: what it depends on is as its own uv.lock has it")
+            screen.note(f"{row.name}: its dependencies are those of its own uv.lock")
     for name, error in unresolved_failures(sources):
         screen.note(f"{name}: {error.summary}")
     if not rows:

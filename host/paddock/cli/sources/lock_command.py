@@ -69,10 +69,12 @@ def lock(plan: Path | None, checks: bool, offline: bool, working_dir: Path | Non
 
 async def _lock(context: CommandContext, sources: SourcedModules, *, checks: bool) -> CommandOutcome:
     modules = list(sources.by_source().values())
-    judged = list(zip(modules, await context.side_by_side(modules, partial(_lack, context.provider)), strict=True))
+    judged = list(
+        zip(modules, await context.side_by_side(modules, partial(_why_to_lock, context.provider)), strict=True)
+    )
     failures = unresolved_failures(sources)
     failures += [(one.name, found) for one, found in judged if isinstance(found, SourceFailedError)]
-    why = {one.key: found for one, found in judged if isinstance(found, str) and found}
+    why = {one.key: found for one, found in judged if isinstance(found, str)}
     lacking = [one for one in modules if one.key in why]
     done: list[tuple[SourcedModule, LockedModule]] = []
     if not checks:
@@ -92,7 +94,7 @@ async def _lock(context: CommandContext, sources: SourcedModules, *, checks: boo
         "lock": str(sources.lock_path),
         "plan": str(sources.plan.origin) if sources.plan is not None else None,
         "locked": [{**module_facts(one), "locked": locked_facts(found)} for one, found in done],
-        "kept": sum(found == "" for _, found in judged),
+        "kept": sum(found is None for _, found in judged),
         "missing": [
             {**module_facts(one), "locked": locked_facts(one.locked), "reason": why[one.key]} for one in missing
         ],
@@ -107,20 +109,20 @@ async def _lock(context: CommandContext, sources: SourcedModules, *, checks: boo
     return CommandOutcome(1 if failures or missing else 0, facts, shown)
 
 
-def _lack(provider: Provisioner, module: SourcedModule) -> str:
-    """Return why a source has to be locked, or locked again; empty where its lock is as it is."""
+def _why_to_lock(provider: Provisioner, module: SourcedModule) -> str | None:
+    """Return why a source has to be locked, or locked again; None where its lock is as it should be."""
     provider.rules(module.uri, module.rules)  # raises where they cannot be followed
     if module.locked is None:
-        return "not locked" if provider.needs_lock(module.uri) else ""
+        return "not locked" if provider.needs_lock(module.uri) else None
     if isinstance(module.uri, BuiltinUri):
         if not provider.needs_lock(module.uri):
-            return ""
+            return None
         if provider.is_outdated(module.uri, module.locked):
             return "needs other packages than were locked"
     if isinstance(module.uri, FolderUri) and provider.tree_of(module.uri) != module.locked.tree:
         return "changed since it was locked"
     problem = provider.contradiction(module.uri, module.locked, module.rules)
-    return "" if problem is None else f"locked with {problem}"
+    return None if problem is None else f"locked with {problem}"
 
 
 def _locked(provider: Provisioner, module: SourcedModule) -> LockedModule:

@@ -72,7 +72,7 @@ def read_age(written: str | None) -> timedelta:
     help="Hold back commits younger than this, such as 12h, 7d or 2w. The author of a commit writes its date: "
     "anyone who may push can choose it.",
 )
-@click.option("--packages", is_flag=True, help="Also choose the versions of the packages that modules depend on anew.")
+@click.option("--packages", is_flag=True, help="Also choose new versions of the packages that modules depend on.")
 @click.option(
     "--yes", is_flag=True, help="Also take versions that ask for more permissions than the locked one, without asking."
 )
@@ -208,7 +208,7 @@ def _tell(screen: Screen, found: Sequence[SourceUpdate]) -> None:
         if one.state == "refused" and one.is_moved_tag:
             screen.text("hint: find out from its owners why; `--allow-moved-tag` follows it")
         elif one.state == "refused":
-            screen.text("hint: `--yes` takes what asks for more, without a terminal to ask at")
+            screen.text("hint: without a terminal, `--yes` takes versions that ask for more")
     tell_failures(
         screen, [(one.module.name, SourceFailedError.of(one.error)) for one in found if one.error is not None]
     )

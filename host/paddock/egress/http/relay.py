@@ -222,7 +222,7 @@ def unreached_answer(error: DialError, destination: Destination) -> bytes:
 
     The reason is in its first line too, since that is all that most clients of a proxy show.
     """
-    text = f"{error.reason}\n{destination.text} is granted: nothing of Paddock refused it\n"
+    text = f"{error.reason}\n{destination.text} is granted; Paddock refused nothing\n"
     phrase = re.sub(r"[^ -~]", "?", error.reason)[:_MAX_PHRASE]
     return plain_answer(504 if error.timed_out else 502, text, phrase)
 

@@ -1,4 +1,4 @@
-"""Accepted plans and the grants of their modules, as values; what reads and writes their file is `accepted_plans_text`.
+"""Accepted plans and the grants of their modules, as values; `accepted_plans_text` reads and writes their file.
 
 `pins` is what the lock file beside a plan pinned its sources to.
 """
@@ -14,7 +14,7 @@ from paddock.plan.permissions import Permissions
 from paddock.policy.pins import MovedPin, Pin
 
 _DIGITS: Final = 12  # of a digest, where people compare two
-MAX_PINS: Final = 1000  # of one plan; the operator is asked about further ones as about added ones
+_MAX_PINS: Final = 1000  # of one plan; the operator is asked about further ones as about added ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class AcceptedPlan:
         for one in moved:
             if one.new is None:
                 pins.pop(one.source, None)
-            elif one.source in pins or len(pins) < MAX_PINS:
+            elif one.source in pins or len(pins) < _MAX_PINS:
                 pins[one.source] = one.new
         return replace(self, pins=tuple(pins.values()))
 

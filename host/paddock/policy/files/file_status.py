@@ -130,10 +130,11 @@ def _accepted(plans: Iterable[AcceptedPlan]) -> list[str]:
 def _accepted_line(name: str, versions: Sequence[AcceptedPlan]) -> str:
     """Return the line about a plan that was accepted, perhaps anew after each change."""
     lines = ", ".join(str(one.line) for one in versions)
-    said = f"line {lines}: accepts `{name}`" if len(versions) == 1 else f"lines {lines}: accept versions of `{name}`"
-    granted = dict.fromkeys(grant.place for one in versions for grant in one.grants)
-    said = said if name else said.replace("``", "plans without a file")
-    return f"{said}, and grants {', '.join(granted)}" if granted else said
+    what = f"`{name}`" if name else "plans without a file"
+    granted = ", ".join(dict.fromkeys(grant.place for one in versions for grant in one.grants))
+    if len(versions) == 1:
+        return f"line {lines}: accepts {what}" + (f", and grants {granted}" if granted else "")
+    return f"lines {lines}: accept versions of {what}" + (f", and grant {granted}" if granted else "")
 
 
 def _of_secrets(file: OperatorFile | None) -> list[str] | None:

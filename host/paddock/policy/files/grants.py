@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
@@ -31,7 +31,6 @@ _VERSIONS_KEPT: Final = 8  # of one plan: people switch between a few
 _LOCK_SECONDS: Final = 10.0  # others hold it for milliseconds
 
 _Change = Callable[[tuple[AcceptedPlan, ...]], Iterable[AcceptedPlan]]
-_Rewrite = Callable[[str | None, Sequence[AcceptedPlan], Sequence[AcceptedPlan]], str]
 
 
 class GrantsNotKeptError(PaddockError):
@@ -85,8 +84,6 @@ class GrantsFile:
             PolicyFileError: the file cannot be trusted or understood.
             GrantsNotKeptError: it cannot be written.
         """
-        from paddock.policy.files.accepted_plans_text import rewritten
-
         accepted = AcceptedPlan.now(digest, plan, tuple(grants), None if pins is None else tuple(pins))
 
         def changed(plans: tuple[AcceptedPlan, ...]) -> Iterator[AcceptedPlan]:
@@ -97,15 +94,13 @@ class GrantsFile:
             yield from (one for one in others if one.digest not in dropped)
             yield accepted
 
-        return next(one for one in self._change(changed, rewritten) if one.digest == digest)
+        return next(one for one in self._change(changed) if one.digest == digest)
 
     def forget(self, digest: str) -> bool:
         """Remove a plan's acceptance; return whether there was one. Raises as `accept` does."""
-        from paddock.policy.files.accepted_plans_text import rewritten
-
         known = self.find(digest) is not None
         if known:
-            self._change(lambda plans: (one for one in plans if one.digest != digest), rewritten)
+            self._change(lambda plans: (one for one in plans if one.digest != digest))
         return known
 
     def accept_pins(self, digest: str, moved: Iterable[MovedPin]) -> None:
@@ -129,9 +124,7 @@ class GrantsFile:
             self._repin(renewed)
 
     def _repin(self, change: Callable[[AcceptedPlan], AcceptedPlan]) -> None:
-        from paddock.policy.files.accepted_plans_text import repinned
-
-        self._change(lambda plans: map(change, plans), repinned)
+        self._change(lambda plans: map(change, plans), keeps_plans=True)
 
     # -- reading and writing ---------------------------------------------------------------
 
@@ -143,7 +136,11 @@ class GrantsFile:
 
         return read_accepted(text, str(self.path))
 
-    def _change(self, change: _Change, rewrite: _Rewrite) -> tuple[AcceptedPlan, ...]:
+    def _change(self, change: _Change, *, keeps_plans: bool = False) -> tuple[AcceptedPlan, ...]:
+        """Change the plans in the file and return them; where it `keeps_plans`, only their pins are others."""
+        from paddock.policy.files.accepted_plans_text import repinned, rewritten
+
+        rewrite = repinned if keeps_plans else rewritten
         with self._alone():
             text = self._read()
             before = () if text is None else self._parsed(text)

@@ -43,13 +43,13 @@ class Policy:
             PolicyFileError: a file exists and cannot be trusted or understood.
         """
         user_file = user_config_folder(environ) / "policy.toml"
-        files = []
-        for path, owner in ((system_file, system_owner), (user_file, Owner.current(environ))):
-            if (written := OperatorFile.read(path, owner)) is not None:
-                from paddock.policy.files.policy_file import PolicyFile  # its models: few machines have such a file
+        places = ((system_file, system_owner), (user_file, Owner.current(environ)))
+        files = [found for path, owner in places if (found := OperatorFile.read(path, owner)) is not None]
+        if not files:
+            return cls()
+        from paddock.policy.files.policy_file import PolicyFile  # only where there is a policy
 
-                files.append(PolicyFile.of(written))
-        return cls(tuple(files))
+        return cls(tuple(map(PolicyFile.of, files)))
 
     @classmethod
     def parse(cls, text: str, file: str = "the application's policy") -> Self:

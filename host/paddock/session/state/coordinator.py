@@ -465,7 +465,7 @@ def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
 
 
 def _kept(name: str, origin: Peer, value: Encoded, otherwise: MayCall) -> MayCall:
-    """Of the workers that could call a capability `otherwise`, let only those call it that it is kept for."""
+    """Allow a capability only to the workers that it is kept for, of those that `otherwise` allows."""
     for handle in value.handles:
         if isinstance(handle, Handle) and handle.owner is origin and handle.mounted is None:
             handle.mount_at((KEPT, name))  # the owner may give anything else that it hands on
