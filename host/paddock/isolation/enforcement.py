@@ -93,10 +93,12 @@ def _beyond_policy(
         one = table[name]
         if not one.holds:
             excuse = f'name it in the rule\'s file: allow_unenforced = ["{name}"]'
+            is_written = name in limits.written
             yield refusal_by(
                 rule,
-                path_text(entry.path, "limits", name),
-                f"is capped, and cannot be enforced at isolation level `{level}`: {one.why}",
+                path_text(entry.path, "limits", name) if is_written else entry.path,
+                f"{'' if is_written else f'`{name}` '}is capped by a policy, and cannot be enforced at isolation level "
+                f"`{level}`: {one.why}",
                 f"{one.fix}, or {excuse}" if one.fix else excuse,
             )
 

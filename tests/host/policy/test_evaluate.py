@@ -418,13 +418,14 @@ def test_programs_do_not_raise_memory_above_a_cap(work: Path) -> None:
 def test_an_unenforceable_cap_is_refused_unless_its_file_allows_it(work: Path) -> None:
     cap, excuse = "max_limits = {cpu_quota = '50%'}", "allow_unenforced = ['cpu_quota']\n"
 
-    def start(*texts: str) -> None:
-        decision = decide(work, *texts)
+    def start(*texts: str, **limits: str) -> None:
+        decision = decide(work, *texts, limits=limits)
         require_enforced(decision.entry, decision.limits, "ns", ())
 
-    ((path, message, file, line),) = refused(lambda: start(cap))
-    assert (path, file, line) == ("tools[0].limits.cpu_quota", "/etc/paddock/policy.toml", 1)
-    assert "cannot be enforced" in message
+    for limits, place in (({}, "tools[0]"), ({"cpu_quota": "40%"}, "tools[0].limits.cpu_quota")):
+        ((path, message, file, line),) = refused(lambda limits=limits: start(cap, **limits))
+        assert (path, file, line) == (place, "/etc/paddock/policy.toml", 1)
+        assert "cannot be enforced" in message and ("`cpu_quota`" in message) is not bool(limits)
     start(excuse + cap)
     assert refused(lambda: start(cap, excuse))
     decision = decide(work, cap)
