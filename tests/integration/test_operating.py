@@ -147,6 +147,107 @@ grants = {read = ["."], run = []}
 """
 
 
+_PAGE = Path(policy.__file__).resolve().parents[4] / "host/docs/policy.md"
+_GAPS = """\
+max_limits = {memory_max = "1G"}
+[[module]]
+match = "*"
+grants = {net = ["a.example.org"], run = []}
+limits = {memory_max = "1G", tasks_max = 8}
+level = "ns"
+[[module]]
+match = "builtin:*"
+limits = {runtime_max = "1min"}
+[[module]]
+match = "git+https://*.example.org/*/tool-*"
+grants = {net = ["b.example.org"]}
+limits = {tasks_max = 16}
+level = "landlock"
+[[module]]
+match = "git+https://code.example.org/a/*"
+grants = "workspace-read"
+[[module]]
+match = "builtin:tool-filesystem"
+grants = {run = ["git"]}
+"""
+
+
+def test_a_rule_that_opens_what_a_wider_one_bounds_is_warned_of() -> None:
+    Path("new.toml").write_text(_GAPS)
+    done = paddock("policy", "check", "new.toml")
+    shown = " ".join(done.stdout.split())
+    assert done.returncode == 0 and shown.startswith("valid new.toml")
+    assert "line 8: modules from `builtin:*` are not bounded by line 3 (`*`): net, run, tasks_max, level" in shown
+    assert "repeat in it" in shown
+    told = json.loads(paddock("policy", "check", "new.toml", "--json").stdout)["files"][0]
+    opened = [(one["line"], one["message"].partition(" are not bounded by ")[2]) for one in told["warnings"]]
+    assert opened == [
+        (8, "line 3 (`*`): net, run, tasks_max, level"),
+        (11, "line 3 (`*`): run"),
+        (16, "line 3 (`*`): tasks_max, level"),
+        (19, "line 8 (`builtin:*`): runtime_max"),
+        (19, "line 3 (`*`): net, tasks_max, level"),
+    ]
+    config = Path.home() / ".config/paddock"
+    config.mkdir(parents=True)
+    (config / "policy.toml").write_text(_GAPS)
+    for command in (["policy", "show"], ["doctor"]):
+        assert "warning: line 8: modules from `builtin:*`" in " ".join(paddock(*command).stdout.split())
+
+
+def test_the_warning_is_right_about_what_is_open(tmp_path: Path) -> None:
+    """What is warned of does happen, and does not once the bound is repeated, as the page says."""
+    config = Path.home() / ".config/paddock"
+    config.mkdir(parents=True)
+    wide = '[[module]]\nmatch = "*"\ngrants = {net = ["a.example.org"]}\n'
+    narrow = '[[module]]\nmatch = "builtin:*"\nlimits = {runtime_max = "1min"}\n'
+    call = ["call", "builtin:tool-todo", "todo", '{"action": "list"}', "--allow-net", "evil.example.net"]
+    ends = []
+    for text in (wide, wide + narrow, wide + narrow + 'grants = {net = ["a.example.org"]}\n'):
+        (config / "policy.toml").write_text(text)
+        warned = "warning" in paddock("policy", "show").stdout
+        ends.append((warned, paddock(*call).returncode == 4))
+    assert ends == [(False, True), (True, False), (False, True)]
+
+
+def test_the_policy_of_the_page_bounds_what_it_says() -> None:
+    text = _PAGE.read_text().partition("## A policy for a shared machine")[2].partition("```toml policy\n")[2]
+    config = Path.home() / ".config/paddock"
+    config.mkdir(parents=True)
+    (config / "policy.toml").write_text(text.partition("```")[0])
+    call = ["call", "builtin:tool-todo", "todo", '{"action": "list"}']
+    assert paddock(*call, "--allow-net", "api.openai.com", "--limit", "memory_max=1G").returncode == 0
+    for asked in (["--allow-net", "evil.example.net"], ["--allow-net", "public"], ["--limit", "memory_max=2G"]):
+        done = paddock(*call, *asked)
+        assert done.returncode == 4 and f"by {config}/policy.toml:" in done.stderr, done.stderr
+    done = paddock("call", "git+https://github.com/example/tool@main", "todo", "{}")
+    assert done.returncode == 4 and "require_pinned" in done.stderr, done.stderr
+
+
+def test_a_cap_that_nothing_enforces_is_the_policys_and_not_the_calls() -> None:
+    config = Path.home() / ".config/paddock"
+    config.mkdir(parents=True)
+    (config / "policy.toml").write_text('max_limits = {tmp_max = "8M"}\n')
+    call = ["call", "builtin:tool-todo", "todo", '{"action": "list"}', "--isolation", "landlock"]
+    done = paddock(*call)
+    assert done.returncode == 4 and "--limit" not in done.stderr, done.stderr
+    assert "`tmp_max` is capped by a policy" in done.stderr and f"by {config}/policy.toml:1: " in done.stderr
+    assert "--limit tmp_max" in paddock(*call, "--limit", "tmp_max=4M").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("policy.toml", _POLICY), ("grants.toml", ""), ("secrets.toml", ""), ("sources.toml", "")]
+)
+def test_a_file_that_others_may_write_is_refused_by_a_check(name: str, text: str) -> None:
+    Path(name).write_text(text)
+    Path(name).chmod(0o600)
+    assert paddock("policy", "check", name).returncode == 0
+    Path(name).chmod(0o666)
+    done = paddock("policy", "check", name, "--json")
+    assert done.returncode == 4 and "can be written by others" in done.stderr
+    assert json.loads(done.stdout)["files"][0]["state"] == "refused"
+
+
 def test_a_policy_is_shown_with_what_it_bounds() -> None:
     config = Path.home() / ".config/paddock"
     config.mkdir(parents=True)
@@ -185,7 +286,7 @@ def test_a_wrong_policy_is_found_before_it_holds(tmp_path: Path) -> None:
     done = paddock("policy", "check", "new.toml")
     assert done.returncode == 4 and "new.toml:1" in done.stderr and "new.toml:2" in done.stderr
     assert paddock("policy", "check", "nowhere.toml").returncode == 1
-    page = (Path(policy.__file__).resolve().parents[4] / "host/docs/policy.md").read_text()
+    page = _PAGE.read_text()
     known = re.search(r"known here: ([\w, ]+)", done.stderr)
     assert known is not None and all(f"`{key}`" in page or f"`[[{key}]]`" in page for key in known[1].split(", "))
 

@@ -1,12 +1,14 @@
 """Show which files of the operator hold here and what they bound, and check such a file before it is put in place.
 
-`--json`: `{"ok", "files": [{"file", "state", "bounds": [text…], "problems": [{"path", "message", "hint", "line"}…]}…],
-"error"}`; `state` is `in force`, `absent` or `refused`, or of a file that is checked, `valid` or `refused`. Exit codes:
-0; 1 the file cannot be read; 4 a file is refused.
+`--json`: `{"ok", "files": [{"file", "state", "bounds": [text…], "warnings": [{"path", "message", "hint", "line"}…],
+"problems": [the same…]}…], "error"}`; `state` is `in force`, `absent` or `refused`, or of a file that is checked,
+`valid` or `refused`. A warning is about a rule that leaves open what a wider one bounds; it refuses nothing. Exit
+codes: 0; 1 there is no such file; 4 a file is refused.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -20,8 +22,7 @@ from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
-from paddock.policy.files.file_status import FileStatus, status_of_text, statuses_of_files
-from paddock.text import reason_of
+from paddock.policy.files.file_status import FileStatus, status_of_file, statuses_of_files
 
 _REFUSED: Final = 4
 
@@ -47,26 +48,28 @@ def show(as_json: bool) -> int:
 def check(file: Path, as_json: bool) -> int:
     """Check a policy file before you put it in place.
 
-    A FILE named grants.toml, secrets.toml or sources.toml is checked as such a file. Exits with 0 if it is valid, else
+    Looks at the text, the owner and the mode, as a start does, and warns of rules that leave open what others bound. A
+    FILE named grants.toml, secrets.toml or sources.toml is checked as such a file. Exits with 0 if it is valid, else
     with 4.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8 text"
-        unread = KindError("PolicyFileError", f"`{file}` cannot be read: {reason}")
+    status = status_of_file(file, os.environ)
+    if status.state == "absent":
+        unread = KindError("PolicyFileError", f"`{file}` cannot be read: {os.strerror(errno.ENOENT)}")
         Screen(sys.stderr).text(failure.text(unread))
         if as_json:
             print_json({"ok": False, "files": [], "error": failure.as_dict(unread)})
         return unread.exit_code
-    return _report([status_of_text(file, text)], as_json=as_json)
+    return _report([status], as_json=as_json)
 
 
 def show_files(screen: Screen, files: Sequence[FileStatus]) -> None:
-    """Write the files, each with what it bounds."""
+    """Write the files, each with what it bounds, and what it may leave open by mistake."""
     for one in files:
         screen.labelled([(f"  {one.state:8}  ", str(one.path))])
         screen.labelled([(" " * 12, line) for line in one.bounds])
+        for warning in one.warnings:
+            place = "warning: " if warning.line is None else f"warning: line {warning.line}: "
+            screen.labelled([(" " * 12, f"{place}{warning.message}; {warning.hint}")])
 
 
 def _report(files: Sequence[FileStatus], *, as_json: bool) -> int:

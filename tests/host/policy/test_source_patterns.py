@@ -232,3 +232,37 @@ def test_the_more_literal_pattern_is_the_more_specific() -> None:
     ]
     literals = [SourcePattern.parse(pattern).literal for pattern in patterns]
     assert literals == sorted(literals, reverse=True) and len(set(literals)) == len(literals)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "overlap"),
+    [
+        ("*", "builtin:tool-bash", True),
+        ("builtin:tool-*", "builtin:*-bash", True),
+        ("builtin:tool-*", "builtin:hooks-*", False),
+        ("builtin:*", "*", True),
+        ("builtin:*", "tool-*", False),
+        ("tool-*", "tool-a", True),
+        ("git+*", "git+file:///srv/a", True),
+        ("git+*", "file:///srv/a", False),
+        ("git+https://github.com/*", "git+https://github.com/a/b", True),
+        ("git+https://github.com/*/b", "git+https://github.com/a/*", True),
+        ("git+https://github.com/*/b", "git+https://github.com/a/c", False),
+        ("git+https://github.com/*/b", "git+https://github.com/a/a/b", False),
+        ("git+https://*.example.org/*", "git+https://git.example.org/a", True),
+        ("git+https://*.example.org/*", "git+https://example.org/a", False),
+        ("git+https://*/a", "git+https://example.org:8443/a", False),
+        ("git+ssh://github.com/*", "git+https://github.com/a", False),
+        ("file:///srv/*", "file:///srv/a/b", True),
+        ("file:///srv/*", "file:///srv", False),
+    ],
+)
+def test_patterns_overlap_where_a_source_can_have_both(one: str, two: str, overlap: bool) -> None:
+    first, second = SourcePattern.parse(one), SourcePattern.parse(two)
+    assert first.overlaps(second) is second.overlaps(first) is overlap
+
+
+def test_patterns_overlap_by_where_their_folders_lead(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert SourcePattern.parse(f"{tmp_path}/link/*").overlaps(SourcePattern.parse(f"{tmp_path}/real/a"))

@@ -6,21 +6,22 @@ sees all of them at once. No secret's value is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from paddock.errors import PolicyFileError
+from paddock.errors import PlanProblem, PolicyFileError
 from paddock.plan.limits import limit_text
 from paddock.policy.files.accepted_plans import AcceptedPlan
-from paddock.policy.files.accepted_plans_text import read_accepted
 from paddock.policy.files.grants import GrantsFile
+from paddock.policy.files.left_open import left_open
 from paddock.policy.files.owned_file import ROOT, OperatorFile
 from paddock.policy.files.policy import SYSTEM_FILE, user_config_folder
 from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.files.secrets import secrets_in
-from paddock.policy.files.sources import load_source_settings, read_source_settings
+from paddock.policy.files.sources import read_source_settings
 from paddock.policy.owner import Owner
 from paddock_sources.settings import SourceSettings
 
@@ -33,55 +34,66 @@ _NAMES: Final = ("policy.toml", "grants.toml", "secrets.toml", "sources.toml")
 class FileStatus:
     """One file: `bounds` are lines for people; `error` says why it is refused, as far as it is.
 
-    Its state is `valid` where it was only checked, and would be taken.
+    `warnings` are about rules that leave open what other rules of the file bound. Its state is `valid` where it was
+    only checked, and would be taken.
     """
 
     path: Path
     state: FileState
     bounds: tuple[str, ...] = ()
     error: PolicyFileError | None = None
+    warnings: tuple[PlanProblem, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """Return it for scripts."""
         problems = [] if self.error is None else [one.as_dict() for one in self.error.problems]
-        return {"file": str(self.path), "state": self.state, "bounds": list(self.bounds), "problems": problems}
+        warnings = [one.as_dict() for one in self.warnings]
+        bounds = list(self.bounds)
+        return {
+            "file": str(self.path),
+            "state": self.state,
+            "bounds": bounds,
+            "warnings": warnings,
+            "problems": problems,
+        }
 
 
 def statuses_of_files(environ: Mapping[str, str]) -> tuple[FileStatus, ...]:
     """Return the machine's policy and the user's policy, grants, places of secrets and settings of sources."""
     owner, folder = Owner.current(environ), user_config_folder(environ)
-    policy, grants, secrets, sources = (folder / name for name in _NAMES)
-    return (
-        _found(SYSTEM_FILE, lambda: _of_policy(PolicyFile.read(SYSTEM_FILE, ROOT))),
-        _found(policy, lambda: _of_policy(PolicyFile.read(policy, owner))),
-        _found(grants, lambda: _of_grants(GrantsFile(owner, grants)) if grants.exists() else None),
-        _found(secrets, lambda: _of_secrets(OperatorFile.read(secrets, owner))),
-        _found(sources, lambda: _of_sources(load_source_settings(environ)) if sources.exists() else None),
-    )
+    return (_status(SYSTEM_FILE, ROOT), *(_status(folder / name, owner) for name in _NAMES))
 
 
-def status_of_text(path: Path, text: str) -> FileStatus:
-    """Return what a file with this text would bound; its name says which of the four it is, else it is a policy."""
-    match path.name:
-        case "grants.toml":
-            return _found(path, lambda: _accepted(read_accepted(text, str(path))), "valid")
-        case "secrets.toml":
-            return _found(path, lambda: _of_secrets(OperatorFile.parse(text, str(path))), "valid")
-        case "sources.toml":
-            return _found(path, lambda: _of_sources(read_source_settings(text, str(path))), "valid")
-    return _found(path, lambda: _of_policy(PolicyFile.parse(text, str(path))), "valid")
+def status_of_file(path: Path, environ: Mapping[str, str]) -> FileStatus:
+    """Return what the file at `path` would bound; its name says which of the four it is, else it is a policy.
+
+    Who owns it and may write to it counts, as for a file in force.
+    """
+    place = path.absolute()
+    return replace(_status(place, ROOT if place == SYSTEM_FILE else Owner.current(environ), "valid"), path=path)
 
 
-def _found(path: Path, read: Callable[[], list[str] | None], state: FileState = "in force") -> FileStatus:
+def _status(path: Path, owner: Owner, state: FileState = "in force") -> FileStatus:
     try:
-        bounds = read()
+        match path.name:
+            case "grants.toml":
+                found = _of_grants(path, owner)
+            case "secrets.toml":
+                found = _of_secrets(OperatorFile.read(path, owner))
+            case "sources.toml":
+                found = _of_sources(read_source_settings(path, owner))
+            case _:
+                return _of_policy(path, PolicyFile.read(path, owner), state)
     except PolicyFileError as error:
         return FileStatus(path, "refused", error=error)
-    return FileStatus(path, "absent") if bounds is None else FileStatus(path, state, tuple(bounds))
+    return FileStatus(path, "absent") if found is None else FileStatus(path, state, tuple(found))
 
 
-def _of_policy(file: PolicyFile | None) -> list[str] | None:
-    return None if file is None else [*_bounds_of_all(file), *(_bounds_of_rule(file, rule) for rule in file.modules)]
+def _of_policy(path: Path, file: PolicyFile | None, state: FileState) -> FileStatus:
+    if file is None:
+        return FileStatus(path, "absent")
+    bounds = (*_bounds_of_all(file), *(_bounds_of_rule(file, rule) for rule in file.modules))
+    return FileStatus(path, state, bounds, warnings=left_open(file))
 
 
 def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
@@ -116,11 +128,10 @@ def _line(file: PolicyFile, path: str, said: str) -> str:
     return said if line is None else f"line {line}: {said}"
 
 
-def _of_grants(file: GrantsFile) -> list[str]:
-    return _accepted(file.all())
-
-
-def _accepted(plans: Iterable[AcceptedPlan]) -> list[str]:
+def _of_grants(path: Path, owner: Owner) -> list[str] | None:
+    plans = GrantsFile(owner, path).all()
+    if not plans and not os.path.lexists(path):
+        return None
     by_name: dict[str, list[AcceptedPlan]] = {}
     for one in plans:
         by_name.setdefault(one.plan, []).append(one)
@@ -143,5 +154,5 @@ def _of_secrets(file: OperatorFile | None) -> list[str] | None:
     return [f"line {one.line}: says where `{name}` is, by {one.way}" for name, one in secrets_in(file).items()]
 
 
-def _of_sources(settings: SourceSettings) -> list[str]:
-    return [f"names another source for `{module_id}`" for module_id in settings.modules]
+def _of_sources(settings: SourceSettings | None) -> list[str] | None:
+    return None if settings is None else [f"names another source for `{module_id}`" for module_id in settings.modules]

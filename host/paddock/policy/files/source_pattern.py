@@ -46,6 +46,7 @@ class SourcePattern:
     scheme: str = ""
     host: str = ""
     port: int | None = None
+    _paths: tuple[tuple[str, ...], ...] = field(default=(), repr=False, compare=False)  # `text`'s, and where it leads
     _exact: _Expressions = field(default=(), repr=False, compare=False)
     _loose: _Expressions = field(default=(), repr=False, compare=False)
 
@@ -77,15 +78,15 @@ class SourcePattern:
         if not accepted.fullmatch(name) or "**" in name:
             raise NotAcceptedError(f"`{written}` names no module", _ACCEPTED)
         text = f"builtin:{name}" if family == "builtin" else name
-        return cls(text, family, _exact=(_path([name]),), _loose=(_path([folded(name)]),))
+        return cls(text, family, _paths=((name,),), _exact=(_path([name]),), _loose=(_path([folded(name)]),))
 
     @classmethod
     def _of_folder(cls, path: str, written: str) -> Self:
         if not path.startswith("/") or "**" in path:
             raise NotAcceptedError(f"`{written}` is no absolute folder", _ACCEPTED)
         path = "/" + os.path.normpath(path).lstrip("/")
-        exact, loose = _of_path(path)
-        return cls(f"file://{path}", "folder", _exact=exact, _loose=loose)
+        paths, exact, loose = _of_path(path)
+        return cls(f"file://{path}", "folder", _paths=paths, _exact=exact, _loose=loose)
 
     @classmethod
     def _of_repository(cls, written: str) -> Self:
@@ -106,12 +107,12 @@ class SourcePattern:
             raise NotAcceptedError(f"`{written}` names no repository", "write `/*` after the host for all of it")
         if scheme == "file":
             path = "/" + "/".join(components)
-            exact, loose = _of_path(path)
-            return cls(f"git+file://{path}", "git", scheme, _exact=exact, _loose=loose)
+            paths, exact, loose = _of_path(path)
+            return cls(f"git+file://{path}", "git", scheme, _paths=paths, _exact=exact, _loose=loose)
         host = _host(host, written)
         text = f"git+{scheme}://{host}{f':{port}' if port else ''}/{'/'.join(components)}"
         exact, loose = (_path(components),), (_path(_folded(components)),)
-        return cls(text, "git", scheme, host, port, exact, loose)
+        return cls(text, "git", scheme, host, port, (tuple(components),), exact, loose)
 
     @property
     def literal(self) -> int:
@@ -139,6 +140,19 @@ class SourcePattern:
             return False
         return self._is_host(name.host) and any(pattern.fullmatch(name.folded_path) for pattern in self._loose)
 
+    def overlaps(self, other: SourcePattern) -> bool:
+        """Whether one source could have both rules apply to it, by its exact name."""
+        if self.family is None or other.family is None:
+            return True
+        if self.family != other.family or not self._paths or not other._paths:
+            return self.family == other.family
+        return (
+            self.scheme == other.scheme
+            and self.port == other.port
+            and _meet(self.host, other.host)
+            and any(_paths_meet(one, two) for one in self._paths for two in other._paths)
+        )
+
     def _is_host(self, host: str) -> bool:
         if self.host == _STAR:
             return bool(host)
@@ -156,15 +170,31 @@ def _host(written: str, pattern: str) -> str:
     return f"*.{name}" if written.startswith("*.") else host_text(name)
 
 
-def _of_path(path: str) -> tuple[_Expressions, _Expressions]:
-    """Return the expressions for a folder: as written, and at the real place of its part without a star."""
+def _of_path(path: str) -> tuple[tuple[tuple[str, ...], ...], _Expressions, _Expressions]:
+    """Return the paths of a folder, as written and at the real place of its starless part, and the expressions."""
     components = [component for component in path.split("/") if component]
     stars = next((index for index, component in enumerate(components) if _STAR in component), len(components))
     real = os.path.realpath("/" + "/".join(components[:stars]))
     resolved = [*(part for part in real.split("/") if part), *components[stars:]]
     spellings = [components] if resolved == components else [components, resolved]
     exact = tuple(_path(one, root="/") for one in spellings)
-    return exact, tuple(_path(_folded(one), root="/") for one in spellings)
+    return tuple(map(tuple, spellings)), exact, tuple(_path(_folded(one), root="/") for one in spellings)
+
+
+def _paths_meet(one: tuple[str, ...], two: tuple[str, ...]) -> bool:
+    short, long = sorted((one, two), key=len)
+    return (len(short) == len(long) or short[-1:] == (_STAR,)) and all(map(_meet, short, long))
+
+
+def _meet(one: str, two: str) -> bool:
+    """Return whether some text fits both patterns; `reached` says it of what was read, by beginnings of `two`."""
+    reached = [not two[:end].strip(_STAR) for end in range(len(two) + 1)]
+    for char in one:
+        before, reached = reached, [char == _STAR and reached[0]]
+        for end, other in enumerate(two, 1):
+            can_skip = _STAR in (char, other) and (before[end] or reached[end - 1])
+            reached.append(can_skip or (char == other and before[end - 1]))
+    return reached[-1]
 
 
 def _folded(components: list[str]) -> list[str]:

@@ -28,17 +28,17 @@ def load_source_settings(environ: Mapping[str, str]) -> SourceSettings:
         PolicyFileError: The file cannot be trusted or understood.
     """
     path = sources_path(environ)
-    file = OperatorFile.read(path, Owner.current(environ))
-    return SourceSettings(origin=str(path)) if file is None else _settings(file)
+    return read_source_settings(path, Owner.current(environ)) or SourceSettings(origin=str(path))
 
 
-def read_source_settings(text: str, path: str) -> SourceSettings:
-    """Return the settings in a file with this text.
+def read_source_settings(path: Path, owner: Owner) -> SourceSettings | None:
+    """Return the settings in the file at `path`, which only `owner` and root may write; None if it is missing.
 
     Raises:
-        PolicyFileError: it names everything in the file that is not understood.
+        PolicyFileError: the file cannot be trusted or understood.
     """
-    return _settings(OperatorFile.parse(text, path))
+    file = OperatorFile.read(path, owner)
+    return None if file is None else _settings(file)
 
 
 def _settings(file: OperatorFile) -> SourceSettings:
