@@ -22,8 +22,9 @@ def test_help_lists_every_page_of_the_manual() -> None:
 
 
 def test_help_prints_a_page_as_it_is() -> None:
-    done = paddock("help", "permissions")
-    assert (done.returncode, done.stdout) == (0, (ROOT / "host/docs/permissions.md").read_text(encoding="utf-8"))
+    for topic, page in {"permissions": "host/docs/permissions.md", "security": "SECURITY.md"}.items():
+        done = paddock("help", topic)
+        assert (done.returncode, done.stdout) == (0, (ROOT / page).read_text(encoding="utf-8"))
 
 
 def test_help_lays_a_page_out_on_a_terminal() -> None:

@@ -43,6 +43,7 @@ def names(wheel: Path) -> set[str]:
         "paddock/session/session.py",
         "paddock/demo/plan.yaml",
         "paddock/manual/permissions.md",
+        "paddock/manual/security.md",
         "paddock/manual/writing-modules.md",
         "paddock/manual/sources.md",
         "paddock_sandbox/lockdown.py",

@@ -23,7 +23,8 @@ def manual_pages() -> dict[str, Path]:
     """Return the pages of the manual by their topics."""
     installed, checkout = _HOST / "manual", _HOST.parents[1]
     folders = [installed] if installed.is_dir() else [checkout / part / "docs" for part in ("host", "sdk", "sources")]
-    return {page.stem: page for folder in folders for page in sorted(folder.glob("*.md"))}
+    pages = {page.stem: page for folder in folders for page in sorted(folder.glob("*.md"))}
+    return pages if installed.is_dir() else {**pages, "security": checkout / "SECURITY.md"}
 
 
 @click.command("help", epilog=example("paddock help permissions"))
