@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Phase = Literal["looking up", "fetching", "unpacking", "resolving dependencies", "installing", "building"]
+Phase = Literal["looking up", "fetching", "unpacking", "resolving dependencies of", "installing", "building"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def resolve(
 
     def solved(kept: Mapping[str, str], bounds: Sequence[Constraint]) -> tuple[LockedDistribution, ...]:
         wanted = ResolutionRequest(requirements.index, kept, left_out, tuple(one.text for one in bounds))
-        with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
+        with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies of") as task:
             return installer.resolve(wanted, task)
 
     # Only a further try shows whether what holds versions is the cause; and the caller needs its answer next.

@@ -168,9 +168,9 @@ async def test_on_a_terminal_each_has_a_row_and_nothing_is_left_of_it(person: Pe
     with FetchProgress(screen, clock=person.clock) as progress:
         progress.step(ProgressStep(of("a"), "fetching", 250, 1000, "objects"))
         await until_shown(person, "before", _BAR)
-        progress.step(ProgressStep(of("repository"), "resolving dependencies"))
+        progress.step(ProgressStep(of("repository"), "resolving dependencies of"))
         progress.step(ProgressStep(of("b"), "installing", 3, 0, "packages"))
-        rows = ("before", _BAR.replace(" [", "   ["), "resolving dependencies host/repository")
+        rows = ("before", _BAR.replace(" [", "   ["), "resolving dependencies of host/repository")
         await until_shown(person, *rows, "installing host/b 3 packages")
         progress.finished(of("b"))
         await until_shown(person, "before", _BAR, rows[2])
@@ -221,7 +221,7 @@ async def test_of_many_things_the_first_have_rows_and_the_rest_a_number(person: 
 async def test_however_narrow_a_terminal_is_a_bar_has_one_row(columns: int) -> None:
     with contextlib.closing(Person(columns, 24)) as person:
         with FetchProgress(Screen(person.output), clock=person.clock) as progress:
-            progress.step(ProgressStep(of("x" * 200), "resolving dependencies", 1, 2, "packages"))
+            progress.step(ProgressStep(of("x" * 200), "resolving dependencies of", 1, 2, "packages"))
             progress.step(ProgressStep(of("界" * 200), "fetching", 1, 2, "objects"))
             with anyio.fail_after(60):
                 while len(shown(person)) != 2:

@@ -374,7 +374,7 @@ def test_what_is_done_is_told(fresh: Bench, server: IndexServer) -> None:
     finished: list[str] = []
     fresh.progress = SimpleNamespace(step=steps.append, finished=finished.append)
     fresh.install(*fresh.resolve("leaf"))
-    assert {step.phase for step in steps} == {"resolving dependencies", "installing"}
+    assert {step.phase for step in steps} == {"resolving dependencies of", "installing"}
     assert finished == ["tool-demo", "leaf"]
 
 
