@@ -58,8 +58,21 @@ def module_folder(folder: Path, module_id: str, kind: str = "") -> Path:
     return folder
 
 
-def test_init_without_terminal_or_options_writes_a_shipped_plan(told: Told) -> None:
+def test_without_a_terminal_the_vendor_whose_key_is_set_is_taken(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-123")
+    _, shown, _ = told(asks_nothing=True)
+    assert load_plan(Path("plan.yaml"), environ={}).providers[0].module == "provider-openai"
+    assert "as OPENAI_API_KEY is set" in shown and "sk-123" not in shown
+    _, shown, _ = told(asks_nothing=True, replaces=True, provider="provider-mock")
+    assert load_plan(Path("plan.yaml"), environ={}).providers[0].module == "provider-mock" and "is set" not in shown
+
+
+def test_init_without_terminal_or_options_writes_a_shipped_plan(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
     code, shown, errors = told()
+    assert "provider-mock plays a script, as neither" in shown
     assert (code, errors) == (0, "")
     plan = load_plan(Path("plan.yaml"), environ={})
     assert [entry.module for entry in plan.entries()] == [

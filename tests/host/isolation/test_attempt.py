@@ -91,6 +91,18 @@ _BOTH = pytest.mark.parametrize("level", ["ns", "landlock"])
 
 
 @_BOTH
+def test_a_new_or_passing_name_is_denied_with_its_folder(scene: Scene, level: IsolationLevel) -> None:
+    for path, grant in (
+        ("work/.x.txt.075652c7.tmp", "."),
+        ("work/new.txt", "."),
+        ("work/a.txt", "./a.txt"),
+        ("other/.c.txt.075652c7.tmp", f"{scene.root}/other"),
+    ):
+        denial = scene.judge(level).judge(AccessAttempt("write", str(scene.root / path)))
+        assert denial is not None and denial.grant == whole(f'permissions: {{write: ["{grant}"]}}')
+
+
+@_BOTH
 @pytest.mark.parametrize(
     ("kind", "path", "operation", "grant"),
     [

@@ -152,7 +152,7 @@ def init(
         if as_json:
             print_json({"plan": None, "error": failure.as_dict(error)}, without_credentials)
         return failure.exit_code(error)
-    _tell(plan, modules, written, as_json=as_json)
+    _tell(plan, modules, written, choice.reason, as_json=as_json)
     return 0
 
 
@@ -279,10 +279,12 @@ def _granted(module: PlannedModule) -> tuple[str, str]:
     return f"  {module.module}  ", f"granted: {module.granted}"
 
 
-def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, *, as_json: bool) -> None:
+def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, reason: str, *, as_json: bool) -> None:
     secrets = SecretSources.load(os.environ)
     missing = [name for name in _secrets_of(modules) if name not in secrets]
     command = shlex.join(["paddock", "run", str(plan), _PROMPT])
+    if reason:
+        Screen(sys.stderr if as_json else sys.stdout).note(reason)
     if as_json:
         entries = [
             {

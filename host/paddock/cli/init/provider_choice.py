@@ -105,7 +105,10 @@ class ModelService:
 
 
 class ProviderChoice:
-    """Chooses a provider by the options; the rest it asks of `person`, if there is one."""
+    """Chooses a provider by the options; the rest it asks of `person`, if there is one.
+
+    With neither, it takes the service whose key is set, else the script; `reason` then says so.
+    """
 
     def __init__(
         self,
@@ -120,6 +123,7 @@ class ProviderChoice:
         self._secrets = secrets
         self._person = person
         self._find = find
+        self.reason = ""
         self._services = tuple(filter(None, map(_service, catalogue.shipped("provider"))))
 
     def choose(self, written: str | None) -> PlannedModule:
@@ -136,7 +140,7 @@ class ProviderChoice:
         elif self._person is not None:
             chosen = self._asked(self._person)
         else:
-            chosen = self._named(_OPENAI if self._options else SCRIPTED)
+            chosen = self._named(_OPENAI) if self._options else self._by_key()
         if isinstance(chosen, ModelService):
             return self._completed(chosen).planned()
         if self._options:
@@ -171,6 +175,16 @@ class ProviderChoice:
                 hints=["start one and load a model", f"or name its address: --base-url http://{LOOPBACK}:PORT/v1"],
             )
         return found[0]
+
+    def _by_key(self) -> ModelService | PlannedModule:
+        """Return the service whose key is set, the first of several; else the provider that plays a script."""
+        usable = next((one for one in self._services if one.key in self._secrets), None)
+        if usable is not None:
+            self.reason = f"{usable.name} answers, as {usable.key} is set; `--provider NAME` chooses another"
+            return usable
+        keys = " nor ".join(one.key for one in self._services if one.key)
+        self.reason = f"{SCRIPTED} plays a script, as neither {keys} is set; `--provider NAME` chooses a model's"
+        return self._named(SCRIPTED)
 
     def _asked(self, person: Screen) -> ModelService | PlannedModule:
         """Ask which provider answers."""

@@ -71,6 +71,7 @@ _LIMITS: Final[Mapping[str, tuple[DenialLayer, str]]] = {
     "tasks_max": ("programs", "it could start no more processes and threads"),
 }
 _OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # the addresses of granted names inside a worker
+_PASSING_NAME: Final = re.compile(r"\..*\.tmp|.*~|tmp[\w-]{6,}")  # of a file that is to replace the one beside it
 _MAX_PROGRAMS: Final = 5
 _PROGRAM_NAME: Final = re.compile(r"[\w.+-]{1,64}", re.ASCII)  # no room for a sentence of the module's
 _MAX_WAITING: Final = 500  # attempts that were not looked at yet
@@ -195,7 +196,8 @@ class AttemptJudge:
         if self._is_granted(found.path, wants_write=kind == "write"):
             return None
         if found.nearest is None:
-            line = self._line(kind, self._written_as(found.path))
+            wanted = self._place_to_write(found.path) if kind == "write" else found.path
+            line = self._line(kind, self._written_as(wanted))
             return self._denial(kind, str(found.path), "files", line, _NOT_LOOKED_AT)
         if not found.is_there and found.nearest != found.path.parent:
             return None  # nor could it be made
@@ -222,7 +224,14 @@ class AttemptJudge:
         path = Path(os.path.normpath(target))
         if not path.is_absolute() or self._is_its_own(path) or self._is_granted(path, wants_write=kind == "write"):
             return None
-        return self._denial(kind, target, "files", self._line(kind, self._written_as(path)), _NOT_GRANTED)
+        place = _meant(path) if kind == "write" else path
+        return self._denial(kind, target, "files", self._line(kind, self._written_as(place)), _NOT_GRANTED)
+
+    def _place_to_write(self, path: Path) -> Path:
+        """Return what to grant for a path that was not looked at: its folder, where it is known to be a new name."""
+        folder = self._subject.working_dir
+        inside = path.relative_to(folder).parts if path.is_relative_to(folder) else ()
+        return folder if inside and inside[0] not in _names_in(folder) else _meant(path)
 
     def _is_granted(self, path: Path, *, wants_write: bool) -> bool:
         around = [(target, writable) for target, writable in self._mounts if path.is_relative_to(target)]
@@ -377,6 +386,11 @@ class AttemptJudge:
 
     def _denial(self, kind: AttemptKind, target: str, layer: DenialLayer, grant: str, reason: str) -> Denial:
         return Denial(_OPERATIONS[kind], target, self._subject.name, layer=layer, grant=grant, reason=reason)
+
+
+def _meant(path: Path) -> Path:
+    """Return the folder of a passing name, in which the file is made, else the path."""
+    return path.parent if _PASSING_NAME.fullmatch(path.name) else path
 
 
 def _names_in(folder: Path) -> frozenset[str]:
