@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from paddock_sources.lock.lock_text import lock_text
+from paddock_sources.lock.locked_module import LockedModule
 from sources.git.origin_repository import OriginRepository
 
 _SHOUT = """
@@ -95,6 +97,21 @@ def test_a_listed_source_that_passes_for_another_is_marked(tmp_path: Path) -> No
     done = paddock("list", "plan.yaml")
     shown = " ".join(done.stdout.partition("tool-x")[2].split())
     assert shown.startswith("folder, not locked [NOT AS IT LOOKS: `\u043e` is U+043E CYRILLIC SMALL LETTER O]")
+
+
+def test_a_plans_path_draws_nothing_on_the_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / "\x1b]0;owned\x07"
+    folder.mkdir()
+    plan = folder / "other.yaml"
+    plan.write_text(f"{_PLAN}tools:\n- {{module: tool-x, source: 'git+https://h.example/x@v1'}}\n")
+    unlocked = paddock("sync", str(plan))
+    locked = LockedModule("git+https://h.example/x@v1", "v1", "0" * 40, f"sha256:{'0' * 64}", requested_kind="branch")
+    (folder / "paddock.lock").write_text("".join(lock_text([locked])))
+    unfetched = paddock("verify", str(plan))
+    for done in (unlocked, unfetched):
+        assert done.returncode == 1 and "hint:" in done.stderr, done.stderr
+        assert "\\x1b]0;owned\\x07/other.yaml" in done.stderr
+        assert not {"\x1b", "\x07"} & set(done.stdout + done.stderr)
 
 
 def test_what_a_module_asks_for_in_other_letters_is_marked(tmp_path: Path, origin: OriginRepository) -> None:

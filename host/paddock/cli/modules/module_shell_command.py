@@ -20,6 +20,7 @@ from paddock.cli.command_group import INTERRUPTED, example
 from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
+from paddock.text import escape
 
 _NOT_FOUND = 127
 
@@ -73,7 +74,7 @@ def run_plainly(screen: Screen, command: tuple[str, ...], variables: Mapping[str
     environ = {**os.environ, **variables}
     program = shutil.which(command[0], path=environ["PATH"])
     if program is None:
-        screen.text(f"error: there is no program {shlex.quote(command[0])}")
+        screen.text(f"error: there is no program {escape(shlex.quote(command[0]))}")
         return _NOT_FOUND
     try:
         done = subprocess.run([program, *command[1:]], env=environ, cwd=cwd, check=False)  # noqa: S603 - the user's own

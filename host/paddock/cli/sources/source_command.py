@@ -242,10 +242,13 @@ def read_modules(plan: Path | None, working_dir: Path | None) -> SourcedModules:
 
 
 def command_text(name: str, sources: SourcedModules) -> str:
-    """Return the command that does something for these modules, with their plan if it is not the usual one here."""
+    """Return the command that does something for these modules, with their plan if it is not the usual one here.
+
+    It is escaped: a plan's path is text that others may choose.
+    """
     plan = sources.plan.origin if sources.plan is not None else None
     is_usual = plan is None or plan == Path.cwd() / USUAL_PLAN
-    return f"`paddock {name}`" if is_usual else f"`paddock {name} {shlex.quote(str(plan))}`"
+    return f"`paddock {name}`" if is_usual else f"`paddock {name} {escape(shlex.quote(str(plan)))}`"
 
 
 def short(commit: str) -> str:
