@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 _LAYOUT = ("the source names the repository's root or the package's folder, the one with `__init__.py`",)
 
 # Also a password with a slash in it, which makes of its user a host whose port is no number.
 _CREDENTIALS = re.compile(r"(\w+://)(?:[^/\s`]*@|[^/\s`@:\[]*:(?![0-9]*(?:[/?#\s`]|$))[^\s`]*@)")
+
+# What a repository of this machine or a private network gets once the user agrees to its address, by its scheme.
+_LENT: Final[Mapping[str, str]] = {
+    "ssh": ", and is fetched with your own keys or credentials (ssh)",
+    "https": ", and gets the credentials that git has for it",
+    "http": ", and is asked unencrypted, without your credentials",
+}
 
 
 def without_credentials(text: str) -> str:
@@ -122,7 +129,7 @@ class SourceRefusedError(SourceError):
 class OwnRightsError(SourceError):
     """Raised for an action that needs the user's own rights, on behalf of code that the user has not accepted.
 
-    `takes` names the action.
+    `takes` names the action and the source, so that a person who agrees to it knows where the rights go.
     """
 
     def __init__(self, code: str, summary: str, *, takes: str, hints: Iterable[str]) -> None:
@@ -130,8 +137,8 @@ class OwnRightsError(SourceError):
         super().__init__(summary, code=code, hints=hints)
 
     @classmethod
-    def of_keys(cls, program: str, named_by: str) -> Self:
-        """Fetching would take the user's own keys."""
+    def of_keys(cls, source: str, program: str, named_by: str) -> Self:
+        """Fetching it would take the user's own keys."""
         if named_by == "the plan":
             why = "the plan that names it was not accepted"
             hints = ["have it fetched by your own word first: `paddock lock PLAN`", "or accept it: `--trust-plan`"]
@@ -140,18 +147,21 @@ class OwnRightsError(SourceError):
             hints = ["name it in a module of your own, in a folder"]
         return cls(
             "KeysNotLentError",
-            f"fetching it takes your own keys or credentials ({program}), and {why}",
-            takes=f"what it depends on is fetched with your own keys or credentials ({program})",
+            f"fetching `{source}` takes your own keys or credentials ({program}), and {why}",
+            takes=f"`{source}` is fetched with your own keys or credentials ({program})",
             hints=hints,
         )
 
     @classmethod
-    def of_host(cls, source: str) -> Self:
-        """It is on this machine or a private network, and the user has not named it."""
+    def of_host(cls, source: str, scheme: str = "") -> Self:
+        """It is on this machine or a private network, and the user has not named it.
+
+        `scheme` is that of an address which the user may agree to.
+        """
         return cls(
             "PrivateHostError",
             f"`{source}` is not on the public network, and it was not named by you",
-            takes=f"`{source}` is on this machine or a private network",
+            takes=f"`{source}` is on this machine or a private network" + _LENT.get(scheme, ""),
             hints=["have a plan fetched by your own word: `paddock lock PLAN`, or accept it: `--trust-plan`"],
         )
 

@@ -420,9 +420,15 @@ class Provisioner:
             return None
         if locked is not None and self._cached(locked.tree) is not None:
             return None
+        from paddock_sources.git.remote import Remote
+
+        try:
+            remote = Remote.of(uri)
+        except SourceUriError:
+            return None  # git never gets that address: there is nothing to agree to, and a fetch says why
         if uri.is_inside:
-            return OwnRightsError.of_host(uri.text)
-        return OwnRightsError.of_keys("ssh", "the plan") if urlsplit(uri.url).scheme == "ssh" else None
+            return OwnRightsError.of_host(uri.text, remote.scheme)
+        return OwnRightsError.of_keys(uri.text, "ssh", "the plan") if remote.is_outside else None
 
     def lend(self, uris: Iterable[SourceUri]) -> None:
         """Have these sources be fetched with the user's own rights: the user said so."""
@@ -435,22 +441,24 @@ class Provisioner:
         """Return a repository that the user named, or, if not `is_users`, one that the code at `near` names.
 
         One that the user did not name is never fetched with the user's keys. Nor is it fetched if it is not on the
-        public network, unless it is where that code is.
+        public network, unless it is where that code is. An address of an unaccepted plan gets no credentials
+        unencrypted, also if the user agreed to the address.
         """
         from paddock_sources.git.credentials import Credentials
         from paddock_sources.git.git_source import GitSource
 
         lends = is_users and (self._lends_keys or uri.text in self._lent)
         named_by = "a module" if self._lends_keys else "the plan"
-        without_keys = _Closed(lambda name: OwnRightsError.of_keys(name, named_by))
-        direct = self._direct if lends or self._offline else without_keys
+        without_keys = _Closed(lambda name: OwnRightsError.of_keys(uri.text, name, named_by))
+        lends_keys = lends and (self._lends_keys or urlsplit(uri.url).scheme != "http")
+        direct = self._direct if lends_keys or self._offline else without_keys
         is_beside = self._lends_keys and isinstance(near, GitUri) and _server_of(near) == _server_of(uri)
         is_users_word = lends or is_beside
         runner: CommandRunner = _UserHostsRunner(self._git_runner) if is_users_word else self._git_runner
         if not (is_users_word or self._offline) and uri.is_inside:
             runner = direct = _Closed(lambda name: OwnRightsError.of_host(uri.text))
         with self._making:
-            if lends and self._credentials is None:
+            if lends_keys and self._credentials is None:
                 self._credentials = Credentials(direct, self._environ)
         return GitSource(
             uri,
@@ -460,7 +468,7 @@ class Provisioner:
             progress=self._progress,
             environ=self._environ,
             offline=self._offline,
-            credentials=self._credentials if lends else None,
+            credentials=self._credentials if lends_keys else None,
         )
 
     # -- packages --------------------------------------------------------------------------

@@ -243,17 +243,43 @@ def test_a_repository_of_this_machine_is_asked_about_before_a_look(tmp_path: Pat
     assert paddock(*why).returncode == 4  # the module may not
 
 
-def test_a_source_that_answers_for_keys_is_refused_by_name(tmp_path: Path) -> None:
+def test_each_source_that_would_get_keys_is_asked_about_by_name(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    sources = {
+        "git+ssh://git@git.example.org/x@v1": "is fetched with your own keys or credentials (ssh)",
+        "git+ssh://git@evil.example/y@v1": "is fetched with your own keys or credentials (ssh)",
+        "git+ssh://git@10.0.0.9/z@v1": "is on this machine or a private network, and is fetched with your own keys",
+        "git+https://10.0.0.9/z@v1": "is on this machine or a private network, and gets the credentials that git has",
+        "git+http://127.0.0.1:9/z@v1": "is on this machine or a private network, and is asked unencrypted",
+    }
+    listed = [f"  - {{module: tool-{index}, source: '{source}'}}\n" for index, source in enumerate(sources)]
+    plan.write_text(
+        "session: {orchestrator: loop-basic, context: context-simple}\n"
+        f"providers: [{{module: provider-mock}}]\ntools:\n{''.join(listed)}"
+    )
+    with Terminal("run", str(plan), "hello") as terminal:
+        for source, takes in sources.items():
+            terminal.until(f"`{source}` {takes}")
+        terminal.until(_FETCHES)
+        terminal.type("stop\n")
+        assert terminal.exit_code() != 0 and "looking up" not in terminal.shown, terminal.shown
+    done = paddock("run", str(plan), "hello", "--json")
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["type"]) == (4, "PolicyRefusedError"), error
+    assert all(f"`{source}` {takes}" in error["message"] for source, takes in sources.items()), error
+
+
+def test_an_address_that_git_never_gets_is_refused_not_asked_about(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         "session: {orchestrator: loop-basic, context: context-simple}\n"
         "providers: [{module: provider-mock}]\n"
-        "tools: [{module: tool-x, source: 'git+ssh://git@git.example.org/x@v1'}]\n"
+        "tools: [{module: tool-x, source: 'git+http://evil.example/x@v1'}]\n"
     )
-    done = paddock("run", str(plan), "hello", "--json")
-    error = json.loads(done.stdout)["error"]
-    assert (done.returncode, error["type"]) == (4, "PolicyRefusedError"), error
-    assert "fetched with your own keys or credentials (ssh)" in error["message"]
+    with Terminal("run", str(plan), "hello") as terminal:
+        assert terminal.exit_code() != 0, terminal.shown
+        assert "`http` is for this machine only" in terminal.shown and _FETCHES not in terminal.shown, terminal.shown
+        assert "private network" not in terminal.shown, terminal.shown
 
 
 def test_no_goes_on_where_it_says_so_and_starts_nothing_elsewhere(mistral: Path) -> None:

@@ -162,7 +162,8 @@ class Authorizer:
     async def check_rights(self, plan: MountPlan, takes: Mapping[str, str], *, consent: Consent | None) -> None:
         """Ask whether sources of a plan that was not accepted may be fetched with the operator's rights.
 
-        `takes` says what each takes, by its place in the plan. Nothing is recorded: the lock file pins what is fetched.
+        `takes` names each and says what it takes, by its place in the plan. Nothing is recorded: the lock file pins
+        what is fetched.
 
         Raises:
             PolicyRefusedError: no person could be asked.
