@@ -575,9 +575,9 @@ class HostedModule:
         """How many acts were refused, or perhaps were, beyond the noted ones."""
         return self._denials.left_out
 
-    def denials_since(self, when: float) -> tuple[Denial, ...]:
-        """Return what the module was refused at or after `when`, in the loop's time."""
-        return self._denials.since(when)
+    def denials_since(self, when: float, *, only_by_host: bool = False) -> tuple[Denial, ...]:
+        """Return what the module was refused at or after `when`, in the loop's time, its reports left out if asked."""
+        return self._denials.since(when, only_by_host=only_by_host)
 
     def note_conflict(self, error: NameTakenError) -> None:
         """Note that a name is taken; it is a conflict of the plan if another entry took it before this one started."""

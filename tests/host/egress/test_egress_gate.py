@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from ipaddress import IPv4Address, IPv6Address
 
 import anyio
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from host.egress.ground import LOOPBACK, PATIENCE, Ledger, Line, Names, brief, gate_for, look_up, serving
 from paddock.egress.gate import PROXY_PORT, EgressGate
 from paddock.egress.rules import NetRules
+from paddock.isolation.denials.log import Denials
 from paddock.plan.net_rule import NetRule
 from paddock_sandbox.network import GATEWAY
 
@@ -213,6 +215,27 @@ async def test_a_name_that_does_not_exist_fails_and_is_no_refusal() -> None:
     (told,) = ground.ledger.denials
     assert told.describe().endswith(f"cannot connect to `gone.test:443`: {record['reason']}")
     assert told.hint.startswith("its grant is as it should be") and not told.grant
+
+
+async def test_a_name_that_did_not_exist_hides_no_refusal_of_it() -> None:
+    class Turning(Names):
+        async def __call__(self, name: str) -> list[IPv4Address | IPv6Address]:
+            is_first = not self.asked
+            found = await super().__call__(name)
+            if is_first:
+                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            return found
+
+    kept = Denials()
+    async with gate_for("turning.test", names=Turning({"turning.test": [["169.254.169.254"]]})) as ground:
+        for _ in range(3):
+            line = await ground.connect("turning.test", 443)
+            assert await line.rest() == b"RESET"
+            await line.close()
+        for denial in ground.ledger.denials:
+            kept.note(denial, 0.0)
+    assert [(one.layer, one.times) for one in kept.all] == [("destination", 1), ("egress", 2)]
+    assert "169.254.169.254" in kept.all[1].reason and "nothing of Paddock" not in kept.all[1].hint
 
 
 async def test_a_lookup_that_takes_too_long_is_given_up() -> None:

@@ -236,8 +236,9 @@ async def test_where_the_machine_is_cannot_be_found_out_nothing_is_reached(world
         await line.say(b"GET http://news.example.org/ HTTP/1.1\r\nHost: news.example.org\r\n\r\n")
         status, _, body = await line.answer()
         await line.close()
-    assert status == 502
+    assert status == 403
     assert b"cannot be found out" in body
+    assert [(denial.layer, denial.target) for denial in ground.ledger.denials] == [("egress", "news.example.org:80")]
     assert world.connected == []
 
 

@@ -75,6 +75,32 @@ def test_what_the_host_saw_as_well_counts_as_seen_by_the_host() -> None:
         assert noted is not None and noted.seen_by == seen_by
 
 
+def test_a_refusal_by_another_layer_is_another_denial() -> None:
+    denials = Denials()
+    unknown = Denial("connect to", "a:1", "tool-x", "destination", reason="no address was found (DNS)")
+    refused = Denial("connect to", "a:1", "tool-x", "egress", reason="it leads to 169.254.169.254")
+    noted = [denials.note(denial, 0.0) for denial in (unknown, refused, refused)]
+    assert [(one.layer, one.times) for one in noted if one is not None] == [
+        ("destination", 1),
+        ("egress", 1),
+        ("egress", 2),
+    ]
+    assert [(one.layer, one.reason) for one in denials.all] == [
+        ("destination", unknown.reason),
+        ("egress", refused.reason),
+    ]
+
+
+def test_a_refusal_that_the_module_reported_first_is_new_to_the_host() -> None:
+    denials = Denials()
+    denial = Denial("connect to", "a:1", "tool-x", "egress")
+    denials.note(replace(denial, seen_by="module"), 0.0)
+    noted = denials.note(denial, 0.0)
+    assert noted is not None and (noted.seen_by, noted.times) == ("host", 1)
+    assert [(one.seen_by, one.times) for one in denials.all] == [("host", 2)]
+    assert [one.times for one in denials.since(0.0, only_by_host=True)] == [1]
+
+
 def test_texts_of_any_length_are_cut_and_a_line_is_whole_or_none() -> None:
     denials = Denials()
     denials.note(Denial("read", "x" * 10_000, "tool-x", grant="g" * 10_000, reason="r" * 10_000), 0.0)
@@ -157,6 +183,28 @@ async def test_what_was_found_out_by_looking_is_never_told_to_the_worker(hosted:
     again = await worker.ask(0, HostMethod.EXPLAIN, [[["read", "/there"]], 60.0])
     assert [denial["reason"] for denial in again] == ["not granted"]
     assert [denial["times"] for denial in again] == [1]
+
+
+async def test_no_room_that_a_find_took_is_missing_from_what_a_worker_is_told(hosted: Hosted) -> None:
+    there = [f"/there/{number}" for number in range(64)]
+    hosted.explainer = Judging(*there)
+    module, worker = await hosted.start("tool", "tool-x")
+
+    async def is_refused(*names: str) -> None:
+        for name in names:
+            with pytest.raises(PermissionError):
+                await worker.ask(0, HostMethod.REGISTER, [name, 0, None, worker.function(7)])
+
+    await is_refused(*(f"first:{number}" for number in range(90)))
+    for _ in range(2):
+        worker.notify(HostMethod.ATTEMPTED, [["read", path] for path in there])
+        await worker.round_trip()
+        await module.attempts.settled()
+    probes = [f"probe:{number}" for number in range(10)]
+    await is_refused(*probes)
+    told = await worker.ask(0, HostMethod.EXPLAIN, [[], 60.0])
+    assert [(denial["target"], denial["times"]) for denial in told] == [(probe, 1) for probe in probes]
+    assert {denial.target for denial in module.denials} >= {*there}  # people read of both
 
 
 async def test_a_worker_is_answered_before_anybody_looks(hosted: Hosted) -> None:

@@ -1,6 +1,9 @@
 """The denials of one module over its session: each once, with its count and last time; audited and logged.
 
 The log is bounded in number and size: a repeated denial is counted, and a new one beyond the bound counts as left out.
+What the module reported has a bound of its own. Such a report is kept if something exists behind it, so no act that the
+host refused itself may be kept, counted or left out because of it: the module reads these back (session/adr/0001).
+The same act refused by another layer is another denial: an unknown name hides no refused connection to it.
 """
 
 from __future__ import annotations
@@ -8,16 +11,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from paddock.audit import AuditLog
-from paddock.errors import Denial
+from paddock.errors import Denial, DenialLayer
 
-_KEPT: Final = 100
+_Witness = Literal["host", "module"]
+_Act = tuple[str, str, DenialLayer]  # operation, target, and the layer that refused
+
+_KEPT: Final = 100  # of those that the host saw, and of those that the module reported
 _CHARACTERS: Final = 500  # of one text; a module chooses the names that it asks for
 _LINE: Final = 4000  # characters; it repeats what the plan grants the module, which people wrote
 
 _log = logging.getLogger(__name__)
+
+
+class _Noted(NamedTuple):
+    """A denial with the time of the last such act."""
+
+    denial: Denial
+    last: float
 
 
 class Denials:
@@ -25,34 +38,50 @@ class Denials:
 
     def __init__(self) -> None:
         self.left_out = 0  # acts that were refused, or perhaps were, and are noted nowhere
-        self._known: dict[tuple[str, str], tuple[Denial, float]] = {}
+        self._seen: dict[_Witness, dict[_Act, _Noted]] = {"host": {}, "module": {}}
+        self._order: dict[_Act, None] = {}
 
     def note(self, denial: Denial, now: float) -> Denial | None:
         """Count a refused act; return its denial, None for one that is left out.
 
         An act that the host saw itself counts as seen by the host, also if the module reported it as well.
         """
-        key = (denial.operation, _cut(denial.target))
-        known = self._known.get(key)
+        act = (denial.operation, _cut(denial.target), denial.layer)
+        seen = self._seen[denial.seen_by]
+        known = seen.get(act)
         if known is not None:
-            seen_by = "host" if denial.seen_by == "host" else known[0].seen_by
-            denial = replace(known[0], times=known[0].times + 1, seen_by=seen_by)
-        elif len(self._known) < _KEPT:
-            denial = replace(denial, target=key[1], grant=_line(denial.grant), reason=_cut(denial.reason))
+            denial = replace(known.denial, times=known.denial.times + 1)
+        elif len(seen) < _KEPT:
+            denial = replace(denial, target=act[1], grant=_line(denial.grant), reason=_cut(denial.reason))
         else:
             self.left_out += 1
             return None
-        self._known[key] = (denial, now)
-        return denial
+        seen[act] = _Noted(denial, now)
+        self._order[act] = None
+        return denial if denial.seen_by == "host" else self._of(act).denial
 
     @property
     def all(self) -> tuple[Denial, ...]:
         """Every denial that was kept."""
-        return tuple(denial for denial, _ in self._known.values())
+        return tuple(self._of(act).denial for act in self._order)
 
-    def since(self, when: float) -> tuple[Denial, ...]:
-        """Return those of acts that were refused at or after `when`, the first time or again."""
-        return tuple(denial for denial, last in self._known.values() if last >= when)
+    def since(self, when: float, *, only_by_host: bool = False) -> tuple[Denial, ...]:
+        """Return those of acts that were refused at or after `when`, the first time or again.
+
+        If `only_by_host`, nothing that a module reported changes the answer.
+        """
+        noted = self._seen["host"].values() if only_by_host else map(self._of, self._order)
+        return tuple(denial for denial, last in noted if last >= when)
+
+    def _of(self, act: _Act) -> _Noted:
+        """Return the denial of an act for people, from both sides."""
+        by_host, by_module = (self._seen[witness].get(act) for witness in ("host", "module"))
+        if by_host is None or by_module is None:
+            one = by_host or by_module
+            assert one is not None
+            return one
+        times = by_host.denial.times + by_module.denial.times
+        return _Noted(replace(by_host.denial, times=times), max(by_host.last, by_module.last))
 
 
 class DenialLog(Denials):

@@ -40,7 +40,7 @@ class DenialService:
         read = _read_attempts(args.attempts)
         now = self._now()
         # Decided before anything is looked at; nothing that was found out by looking is included.
-        noted = [_for_the_module(denial) for denial in module.denials_since(now - args.seconds)]
+        noted = map(_for_the_module, module.denials_since(now - args.seconds, only_by_host=True))
         denials = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
         module.attempts.weigh(read, has_failed=True, now=now)
         return [denial.as_dict() for denial in _each_once(denials)[-_MAX_DENIALS:]]
