@@ -21,9 +21,12 @@ from paddock.authoring.module_folder import ModuleFolder, path_error
 from paddock.authoring.provided import provided
 from paddock.authoring.trial import TrialContext
 from paddock.isolation.sandbox_host import SandboxHost
+from paddock.policy.programs import SEARCH_PATH, look_up
 from paddock_sources import SourceError
 
-_SCRIPT_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
+_SCRIPT_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}", re.ASCII)
+_OF_OTHERS: Final = re.compile(r"paddock|python", re.IGNORECASE)
+_MAX_SCRIPTS: Final = 1000
 _FUNCTION: Final = re.compile(r"\w+(?:\.\w+)*:\w+(?:\.\w+)*", re.ASCII)
 # The shell starts Python, for which its line is text: the system takes no interpreter's path that has a space in it.
 _SCRIPT: Final = """#!/bin/sh
@@ -71,24 +74,41 @@ async def plain_environment(trial_context: TrialContext, folder: ModuleFolder) -
     return PlainEnvironment(variables, installed)
 
 
-def write_scripts(folder: Path, libraries: Iterable[Path]) -> None:
+def write_scripts(folder: Path, libraries: Iterable[Path]) -> tuple[str, ...]:
     """Write into a new folder the commands that packages in `libraries` have, as a virtual environment has them.
 
     Of two packages with a command of one name the first counts, as for imports. The environments of modules keep none:
-    no sandboxed module may run them.
+    no sandboxed module may run them. Returns the names that are left out: a package takes the place of no program of
+    the system, of Python or of Paddock. Those beyond a thousand are left out without a name, and so are the commands of
+    a package whose list of them cannot be read.
     """
     from importlib.metadata import distributions  # it loads the standard library's package of mail
 
+    beside_python = os.path.dirname(sys.executable)
+    kept_first = [place for place in SEARCH_PATH if place != beside_python]
+    left_out: dict[str, None] = {}
+    written: set[str] = set()
     for one in distributions(path=[*map(str, libraries)]):
-        for script in one.entry_points.select(group="console_scripts"):
-            if not (_SCRIPT_NAME.fullmatch(script.name) and _FUNCTION.fullmatch(script.value)):
+        try:
+            scripts = list(one.entry_points.select(group="console_scripts"))
+        except (ValueError, TypeError, AttributeError, OSError):
+            continue  # a line without `=`, or bytes that are no text
+        for script in scripts:
+            if len(written) + len(left_out) == _MAX_SCRIPTS:
+                return tuple(left_out)
+            if script.name in written or not (
+                _SCRIPT_NAME.fullmatch(script.name) and _FUNCTION.fullmatch(script.value)
+            ):
                 continue  # one that needs an extra, or no name of a program
+            if _OF_OTHERS.match(script.name) or look_up(script.name, kept_first):
+                left_out[script.name] = None
+                continue
+            written.add(script.name)
             module, _, function = script.value.partition(":")
             name = function.partition(".")[0]
             path = folder / script.name
-            if path.exists():
-                continue
             python = shlex.quote(sys.executable)
             text = _SCRIPT.format(python=python, module=module, name=name, function=function)
             path.write_text(text, encoding="utf-8")
             path.chmod(0o700)
+    return tuple(left_out)

@@ -23,6 +23,7 @@ from paddock.errors import PaddockError
 from paddock.text import escape
 
 _NOT_FOUND = 127
+_SHOWN = 10  # names of programs that were left out
 
 
 @click.command(epilog=example("paddock module shell . -- mypy ."))
@@ -55,7 +56,11 @@ def shell(path: Path, command: tuple[str, ...], is_printed: bool, offline: bool)
         command = (os.environ.get("SHELL", "/bin/sh"),)
         screen.note("a plain shell, without a sandbox; `exit` leaves it")
     with tempfile.TemporaryDirectory(prefix="paddock-scripts-") as scripts:
-        write_scripts(Path(scripts), environment.libraries)
+        left_out = write_scripts(Path(scripts), environment.libraries)
+        if left_out:
+            more = f" and {len(left_out) - _SHOWN} more" if len(left_out) > _SHOWN else ""
+            names = ", ".join(f"`{name}`" for name in left_out[:_SHOWN])
+            screen.note(f"packages offer {names}{more}: left out, since your own programs have these names")
         search = os.pathsep.join((scripts, environment.variables["PATH"]))
         return run_plainly(screen, command, {**environment.variables, "PATH": search})
 
