@@ -17,14 +17,7 @@ from paddock.lookalikes import marked
 from paddock.text import escape
 from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources.environment.errors import ContractVersionError
-from paddock_sources.errors import (
-    LayerAnswer,
-    OwnRightsError,
-    SourceError,
-    SourceRefusedError,
-    UnresolvedError,
-    without_credentials,
-)
+from paddock_sources.errors import LayerAnswer, SourceError, SourceRefusedError, UnresolvedError, without_credentials
 from paddock_sources.near import near
 
 # A traceback names the failure at its end; a module may raise from any depth and with any text.
@@ -286,12 +279,11 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         # A place with a wrong answer ended the search, so the reason is the whole message.
         wrong = next((attempt for attempt in self.tried if attempt.asked), None)
         said = f": {wrong.answer}" if wrong is not None else ""
+        named = f" from source `{without_credentials(source)}`" if source else ""
         found = "the rules for sources refuse the code of" if is_refused else "no code was found for"
         super().__init__(
             module_id,
-            f"{found} module `{module_id}`"
-            + (f" from source `{without_credentials(source)}`" if source else "")
-            + said,
+            f"{found} module `{module_id}`{named}{said}",
             detail=[attempt.describe() for attempt in self.tried] if wrong is None else [f"named by {wrong.layer}"],
             hints=hints,
         )
@@ -305,7 +297,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         if isinstance(cause, ContractVersionError):
             return UnknownContractError(module_id, cause)
         if isinstance(error, UnresolvedError):
-            is_refused = isinstance(error.__cause__, (SourceRefusedError, OwnRightsError))
+            is_refused = isinstance(error.__cause__, SourceRefusedError)
             return cls(module_id, source=error.source, tried=error.attempts, hints=error.hints, is_refused=is_refused)
         answer = "; ".join([error.summary, *error.detail])
         return cls(module_id, tried=[LayerAnswer("source", "", answer)], hints=error.hints)
@@ -582,9 +574,8 @@ def _shown(line: str) -> str:
 
 def _last_lines(traceback: str) -> list[str]:
     lines = traceback.rstrip().split("\n") if traceback.strip() else []
-    if len(lines) > _MAX_TRACEBACK_LINES:
-        return [f"… {len(lines) - _MAX_TRACEBACK_LINES} lines left out", *lines[-_MAX_TRACEBACK_LINES:]]
-    return lines
+    left_out = len(lines) - _MAX_TRACEBACK_LINES
+    return [f"… {left_out} lines left out", *lines[left_out:]] if left_out > 0 else lines
 
 
 _Found = TypeVar("_Found", PlanProblem, Refusal)

@@ -123,10 +123,10 @@ class NotFetchedError(SourceError):
 
 
 class SourceRefusedError(SourceError):
-    """Raised when the user's or the operator's policy refuses where code would come from."""
+    """Raised when a rule refuses where code would come from: a policy's, or one for code that was not accepted."""
 
 
-class OwnRightsError(SourceError):
+class OwnRightsError(SourceRefusedError):
     """Raised for an action that needs the user's own rights, on behalf of code that the user has not accepted.
 
     `takes` names the action and the source, so that a person who agrees to it knows where the rights go.
