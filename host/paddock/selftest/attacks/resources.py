@@ -124,7 +124,7 @@ RESOURCES: Final = (
         "resources.burn_processor_time",
         "takes all of a processor, in several processes",
         arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4, "tries": 3},  # within `tasks_max`
-        outside_arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4, "tries": 7},
+        outside_arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4, "tries": 5},
         limits={"cpu_quota": "10%"},
         refusals=frozenset(("EAGAIN",)),
         ends=frozenset((ExitReason.CPU,)),

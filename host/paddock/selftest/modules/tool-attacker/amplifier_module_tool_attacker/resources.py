@@ -201,12 +201,14 @@ def _burnt(seconds: float, share: float, processes: int, tries: int) -> str:
 def _share_had(processes: int, seconds: float) -> float:
     """Return the share of a processor that so many processes get together; they begin once all are there."""
     began, used = time.monotonic(), _processor_time()
+    parent = os.getpid()
     gate, opener = os.pipe()
     children: list[int] = []
     try:
         try:
             while len(children) < processes:
-                children.append(_fork(lambda: _wait_and_spin(gate, opener)))
+                children.append(_fork(lambda: _wait_and_spin(parent, gate, opener)))
+            os.write(opener, bytes(processes))
         finally:
             os.close(gate)
             os.close(opener)
@@ -216,10 +218,16 @@ def _share_had(processes: int, seconds: float) -> float:
     return (_processor_time() - used) / (time.monotonic() - began)
 
 
-def _wait_and_spin(gate: int, opener: int) -> None:
+def _wait_and_spin(parent: int, gate: int, opener: int) -> None:
+    """Spin once the parent says so, and no longer than it lives: it may be killed at any time."""
     os.close(opener)
-    os.read(gate, 1)
-    _spun()
+    try:
+        os.setsid()  # a kernel may divide its processors among sessions, and only then among their processes
+    except OSError:
+        pass  # refused here: it spins in the session it has
+    if os.read(gate, 1):
+        while os.getppid() == parent:
+            pass
 
 
 def _processor_time() -> float:
