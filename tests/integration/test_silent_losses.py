@@ -156,6 +156,15 @@ def test_a_variable_that_was_not_granted_is_a_denial(loser: str, monkeypatch: py
     assert "warning" not in call(loser, "variable", "OF_NOBODY", code=1)
 
 
+def test_a_variable_that_may_be_a_key_is_proposed_for_one_host_only(
+    loser: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_SECRET_A", "here")
+    shown = call(loser, "variable", "MY_SECRET_A", code=1)
+    assert "the module says that it looked for this one" in shown
+    assert "--allow-env=MY_SECRET_A " not in shown and "--allow-secrets=MY_SECRET_A@HOST:PORT" in shown
+
+
 def test_a_granted_host_that_cannot_be_reached_is_no_refusal(loser: str) -> None:
     closed = socket.create_server(("127.0.0.1", 0))
     port = closed.getsockname()[1]

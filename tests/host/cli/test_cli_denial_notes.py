@@ -69,6 +69,16 @@ def test_a_line_to_complete_is_never_merged_or_pasted() -> None:
     assert lines_to_paste([one.as_dict() for one in denials], {})["x"].net == ()
 
 
+def test_a_variable_that_a_module_names_is_never_merged_or_pasted() -> None:
+    denials = [
+        Denial("see the variable", "EDITOR", "x", "launcher", 'permissions: {env: ["EDITOR"]}'),
+        Denial("read", "/a", "x", "files", 'permissions: {read: ["/a"]}'),
+        Denial("read", "/b", "x", "files", 'permissions: {read: ["/b"]}'),
+    ]
+    assert _told(*denials)[-1] == '  permissions: {read: ["/a", "/b"]}'
+    assert lines_to_paste([one.as_dict() for one in denials], {})["x"].env == ()
+
+
 def test_what_was_left_out_is_counted() -> None:
     stream = io.StringIO()
     tell_denials(Screen(stream), (), 7)

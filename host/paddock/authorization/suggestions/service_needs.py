@@ -64,6 +64,11 @@ def use_of_secret(name: str, net: Iterable[str]) -> Needs:
     return Needs(Permissions(net=added, secrets=(SecretGrant(name=name, inject=place.text),)))
 
 
+def is_credential(name: str) -> bool:
+    """Return whether something of this name probably is a key, a password or the like."""
+    return bool(_CREDENTIAL.search(name))
+
+
 def _addresses(entry: ModuleEntry, vendor: Vendor | None, known: ProposalContext) -> Iterator[ServiceAddress]:
     if vendor is None:
         yield from addresses_in(entry.config, known.environ, urls_only=entry.kind != "provider")
@@ -99,7 +104,7 @@ def _references(config: Mapping[str, Any], place: ServiceAddress | None, known: 
     needs = Needs()
     for key, value in config.items():
         for one in references({key: value}):
-            is_key = key not in ADDRESS_KEYS and bool(_CREDENTIAL.search(one.place))
+            is_key = key not in ADDRESS_KEYS and is_credential(one.place)
             missing = "" if one.name in known.secrets else ", which is not set"
             if is_key and place is not None:
                 needs += _injected(one.name, place, missing)

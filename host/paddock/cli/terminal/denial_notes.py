@@ -22,6 +22,7 @@ from paddock.plan.permissions import (
 from paddock.text import escape
 
 _STATE: Final = "state:"
+_SEE_VARIABLE: Final = "see the variable"
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 
@@ -36,7 +37,7 @@ def tell_denials(
     different = _different(denials)
     merged = _merged(denial for _, denial in different[:_MAX_LINES])
     for text, denial in different[:_MAX_LINES]:
-        is_merged = denial.caller in merged and permissions_in_line(denial.grant) is not None
+        is_merged = denial.caller in merged and _pasted(denial) is not None
         screen.warning(text if is_merged else f"{text}; {_remedy(denial, of_call)}")
     if len(different) > _MAX_LINES:
         where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
@@ -57,7 +58,7 @@ def lines_to_paste(
     """
     grants = {name: [permissions] for name, permissions in proposed.items()}
     for _, denial in _different(denials)[:_MAX_LINES]:
-        if (permissions := permissions_in_line(denial.grant)) is not None:
+        if (permissions := _pasted(denial)) is not None:
             grants.setdefault(denial.caller, []).append(permissions)
     return {name: united(several) for name, several in grants.items()}
 
@@ -80,9 +81,14 @@ def _merged(denials: Iterable[Denial]) -> dict[str, Permissions]:
     """Return what would allow all that a module was refused, for each module with more than one such line."""
     lines: dict[str, dict[str, Permissions]] = {}
     for denial in denials:
-        if (permissions := permissions_in_line(denial.grant)) is not None:
+        if (permissions := _pasted(denial)) is not None:
             lines.setdefault(denial.caller, {})[denial.grant] = permissions
     return {caller: united([*several.values()]) for caller, several in lines.items() if len(several) > 1}
+
+
+def _pasted(denial: Denial) -> Permissions | None:
+    """Return what a denial adds to a line to paste: nothing for a variable, of which a module only says the name."""
+    return None if denial.operation == _SEE_VARIABLE else permissions_in_line(denial.grant)
 
 
 def tell_programs(screen: Screen, module: str, programs: Sequence[str]) -> None:

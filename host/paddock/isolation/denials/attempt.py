@@ -367,10 +367,11 @@ class AttemptJudge:
     # -- the targets of attempts ------------------------------------------------------------------------------------
 
     def _explained(self, kind: Literal["run", "env"], target: str) -> Denial | None:
-        from paddock.isolation.denials.explain import explain  # as above
+        from paddock.isolation.denials.explain import explain, explain_lookup  # as above
 
         try:
-            explanation = explain(self._subject, kind, target)
+            look = explain_lookup(self._subject, target) if kind == "env" else None
+            explanation = look or explain(self._subject, kind, target)
         except NotAcceptedError:
             return None
         if explanation.allowed:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from paddock.authorization.suggestions.needs import Needs
-from paddock.authorization.suggestions.service_needs import use_of_secret
+from paddock.authorization.suggestions.service_needs import is_credential, use_of_secret
 from paddock.errors import CallRefusedError
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.denials.reachable_path import ONLY_READ, ReachablePath
@@ -24,6 +24,7 @@ from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import (
     MOUNTED_BY_GRANT,
     Permissions,
+    SecretGrant,
     is_program_path,
     permissions_line,
     united,
@@ -38,6 +39,7 @@ from paddock_sdk.kernel.mounts import RESOLVER_POINT
 Family = Literal["read", "write", "run", "net", "env", "secrets", "call", "emit", "hooks", "mount"]
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 
+_TO_FILL_IN: Final = "HOST:PORT"  # in a line that is no line of a plan until a person completes it
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _GIVEN_TO_ALL: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_OPTIONAL_LOCKS")
 _CALLED: Final = ("tools", "providers", "context", "spawn")
@@ -86,6 +88,36 @@ def explain_kept(subject: ExplainedModule, path: Path, nearest: Path) -> Explana
     grant, why_not = reachable.grantable_as(subject.fixed, nearest)
     reason = f"{ONLY_READ}; it cannot be granted: {why_not}" if why_not else ONLY_READ
     return _refused(subject, "write", reason, "files", grant)
+
+
+def explain_lookup(subject: ExplainedModule, name: str) -> Explanation:
+    """Return why a module lacks a variable that, by its own account, it looked for.
+
+    The module chose the name. So what may be a key is proposed only as a secret for one host, which a person has
+    to fill in unless it is clear. No line that can be pasted as it is gives the module the value.
+
+    Raises:
+        NotAcceptedError: it is no name of a variable.
+    """
+    found = explain(subject, "env", name)
+    if found.allowed:
+        return found
+    reason = f"{found.reason}; the module says that it looked for this one"
+    if not is_credential(name):
+        return replace(found, reason=reason)
+    use = use_of_secret(name, subject.permissions.net)
+    if use.lacks:
+        return Explanation(False, f"{reason}; {'; '.join(use.lacks)}", found.layer)
+    known = subject.permissions.secret(name)
+    if known is None:
+        (secret,) = use.permissions.secrets
+        place = secret.inject or _TO_FILL_IN
+        secrets: tuple[SecretGrant, ...] = (secret.model_copy(update={"inject": place}),)
+        net = use.permissions.net if secret.inject else (_TO_FILL_IN,)
+    else:
+        secrets, net = (), ()
+    missing = Permissions().model_copy(update={"secrets": secrets, "net": net, "env": (f"{name}=${{{name}}}",)})
+    return Explanation(False, reason, found.layer, added=united((subject.permissions, missing)))
 
 
 def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
