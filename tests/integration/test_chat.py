@@ -301,7 +301,7 @@ def test_a_folder_without_a_plan_names_init(tmp_path: Path) -> None:
 
 def test_help_loads_nothing_of_the_terminal() -> None:
     told = paddock("chat", "--help")
-    assert told.returncode == 0 and "by default plan.yaml" in told.stdout
+    assert told.returncode == 0 and "plan.yaml by default" in told.stdout
 
 
 async def test_a_loop_that_ignores_an_interruption_leaves_no_call_open(

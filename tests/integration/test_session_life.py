@@ -339,7 +339,7 @@ async def test_a_weaker_isolation_than_usual_takes_somebodys_word_for_it(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     weak = {**_inspect(write_module), "isolation": "none"}
-    with pytest.raises(PolicyRefusedError, match=r"tools\[0\].isolation: isolation level `none` takes a plan"):
+    with pytest.raises(PolicyRefusedError, match=r"tools\[0\].isolation: isolation level `none` needs a plan"):
         async with open_session(tools=[weak], trust_plan=False):
             pass
     async with open_session(tools=[weak], trust_plan=True) as session:

@@ -151,7 +151,7 @@ def test_a_local_server_whose_model_is_named_is_not_asked() -> None:
 def test_without_options_nothing_is_looked_for() -> None:
     machine = Machine({11434: ("m",)})
     assert choose(machine=machine).module == "provider-mock"
-    assert choose(machine=machine, secrets=["OPENAI_API_KEY"]).module == "provider-mock"
+    assert choose(machine=machine, secrets=["OPENAI_API_KEY"]).module == "provider-openai"
     assert machine.asked == []
 
 
