@@ -37,6 +37,7 @@ _MAX_SCALAR_CHARACTERS: Final = 4096  # the longest path there is
 _MAX_DECIMAL_EXPONENT: Final = 6144  # IEEE 754's widest; the integer behind a few characters more fills all memory
 _SHOWN_ERRORS: Final = 20  # of one model
 _LONG_BYTES: Final = 4096  # a short body has too few mappings for a second writing to pay
+_SECOND_WRITING_BYTES: Final = 256 * 1024  # most of a longer body is one text, which takes longer to copy than to read
 _KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one that packed more is not used again
 _TOO_DEEP: Final = f"a value that is nested deeper than {MAX_DEPTH}, or holds itself, cannot be sent"
 _PACKERS_DEPTH: Final = "recursion limit exceeded"  # msgpack's text for it, as a ValueError
@@ -237,7 +238,7 @@ class Codec:
 
 
 def _unpack(body: Buffer, hook: Callable[[int, bytes], object]) -> Any:
-    if len(body) >= _LONG_BYTES:
+    if _LONG_BYTES <= len(body) <= _SECOND_WRITING_BYTES:
         with suppress(Exception):  # it is not so plain, or no value: reading it key by key tells
             return _unpack_plain(bytes(body))
     try:
