@@ -1,4 +1,4 @@
-"""Programs that shut themselves in: each in a process of its own, as whoever runs the tests or as an ordinary user.
+"""Programs that shut themselves in: each in a process of its own, as the user who runs the tests or as an ordinary one.
 
 It is forked from one that has loaded what programs import, and has nothing else.
 """
@@ -212,7 +212,7 @@ def _all_of(pipe: int) -> bytes:
         if not (data := os.read(pipe, 1 << 16)):
             return said
         said += data
-    raise TimeoutError(f"it does not end; so far it told {said!r}")
+    raise TimeoutError(f"it does not end; so far it wrote {said!r}")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from paddock.plan.host_name import Destination, Host, parse_host, quoted, split_
 from paddock.plan.problems import NotAcceptedError
 
 PUBLIC: Final = "public"
+TO_FILL_IN: Final = "HOST:PORT"  # in a line that is no line of a plan until a person completes it
 DEFAULT_PORT: Final = 443
 
 _ACCEPTED: Final = "net takes `host`, `host:port`, `*.suffix`, an IP address, a network such as `10.0.0.0/8`, `public`"

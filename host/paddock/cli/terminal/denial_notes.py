@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
+from paddock.isolation.denials.attempt import SEE_VARIABLE
 from paddock.lookalikes import marked
 from paddock.plan.limits import limit_option_in_line
 from paddock.plan.permissions import (
@@ -22,7 +23,6 @@ from paddock.plan.permissions import (
 from paddock.text import escape
 
 _STATE: Final = "state:"
-_SEE_VARIABLE: Final = "see the variable"
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 
@@ -88,7 +88,7 @@ def _merged(denials: Iterable[Denial]) -> dict[str, Permissions]:
 
 def _pasted(denial: Denial) -> Permissions | None:
     """Return what a denial adds to a line to paste: nothing for a variable, of which a module only says the name."""
-    return None if denial.operation == _SEE_VARIABLE else permissions_in_line(denial.grant)
+    return None if denial.operation == SEE_VARIABLE else permissions_in_line(denial.grant)
 
 
 def tell_programs(screen: Screen, module: str, programs: Sequence[str]) -> None:

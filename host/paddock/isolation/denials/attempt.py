@@ -31,7 +31,7 @@ from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.limits import limit_written, raised_limit_line
-from paddock.plan.net_rule import DEFAULT_PORT, NetRule
+from paddock.plan.net_rule import DEFAULT_PORT, TO_FILL_IN, NetRule
 from paddock.plan.permissions import is_program_path, redacted_permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.limits import ResourceLimits
@@ -45,6 +45,7 @@ from paddock_sdk.worker.attempts.left_files import left_in
 AttemptKind = Literal["read", "write", "run", "net", "left", "limit", "env"]
 ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = get_args(AttemptKind)
 
+SEE_VARIABLE: Final = "see the variable"
 _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
     "read": "read",
     "write": "write to",
@@ -52,7 +53,7 @@ _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
     "net": "connect to",
     "left": "keep",
     "limit": "exceed",
-    "env": "see the variable",
+    "env": SEE_VARIABLE,
 }
 _NOT_GRANTED: Final = "not granted"
 _NOT_LOOKED_AT: Final = "no grant covers it; whether it is there was not looked at"
@@ -62,7 +63,6 @@ _LOST_AT_HOME: Final = "its home is a private folder, which is lost when the mod
 _KEEP: Final = "state: keep"
 _NO_PROGRAMS_IN_SCRATCH: Final = "no file in a module's private folder can be run"
 _ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
-_ANY_NET: Final = "HOST:PORT"  # to be filled in
 # The limits that the kernel enforces by an error, and the words for what was refused.
 _LIMITS: Final[Mapping[str, tuple[DenialLayer, str]]] = {
     "tmp_max": ("files", "its private folder, with its temporary files, is full"),
@@ -342,7 +342,7 @@ class AttemptJudge:
             # A socket that could not even be made; with any rule, they can be.
             if self._rules:
                 return None
-            line = redacted_permissions_line(self._subject.permissions.model_copy(update={"net": (_ANY_NET,)}))
+            line = redacted_permissions_line(self._subject.permissions.model_copy(update={"net": (TO_FILL_IN,)}))
             return self._denial(kind, _ANYWHERE, "network", line, _NOT_GRANTED)
         try:
             destination = parse_authority(target, DEFAULT_PORT)

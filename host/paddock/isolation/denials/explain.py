@@ -20,7 +20,7 @@ from paddock.errors import CallRefusedError
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.denials.reachable_path import ONLY_READ, ReachablePath
 from paddock.plan.host_name import Destination, parse_authority
-from paddock.plan.net_rule import DEFAULT_PORT, NetRule
+from paddock.plan.net_rule import DEFAULT_PORT, TO_FILL_IN, NetRule
 from paddock.plan.permissions import (
     MOUNTED_BY_GRANT,
     Permissions,
@@ -39,7 +39,6 @@ from paddock_sdk.kernel.mounts import RESOLVER_POINT
 Family = Literal["read", "write", "run", "net", "env", "secrets", "call", "emit", "hooks", "mount"]
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 
-_TO_FILL_IN: Final = "HOST:PORT"  # in a line that is no line of a plan until a person completes it
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _GIVEN_TO_ALL: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_OPTIONAL_LOCKS")
 _CALLED: Final = ("tools", "providers", "context", "spawn")
@@ -111,9 +110,9 @@ def explain_lookup(subject: ExplainedModule, name: str) -> Explanation:
     known = subject.permissions.secret(name)
     if known is None:
         (secret,) = use.permissions.secrets
-        place = secret.inject or _TO_FILL_IN
+        place = secret.inject or TO_FILL_IN
         secrets: tuple[SecretGrant, ...] = (secret.model_copy(update={"inject": place}),)
-        net = use.permissions.net if secret.inject else (_TO_FILL_IN,)
+        net = use.permissions.net if secret.inject else (TO_FILL_IN,)
     else:
         secrets, net = (), ()
     missing = Permissions().model_copy(update={"secrets": secrets, "net": net, "env": (f"{name}=${{{name}}}",)})
