@@ -179,16 +179,15 @@ class HostedModule:
 
     # -- lives -----------------------------------------------------------------------------
 
-    def launch_ahead(self, turn: anyio.CapacityLimiter) -> None:
-        """Prepare the first process in its `turn`; no code of the module runs before it is started."""
+    def launch_ahead(self) -> None:
+        """Prepare the first process; no code of the module runs before it is started."""
         self._ahead = asyncio.get_running_loop().create_future()
-        self._router.tasks.spawn(self._launch(self._ahead, turn))
+        self._router.tasks.spawn(self._launch(self._ahead))
 
-    async def _launch(self, ahead: asyncio.Future[Exception | None], turn: anyio.CapacityLimiter) -> None:
+    async def _launch(self, ahead: asyncio.Future[Exception | None]) -> None:
         problem: Exception | None = None
         try:
-            async with turn:
-                self._made_ready = await self.supervisor.start()
+            self._made_ready = await self.supervisor.start()
         except Exception as exc:  # reported to the starter of the module
             problem = exc
         finally:

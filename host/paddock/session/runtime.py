@@ -45,7 +45,6 @@ from paddock_sdk.kernel.session import AmplifierSession
 T = TypeVar("T")
 
 _GRANTED_PATHS: Final = "session.granted_paths"  # the capability that tells each module its own grants
-_LAUNCHES_AT_ONCE: Final = 16  # each has six descriptors on their way, of which a user may have only so many
 _WEIGHING_SECONDS: Final = 5.0  # to find out the latest denials; it takes milliseconds, but on a busy machine
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
@@ -162,9 +161,8 @@ class SessionRuntime:
 
     def launch_ahead(self, modules: Iterable[tuple[AuthorizedModule, dict[str, Any]]]) -> None:
         """Prepare the processes of modules side by side, with overrides of their configurations."""
-        turn = anyio.CapacityLimiter(_LAUNCHES_AT_ONCE)
         for authorized, overrides in modules:
-            self._take_on(authorized, overrides).launch_ahead(turn)
+            self._take_on(authorized, overrides).launch_ahead()
 
     async def start(self, authorized: AuthorizedModule) -> HostedModule:
         """Start a module in its sandbox and mount it.

@@ -130,6 +130,23 @@ class Launcher(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class InTurn:
+    """A launcher that has few launches under way at once; what a launch waits for its turn is not part of its time."""
+
+    launcher: Launcher
+    turns: anyio.CapacityLimiter
+
+    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
+        """Return a process that is entering its entry; see `Launcher.launch`."""
+        async with self.turns:
+            return await self.launcher.launch(spec)
+
+    async def aclose(self) -> None:
+        """Release the launcher's own means; see `Launcher.aclose`."""
+        await self.launcher.aclose()
+
+
 async def launch_through(spec: LaunchSpec, hand_over: Callable[[ChildPipes], Awaitable[None]]) -> ModuleProcess:
     """Wire a process up, hand over the worker's ends, and return the process once it enters its entry.
 

@@ -21,7 +21,7 @@ from paddock.workers.bwrap import bubblewrap_command
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.group_search import find_groups
-from paddock.workers.launcher import Launcher
+from paddock.workers.launcher import InTurn, Launcher
 from paddock.workers.limits.tree_limits import LimitEnforcer
 from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.room import check_room
@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 
 _STOP_SECONDS: Final = 20.0  # for one of them to end; each is done long before
+_LAUNCHES_AT_ONCE: Final = 16  # each has six descriptors on their way, of which a user may have only so many
 _log = logging.getLogger(__name__)
 
 
@@ -64,10 +65,12 @@ class WorkerHost:
             steps.push_async_callback(tasks.__aexit__, None, None, None)
             watchdog = Watchdog()
             steps.callback(tasks.create_task(watchdog.run()).cancel)
-            launchers: dict[str, Launcher] = {
-                "template": ForkServerLauncher(groups),
-                "exec": ExecLauncher(groups),
-                "bubblewrap": ExecLauncher(None, bubblewrap_command),  # in its namespaces no groups can be made
+            turns = anyio.CapacityLimiter(_LAUNCHES_AT_ONCE)
+            launchers = {
+                "template": InTurn(ForkServerLauncher(groups), turns),
+                "exec": InTurn(ExecLauncher(groups), turns),
+                # In its namespaces no groups can be made.
+                "bubblewrap": InTurn(ExecLauncher(None, bubblewrap_command), turns),
             }
             for launcher in launchers.values():
                 steps.push_async_callback(close_within_bound, launcher.aclose)

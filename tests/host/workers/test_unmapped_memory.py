@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 
 import pytest
 
@@ -136,3 +137,15 @@ def test_record_locks_are_counted_up_to_what_was_asked() -> None:
         assert record_locks(_pids(subject), 1000) == 300
         assert 100 < record_locks(_pids(subject), 100) <= 300
         assert record_locks((subject.init_pid,), 1000) == 0
+
+
+def test_locks_of_others_hide_none_of_a_tree() -> None:
+    # Wherever the kernel's list begins: six processes with few, each beside the five others' thousand.
+    with ExitStack() as stack:
+        subjects = [stack.enter_context(tree(f"{_PREPARED}kept = lock(1000)\nhere()")) for _ in range(6)]
+        for subject in subjects:
+            subject.begin()
+            subject.is_here()
+            subject.begin()
+            subject.is_here()
+        assert [record_locks(_pids(subject), 2000) for subject in subjects] == [1000] * 6
