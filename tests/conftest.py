@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from integration import command_line
 from integration.warm_commands import WarmCommands
 from paddock.workers.runtime import WorkerRuntime
-from support.examples import examples
+from support.examples import IN_FULL, examples
 from support.warm_templates import WarmTemplates, warm_templates
 
 # How long an example takes says how busy the machine is.
@@ -74,7 +74,14 @@ def _are_compiled() -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have every process begin with its share of the slow tests: the others could only wait for one that came last."""
+    """Leave out what only a full run tries, and have every process begin with its share of the slow tests.
+
+    The others could only wait for one that came last.
+    """
+    if not IN_FULL:
+        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+        config.hook.pytest_deselected(items=left_out)
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = iter([item for item in items if not item.get_closest_marker("slow")])
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import shutil
 from collections.abc import Iterator
 from importlib import metadata
@@ -15,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 from paddock.authoring.module_folder import ModuleFolder
 from paddock_sources.bounded_toml import read_toml
+from support.examples import IN_FULL
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "modules"
@@ -53,7 +53,7 @@ def sandboxed() -> list[str]:
 
     All of them where the tests run everywhere they have to pass; else one without dependencies, and one with.
     """
-    if os.environ.get("PADDOCK_EVERY_MODULE"):
+    if IN_FULL:
         return IDS
     return ["tool-filesystem", "tool-web"]  # of those with dependencies, the one with the fewest
 

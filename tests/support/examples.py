@@ -1,12 +1,15 @@
-"""How many examples a property is tried with: a third of what its test names, and all of them in `make test-all`."""
+"""What `make test` leaves out and `make test-all` does: most of a property's examples, and tests that repeat one."""
 
 from __future__ import annotations
 
 import os
+from typing import Final
+
+IN_FULL: Final = bool(os.environ.get("PADDOCK_EXHAUSTIVE"))
 
 _ALWAYS = 50
 
 
 def examples(number: int) -> int:
     """Return how many of `number` examples this run tries; `number` itself where it is small."""
-    return number if os.environ.get("PADDOCK_EVERY_EXAMPLE") else max(number // 3, min(number, _ALWAYS))
+    return number if IN_FULL else max(number // 3, min(number, _ALWAYS))
