@@ -13,12 +13,12 @@ import re
 import select
 import shutil
 import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
+
+from integration.warm_commands import WarmCommands
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -66,41 +66,10 @@ _PATTERNS = (
 )
 
 
-class Commands:
-    """A process that becomes commands; entered, it is there. One command runs at a time."""
-
-    def __enter__(self) -> Self:
-        program = [sys.executable, str(HERE / "command_process.py")]
-        self._process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(_SECONDS)
-        self._process.stdout.close()
-
-    def begin(self, request: Mapping[str, object]) -> None:
-        """Begin a command."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        self._process.stdin.flush()
-
-    def ended(self) -> int:
-        """Return the exit code of the command that was begun, once it has ended."""
-        assert self._process.stdout is not None
-        assert select.select([self._process.stdout], [], [], _SECONDS)[0], "the command does not end"
-        line = self._process.stdout.readline()
-        assert line, "the process that becomes commands has ended"
-        return int(line)
-
-
 class World:
     """A home, a working directory and a repository for some commands, all in one folder."""
 
-    def __init__(self, commands: Commands, folder: Path) -> None:
+    def __init__(self, commands: WarmCommands, folder: Path) -> None:
         self._commands = commands
         self.folder = Path(os.path.realpath(folder))
         self.home, self.work, self.repo = (self.folder / name for name in ("home", "work", "repo"))
@@ -157,27 +126,22 @@ class World:
     def run(self, *args: str, stdin: str = "", environ: Mapping[str, str] | None = None) -> Finished:
         """Run a command in the working directory to its end."""
         args = tuple(map(self.filled, args))
-        streams = {name: self.folder / f"tmp.{name}" for name in ("stdin", "stdout", "stderr")}
-        for path in streams.values():
-            path.unlink(missing_ok=True)
-        streams["stdin"].write_text(stdin, encoding="utf-8")
-        names = {name: str(path) for name, path in streams.items()}
-        self._commands.begin({**names, **self._request(args, environ), "terminal": None})
-        code = self._commands.ended()
-        texts = {name: path.read_text(encoding="utf-8") for name, path in streams.items()}
-        return Finished(self, args, code, texts["stdout"], texts["stderr"])
+        with _usual_umask():
+            done = self._commands.run(args, stdin, self.work, self._environ(environ))
+        return Finished(self, args, done.returncode, done.stdout, done.stderr)
 
     def run_on_terminal(self, *args: str, answer: str, after: str) -> Finished:
         """Run a command on a terminal, and type `answer` once `after` is shown."""
         args = tuple(map(self.filled, args))
         master, slave = pty.openpty()
-        self._commands.begin({**self._request(args, {"TERM": "dumb"}), "terminal": os.ttyname(slave)})
+        with _usual_umask():
+            command = self._commands.begin(
+                args, [slave] * 3, self.work, self._environ({"TERM": "dumb"}), on_terminal=True
+            )
+        os.close(slave)
         shown, has_answered = "", False
         while True:
             assert select.select([master], [], [], _SECONDS)[0], f"nothing more came: {shown}"
-            if slave >= 0:  # kept until the command has the terminal, lest it be gone before
-                os.close(slave)
-                slave = -1
             try:
                 data = os.read(master, 65536)
             except OSError:  # the command has ended
@@ -187,14 +151,14 @@ class World:
                 has_answered = True
                 os.write(master, answer.encode())
         os.close(master)
-        return Finished(self, args, self._commands.ended(), shown.replace("\r\n", "\n"), "")
+        return Finished(self, args, command.wait(_SECONDS), shown.replace("\r\n", "\n"), "")
 
-    def _request(self, args: Sequence[str], environ: Mapping[str, str] | None) -> dict[str, object]:
+    def _environ(self, environ: Mapping[str, str] | None) -> dict[str, str]:
         own = {
             "HOME": str(self.home), "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", "TZ": "UTC",
             "COLUMNS": _COLUMNS, "NO_COLOR": "1", "TMPDIR": str(self.folder / "tmp"), **_GIT,
         }  # fmt: skip
-        return {"args": args, "environ": {**own, **(environ or {})}, "cwd": str(self.work)}
+        return {**own, **(environ or {})}
 
     def audit(self) -> list[dict[str, Any]]:
         """Return the lines of the audit log, those of one session and event in the order of their text."""
@@ -257,3 +221,13 @@ class Finished:
         if self.code == _USAGE:  # the lines before are click's, and differ between its versions
             shown["stderr"] = shown["stderr"][-1:]
         return shown
+
+
+@contextmanager
+def _usual_umask() -> Iterator[None]:
+    """Have a command begin with the umask of most people: the modes of files are frozen."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from blackbox.command_options import all_commands
-from blackbox.commands import Commands, World
+from blackbox.commands import World
 from blackbox.documented_names import documented, in_a_worker
 from blackbox.frozen import GOLDEN, text_of
 from blackbox.scenarios import SCENARIOS
 from blackbox.stored_records import make, packed
 from blackbox.wire_transcript import tables, transcript
+from integration.warm_commands import WarmCommands
+from support.warm_templates import warm_templates
 
 _VALUES: dict[str, Callable[[World], Any]] = {
     **{f"commands/{name}": scenario for name, scenario in SCENARIOS.items()},
@@ -32,7 +34,7 @@ _VALUES: dict[str, Callable[[World], Any]] = {
 
 def main(names: list[str]) -> None:
     """Write the golden values with these names, or all."""
-    with Commands() as commands:
+    with warm_templates() as templates, WarmCommands(templates) as commands:
         for name, value_of in _VALUES.items():
             if names and name not in names:
                 continue
