@@ -28,8 +28,9 @@ import psutil
 import pytest
 
 from integration.policed_machine import PolicedMachine
-from integration.warm_commands import WarmCommand, WarmCommands
+from integration.warm_commands import WarmCommands
 from paddock_sandbox.profile import IsolationLevel
+from support.warm_process import WarmCommand
 
 _SECONDS = 200  # for one command; hit only by a hang
 _ENDING_SECONDS = 60  # from the end of a host to the end of the last process that noticed it

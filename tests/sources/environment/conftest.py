@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter
 from paddock_sources.environment.pip import Pip
 from paddock_sources.environment.uv import Uv
 from sources.index_server import IndexServer
+from sources.warm_runner import WarmRunner, warm_runner
 
 
 @pytest.fixture(scope="package")
@@ -54,9 +54,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> SourceCache:
     return SourceCache(tmp_path_factory.mktemp("cache"))
 
 
-@pytest.fixture
-def runner() -> DirectRunner:
-    return DirectRunner()
+@pytest.fixture(scope="package")
+def runner() -> Iterator[WarmRunner]:
+    with warm_runner() as runner:
+        yield runner
 
 
 @pytest.fixture(params=["uv", "pip"])

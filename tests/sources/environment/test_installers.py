@@ -12,7 +12,7 @@ import pytest
 
 from failures import failing
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandAccess, CommandResult
+from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.constraints import Constraint
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, Requirements
@@ -27,6 +27,7 @@ from paddock_sources.environment.pip import Pip
 from paddock_sources.environment.uv import Uv
 from paddock_sources.progress import Progress, ProgressStep, SilentProgress
 from sources.index_server import IndexServer, wheel
+from sources.warm_runner import WarmRunner
 
 
 class ImpatientUv(Uv):
@@ -39,8 +40,11 @@ class ImpatientUv(Uv):
 class Bench:
     """Resolves and installs with one installer and one index."""
 
-    def __init__(self, cache: SourceCache, index: Index, python: Interpreter, installer: Installer) -> None:
+    def __init__(
+        self, cache: SourceCache, index: Index, python: Interpreter, installer: Installer, runner: CommandRunner
+    ) -> None:
         self.cache = cache
+        self.runner = runner
         self.index = index
         self.python = python
         self.installer = installer
@@ -49,7 +53,7 @@ class Bench:
 
     def open(self, reach: CommandAccess):  # type: ignore[no-untyped-def]
         self.reaches.append(reach)
-        return DirectRunner().open(reach)
+        return self.runner.open(reach)
 
     def resolve(
         self, *lines: str, within: Sequence[str] = (), given: Mapping[str, str] | None = None, **versions: str
@@ -80,13 +84,13 @@ class Bench:
 
 
 @pytest.fixture
-def bench(cache: SourceCache, index: Index, python: Interpreter, installer: Installer) -> Bench:
-    return Bench(cache, index, python, installer)
+def bench(cache: SourceCache, index: Index, python: Interpreter, installer: Installer, runner: WarmRunner) -> Bench:
+    return Bench(cache, index, python, installer, runner)
 
 
 @pytest.fixture
-def fresh(tmp_path: Path, index: Index, python: Interpreter, installer: Installer) -> Bench:
-    return Bench(SourceCache(tmp_path / "cache"), index, python, installer)
+def fresh(tmp_path: Path, index: Index, python: Interpreter, installer: Installer, runner: WarmRunner) -> Bench:
+    return Bench(SourceCache(tmp_path / "cache"), index, python, installer, runner)
 
 
 def pinned(server: IndexServer, name: str, version: str = "1.0") -> LockedDistribution:
@@ -97,25 +101,14 @@ def versions(locked: tuple[LockedDistribution, ...]) -> dict[str, str]:
     return {one.name: one.version for one in locked}
 
 
-def test_the_newest_versions_are_chosen_and_what_workers_have_is_left_out(bench: Bench) -> None:
-    assert versions(bench.resolve("branch")) == {"branch": "1.0", "leaf": "2.0"}
+def test_both_installers_choose_the_newest_and_lock_every_file(bench: Bench, server: IndexServer) -> None:
+    # What workers have is left out.
+    assert bench.resolve("branch") == (pinned(server, "branch"), pinned(server, "leaf", "2.0"))
+    assert len(server.hashes_of("leaf", "2.0")) == 2
 
 
 def test_a_repository_with_any_name_is_left_out(bench: Bench) -> None:
     assert versions(bench.resolve("leaf", "self>=1", given={"self": "1.0"})) == {"leaf": "2.0"}
-
-
-def test_every_file_of_a_version_is_locked_by_its_hash(bench: Bench, server: IndexServer) -> None:
-    (leaf,) = bench.resolve("leaf")
-    assert leaf.hashes == server.hashes_of("leaf", "2.0")
-    assert len(leaf.hashes) == 2
-
-
-def test_both_installers_come_to_the_same_answer(
-    cache: SourceCache, index: Index, python: Interpreter, server: IndexServer
-) -> None:
-    found = [Bench(cache, index, python, one).resolve("branch") for one in (Uv.find({}), Pip.find()) if one]
-    assert len(found) == 2 and found[0] == found[1]
 
 
 def test_versions_at_hand_are_kept_to(bench: Bench) -> None:
@@ -146,12 +139,12 @@ def test_bounds_are_not_blamed_for_a_requirement(bench: Bench) -> None:
         bench.resolve("leaf==9", within=["branch<9"])
 
 
-@pytest.mark.parametrize("line", ["leaf==9", "no-such-package", "leaf>=2"])
-def test_what_nothing_satisfies_is_told(bench: Bench, line: str) -> None:
-    with failing("UnsolvableError") as caught:
-        bench.resolve(line, "leaf<2")
-    assert not isinstance(caught.value, ConstrainedError)
-    assert "tool-demo" in caught.value.summary
+def test_what_nothing_satisfies_is_told(bench: Bench) -> None:
+    for line in ("leaf==9", "no-such-package", "leaf>=2"):
+        with failing("UnsolvableError") as caught:
+            bench.resolve(line, "leaf<2")
+        assert not isinstance(caught.value, ConstrainedError), line
+        assert "tool-demo" in caught.value.summary, line
 
 
 def test_a_plain_installation_of_a_source_archive_runs_its_author_s_code(
@@ -166,17 +159,14 @@ def test_a_plain_installation_of_a_source_archive_runs_its_author_s_code(
     trap.unlink()
 
 
-@pytest.mark.parametrize("line", ["only-source", "needs-source"])
-def test_what_would_have_to_be_built_is_refused_by_name_and_not_executed(bench: Bench, trap: Path, line: str) -> None:
-    with failing("NoWheelError") as caught:
-        bench.resolve(line)
-    assert "`only-source` has no wheel" in caught.value.summary
-    assert "building from source is refused" in caught.value.summary
-    assert any("pip wheel" in hint for hint in caught.value.hints)
-    assert not trap.exists()
-
-
-def test_what_only_has_wheels_for_other_machines_is_refused_by_name(bench: Bench) -> None:
+def test_what_has_no_wheel_for_this_machine_is_refused_and_not_built(bench: Bench, trap: Path) -> None:
+    for line in ("only-source", "needs-source"):
+        with failing("NoWheelError") as caught:
+            bench.resolve(line)
+        assert "`only-source` has no wheel" in caught.value.summary, line
+        assert "building from source is refused" in caught.value.summary, line
+        assert any("pip wheel" in hint for hint in caught.value.hints), line
+        assert not trap.exists(), line
     with failing("NoWheelError") as caught:
         bench.resolve("elsewhere")
     assert "`elsewhere` has no wheel" in caught.value.summary
@@ -188,8 +178,13 @@ def test_a_locked_source_archive_is_not_executed_either(bench: Bench, server: In
     assert not trap.exists()
 
 
-def test_an_environment_has_exactly_what_was_locked_and_nothing_to_run(bench: Bench) -> None:
-    site = bench.install(*bench.resolve("branch"))
+def test_an_environment_has_exactly_what_was_locked_and_is_made_once(fresh: Bench, server: IndexServer) -> None:
+    steps: list[ProgressStep] = []
+    finished: list[str] = []
+    fresh.progress = SimpleNamespace(step=steps.append, finished=finished.append)
+    locked = fresh.resolve("branch")
+    assert installed(locked, cache=fresh.cache, python=fresh.python) is None
+    site = fresh.install(*locked)
     assert sorted(path.name for path in site.iterdir()) == [
         "branch",
         "branch-1.0.dist-info",
@@ -199,6 +194,20 @@ def test_an_environment_has_exactly_what_was_locked_and_nothing_to_run(bench: Be
     code = "import sys; sys.path.append(sys.argv[1]); import branch, leaf; print(branch.__version__, leaf.__version__)"
     told = subprocess.run([sys.executable, "-I", "-S", "-c", code, site], capture_output=True, timeout=60, check=True)
     assert told.stdout == b"1.0 2.0\n"
+    assert {step.phase for step in steps} == {"resolving dependencies of", "installing"}
+    assert finished == ["tool-demo", "branch"]
+    # The installer reaches the index and writes to folders of its own only; what compiles reaches nothing.
+    *installing, compiling = fresh.reaches
+    assert not compiling.hosts and not compiling.environ and compiling.writes[0].name == "site"
+    for reach in installing:
+        assert reach.hosts == (server.host,)
+        assert all(path.is_relative_to(fresh.cache.folder) for path in reach.writes)
+        assert fresh.cache.folder not in reach.writes
+        assert not any(name.startswith("PIP_") and name != "PIP_CONFIG_FILE" for name in reach.environ)
+    assert list((fresh.cache.folder / "tmp").iterdir()) == []
+    sessions = len(fresh.reaches)
+    assert fresh.install(*locked) == site == installed(locked, cache=fresh.cache, python=fresh.python)
+    assert len(fresh.reaches) == sessions
 
 
 _CODE: Mapping[str, str | bytes] = {
@@ -213,11 +222,11 @@ _CODE: Mapping[str, str | bytes] = {
 }
 
 
-def test_code_is_compiled_once_and_what_cannot_be_stays_as_it_is(fresh: Bench) -> None:
+def test_code_is_compiled_once_and_what_cannot_be_stays_as_it_is(bench: Bench) -> None:
     with IndexServer() as server:
         server.add_wheel("mixed", "1.0", _CODE)
-        fresh.index = Index.of({"PIP_INDEX_URL": server.url})
-        site = fresh.install(pinned(server, "mixed"))
+        bench.index = Index.of({"PIP_INDEX_URL": server.url})
+        site = bench.install(pinned(server, "mixed"))
     tag = sys.implementation.cache_tag
     compiled = {path.name.removesuffix(f".{tag}.pyc") for path in site.glob(f"mixed/__pycache__/*.{tag}.pyc")}
     assert compiled == {"__init__", "inner"}
@@ -231,40 +240,16 @@ def test_code_is_compiled_once_and_what_cannot_be_stays_as_it_is(fresh: Bench) -
     assert "SyntaxError" in done.stderr
 
 
-def test_an_environment_is_made_once(fresh: Bench, server: IndexServer) -> None:
-    locked = (pinned(server, "leaf"),)
-    assert installed(locked, cache=fresh.cache, python=fresh.python) is None
-    site = fresh.install(*locked)
-    sessions = len(fresh.reaches)
-    assert fresh.install(*locked) == site == installed(locked, cache=fresh.cache, python=fresh.python)
-    assert len(fresh.reaches) == sessions
-
-
-def test_an_installer_reaches_the_index_and_writes_to_its_own_folders_only(fresh: Bench, server: IndexServer) -> None:
-    fresh.install(*fresh.resolve("leaf"))
-    *installing, compiling = fresh.reaches
-    assert not compiling.hosts and not compiling.environ and compiling.writes[0].name == "site"
-    for reach in installing:
-        assert reach.hosts == (server.host,)
-        assert all(path.is_relative_to(fresh.cache.folder) for path in reach.writes)
-        assert fresh.cache.folder not in reach.writes
-        assert not any(name.startswith("PIP_") and name != "PIP_CONFIG_FILE" for name in reach.environ)
-    assert list((fresh.cache.folder / "tmp").iterdir()) == []
-
-
-def test_files_that_were_changed_at_the_index_are_not_installed(
-    fresh: Bench, tmp_path: Path, python: Interpreter
-) -> None:
+def test_files_that_were_changed_at_the_index_are_not_installed(fresh: Bench, python: Interpreter) -> None:
     with IndexServer() as server:
         fresh.index = Index.of({"PIP_INDEX_URL": server.url})
         server.add_wheel("leaf", "1.0")
         locked = (pinned(server, "leaf"),)
         other = wheel("leaf", "1.0", {"leaf/__init__.py": "evil = True\n"})
         server.replace("leaf", "leaf-1.0-py3-none-any.whl", other, keep_hash=False)
-        again = Bench(SourceCache(tmp_path / "other"), fresh.index, python, fresh.installer)
         with failing("HashMismatchError"):
-            again.install(*locked)
-        assert installed(locked, cache=again.cache, python=python) is None
+            fresh.install(*locked)
+        assert installed(locked, cache=fresh.cache, python=python) is None
 
 
 def test_an_index_with_a_password_lets_us_in_and_never_shows_it(fresh: Bench) -> None:
@@ -331,51 +316,36 @@ def test_uv_is_taken_where_it_is_and_pip_otherwise(monkeypatch: pytest.MonkeyPat
         find_installer({"PATH": ""})
 
 
-def test_the_pip_that_came_with_python_does_as_well(cache: SourceCache, index: Index, python: Interpreter) -> None:
+@pytest.mark.exhaustive  # `test_shut_in` has it choose as well
+def test_the_pip_that_came_with_python_does_as_well(
+    cache: SourceCache, index: Index, python: Interpreter, runner: WarmRunner
+) -> None:
     bundled = Pip.bundled()
     if bundled is None:
         pytest.skip(f"this Python came without pip: {sys.executable} has no ensurepip wheel")
-    bench = Bench(cache, index, python, bundled)
+    bench = Bench(cache, index, python, bundled, runner)
     assert versions(bench.resolve("leaf")) == {"leaf": "2.0"}
 
 
-def test_a_host_that_is_none_of_the_index_s_is_named_with_what_to_do(bench: Bench) -> None:
+def test_failures_of_an_installer_say_what_to_do(
+    cache: SourceCache, index: Index, python: Interpreter, tmp_path: Path
+) -> None:
     with DirectRunner().open(CommandAccess("test")) as session:
-        folder = bench.cache.folder
-        task = Task(
-            "x", "installing", "m", bench.index, bench.python, folder, folder, folder, session, SilentProgress()
-        )
-        error = task.failure("uv", CommandResult(1, b"", b"failed to fetch", ("files.example.org:443",)))
-    assert "files.example.org:443" in error.summary
-    assert 'hosts = ["files.example.org:443"]' in error.hints[0]
-
-
-def test_a_full_disk_is_told_as_that(bench: Bench) -> None:
-    folder = bench.cache.folder
-    with DirectRunner().open(CommandAccess("test")) as session:
-        task = Task(
-            "x", "installing", "m", bench.index, bench.python, folder, folder, folder, session, SilentProgress()
-        )
-        error = task.failure("uv", CommandResult(2, b"", b"error: No space left on device (os error 28)"))
-    assert error.code == "DiskFullError"
+        task = Task("x", "installing", "m", index, python, tmp_path, tmp_path, tmp_path, session, SilentProgress())
+        elsewhere = task.failure("uv", CommandResult(1, b"", b"failed to fetch", ("files.example.org:443",)))
+        full = task.failure("uv", CommandResult(2, b"", b"error: No space left on device (os error 28)"))
+    assert "files.example.org:443" in elsewhere.summary
+    assert 'hosts = ["files.example.org:443"]' in elsewhere.hints[0]
+    assert full.code == "DiskFullError"
 
 
 def test_of_two_that_install_the_same_at_once_both_have_it_whole(fresh: Bench, server: IndexServer) -> None:
     locked = (pinned(server, "leaf"), pinned(server, "branch"))
-    with ThreadPoolExecutor(4) as pool:
-        sites = list(pool.map(lambda _: fresh.install(*locked), range(4)))
+    with ThreadPoolExecutor(3) as pool:
+        sites = list(pool.map(lambda _: fresh.install(*locked), range(3)))
     assert len(set(sites)) == 1
     assert (sites[0] / "branch" / "__init__.py").is_file()
     assert list((fresh.cache.folder / "tmp").iterdir()) == []
-
-
-def test_what_is_done_is_told(fresh: Bench, server: IndexServer) -> None:
-    steps: list[ProgressStep] = []
-    finished: list[str] = []
-    fresh.progress = SimpleNamespace(step=steps.append, finished=finished.append)
-    fresh.install(*fresh.resolve("leaf"))
-    assert {step.phase for step in steps} == {"resolving dependencies of", "installing"}
-    assert finished == ["tool-demo", "leaf"]
 
 
 def test_hashes_of_another_platform_s_files_do_no_harm(bench: Bench, server: IndexServer) -> None:

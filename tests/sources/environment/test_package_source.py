@@ -9,7 +9,6 @@ import pytest
 from failures import failing
 from paddock_sources import SourceError
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, InstalledDistributions, Installer, Interpreter
 from paddock_sources.environment.errors import (
     InstalledDistributionError,
@@ -18,6 +17,7 @@ from paddock_sources.package import PackageSource
 from sources.environment.installed_folder import MOUNT, add_distribution, record_hash
 from sources.index_server import IndexServer
 from sources.module_folder import BOOBY_TRAP, make_module
+from sources.warm_runner import WarmRunner
 
 MODULES = "[amplifier.modules]\ntool-demo = amplifier_module_tool_demo:mount\n"
 TRAP = "amplifier_module_tool_demo/__init__.py"
@@ -282,7 +282,7 @@ def test_metadata_that_is_a_link_elsewhere_is_not_read(site: Path, cache: Source
 
 
 def test_a_package_of_the_index_is_pinned_and_run_with_all_it_needs(
-    cache: SourceCache, index: Index, server: IndexServer, installer: Installer
+    cache: SourceCache, index: Index, server: IndexServer, installer: Installer, runner: WarmRunner
 ) -> None:
     name = f"amplifier-module-tool-{installer.name}"
     package = name.replace("-", "_")
@@ -294,7 +294,7 @@ def test_a_package_of_the_index_is_pinned_and_run_with_all_it_needs(
         entry_points=f"[amplifier.modules]\ntool-x = {package}:mount\n",
     )
     package_source = PackageSource(
-        name, "1.5", cache=cache, runner=DirectRunner(), index=index, installer=installer, preloaded={"leaf": "1.0"}
+        name, "1.5", cache=cache, runner=runner, index=index, installer=installer, preloaded={"leaf": "1.0"}
     )
     locked = package_source.lock()
     assert [(one.name, one.version) for one in locked] == [(name, "1.5"), ("leaf", "1.0")]
@@ -307,25 +307,25 @@ def test_a_package_of_the_index_is_pinned_and_run_with_all_it_needs(
 
 
 def test_an_index_package_with_too_much_metadata_is_refused(
-    cache: SourceCache, index: Index, server: IndexServer
+    cache: SourceCache, index: Index, server: IndexServer, runner: WarmRunner
 ) -> None:
     server.add_wheel(
         "big", "1", {"big/__init__.py": ""}, requires=[f"leaf>={n}.0; python_version < '3'" for n in range(130_000)]
     )
-    source = PackageSource("big", "1", cache=cache, runner=DirectRunner(), index=index)
+    source = PackageSource("big", "1", cache=cache, runner=runner, index=index)
     with pytest.raises(SourceError, match="metadata is malformed or too large"):
         source.resolve("big")
 
 
 def test_a_package_of_the_index_has_versions_of_its_own_where_it_must(
-    cache: SourceCache, index: Index, server: IndexServer
+    cache: SourceCache, index: Index, server: IndexServer, runner: WarmRunner
 ) -> None:
     server.add_wheel("amplifier-module-tool-own", "1", requires=["leaf>=2"])
     found = PackageSource(
         "amplifier-module-tool-own",
         "1",
         cache=cache,
-        runner=DirectRunner(),
+        runner=runner,
         index=index,
         preloaded={"leaf": "1.0"},
     ).resolve("tool-own")

@@ -24,34 +24,24 @@ def runner(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
         yield runner
 
 
-def test_a_sandboxed_installer_chooses_and_installs_packages(
-    runner: SourceCommands,
-    installer: Installer,
-    index: Index,
-    python: Interpreter,
-    server: IndexServer,
-    tmp_path: Path,
-) -> None:
-    cache = SourceCache(tmp_path / "cache")
-    how = {"cache": cache, "runner": runner, "index": index, "python": python, "installer": installer}
-    locked = resolve(Requirements("tool-demo", "1", ("branch",)), **how)  # type: ignore[arg-type]
-    assert [(one.name, one.version) for one in locked] == [("branch", "1.0"), ("leaf", "2.0")]
-    assert locked[1].hashes == server.hashes_of("leaf", "2.0")
-    site = install(locked, **how)  # type: ignore[arg-type]
-    assert (site / "leaf" / "__init__.py").is_file()
-    assert len(list((site / "leaf" / "__pycache__").glob("__init__.*.pyc"))) == 1
-
-
-def test_an_index_that_sends_an_installer_elsewhere_is_not_followed(
+def test_a_sandboxed_installer_reaches_its_index_and_nothing_else(
     runner: SourceCommands, installer: Installer, python: Interpreter, tmp_path: Path
 ) -> None:
     with IndexServer() as files, IndexServer(file_host=files.host) as server:
-        content = files.add_wheel("leaf", "1.0")
-        assert server.add_wheel("leaf", "1.0") == content
-        how = {"cache": SourceCache(tmp_path / "cache"), "runner": runner, "python": python, "installer": installer}
-        wanted = Requirements("tool-demo", "1", ("leaf",))
+        for one in (files, server):
+            one.add_wheel("leaf", "1.0")
+            one.add_wheel("branch", "1.0", requires=["leaf>=1", "amplifier-core>=1.5"])
         both = Index(server.url, (server.host, files.host))
-        assert resolve(wanted, index=both, **how)  # type: ignore[arg-type]
+        how = {"cache": SourceCache(tmp_path / "cache"), "runner": runner, "python": python, "installer": installer}
+        wanted = Requirements("tool-demo", "1", ("branch",))
+        locked = resolve(wanted, index=both, **how)  # type: ignore[arg-type]
+        assert [(one.name, one.version) for one in locked] == [("branch", "1.0"), ("leaf", "1.0")]
+        assert locked[1].hashes == server.hashes_of("leaf", "1.0")
+        site = install(locked, index=both, **how)  # type: ignore[arg-type]
+        assert (site / "leaf" / "__init__.py").is_file()
+        assert len(list((site / "leaf" / "__pycache__").glob("__init__.*.pyc"))) == 1
+        assert files.requests
+        # An index that sends it elsewhere is not followed.
         files.requests.clear()
         how["cache"] = SourceCache(tmp_path / "other")
         with failing("IndexAccessError", files.host):
@@ -59,6 +49,10 @@ def test_an_index_that_sends_an_installer_elsewhere_is_not_followed(
         assert not files.requests
 
 
+# Another pip, but the same sandbox: once is enough.
+@pytest.mark.parametrize(
+    "runner", ["ns", *(pytest.param(level, marks=pytest.mark.exhaustive) for level in LEVELS[1:])], indirect=True
+)
 def test_the_pip_that_came_with_python_works_shut_in_as_well(
     runner: SourceCommands, index: Index, python: Interpreter, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import unicodedata
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,13 @@ import pytest
 from failures import failing
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess
-from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, wheels
 from paddock_sources.environment.builder import install
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.uv import Uv
 from paddock_sources.errors import SourceError
 from sources.index_server import IndexServer
+from sources.warm_runner import WarmRunner
 
 FILENAME = "hostile-1.0-py3-none-any.whl"
 INFO = "hostile-1.0.dist-info"
@@ -65,8 +66,11 @@ def package(*members: Member) -> list[Member]:
 class Customer:
     """Installs what one index has."""
 
-    def __init__(self, folder: Path, server: IndexServer, python: Interpreter, installer: Installer) -> None:
+    def __init__(
+        self, folder: Path, server: IndexServer, python: Interpreter, installer: Installer, runner: WarmRunner
+    ) -> None:
         self.server = server
+        self.runner = runner
         self.cache = SourceCache(folder / "cache")
         self.python = python
         self.installer = installer
@@ -74,7 +78,7 @@ class Customer:
 
     def open(self, reach: CommandAccess):  # type: ignore[no-untyped-def]
         self.reaches.append(reach)
-        return DirectRunner().open(reach)
+        return self.runner.open(reach)
 
     def publish(self, content: bytes, filename: str = FILENAME) -> LockedDistribution:
         return LockedDistribution("hostile", "1.0", (self.server.add("hostile", filename, content),))
@@ -94,18 +98,18 @@ class Customer:
 
 
 @pytest.fixture
-def customer(tmp_path: Path, python: Interpreter, installer: Installer):  # type: ignore[no-untyped-def]
+def customer(tmp_path: Path, python: Interpreter, installer: Installer, runner: WarmRunner):  # type: ignore[no-untyped-def]
     with IndexServer() as server:
-        yield Customer(tmp_path, server, python, installer)
+        yield Customer(tmp_path, server, python, installer, runner)
 
 
 @pytest.fixture
-def checked(tmp_path: Path, python: Interpreter):  # type: ignore[no-untyped-def]
+def checked(tmp_path: Path, python: Interpreter, runner: WarmRunner):  # type: ignore[no-untyped-def]
     """A customer by one installer: before either is given a wheel, the same code fetches it and looks at it."""
     uv = Uv.find({})
     assert uv is not None
     with IndexServer() as server:
-        yield Customer(tmp_path, server, python, uv)
+        yield Customer(tmp_path, server, python, uv, runner)
 
 
 def test_an_honest_wheel_is_installed_with_all_it_may_have(customer: Customer) -> None:
@@ -147,12 +151,11 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_names_are_judged_as_those_of_repositories_are(checked: Customer, name: str) -> None:
-    path, reason = NAMES[name]
-    error = checked.refused(packed(package((path, b"evil = True\n"))))
-    assert any(one in error.summary for one in reason.split("|"))
-    assert not list(checked.cache.folder.parent.rglob("outside*"))
+def test_names_are_judged_as_those_of_repositories_are(checked: Customer) -> None:
+    for name, (path, reason) in NAMES.items():
+        error = checked.refused(packed(package((path, b"evil = True\n"))))
+        assert any(one in error.summary for one in reason.split("|")), name
+        assert not list(checked.cache.folder.parent.rglob("outside*")), name
 
 
 def test_accents_that_are_written_in_two_ways_are_one_name(checked: Customer) -> None:
@@ -161,22 +164,23 @@ def test_accents_that_are_written_in_two_ways_are_one_name(checked: Customer) ->
     assert "on some machines it is the same" in error.summary
 
 
-@pytest.mark.parametrize("mode", [LINK, FIFO])
-def test_what_is_neither_a_file_nor_a_folder_is_refused(checked: Customer, mode: int) -> None:
-    error = checked.refused(packed(package(("hostile/link.py", b"/etc/passwd", mode))))
-    assert "neither a file nor a folder" in error.summary
+def test_what_is_neither_a_file_nor_a_folder_is_refused(checked: Customer) -> None:
+    for mode in (LINK, FIFO):
+        error = checked.refused(packed(package(("hostile/link.py", b"/etc/passwd", mode))))
+        assert "neither a file nor a folder" in error.summary, oct(mode)
 
 
-@pytest.mark.parametrize("script", ["../../outside", "a\\b", "..", ".git", "x" * 300, "a/b"])
-def test_scripts_that_are_no_names_of_files_are_refused(checked: Customer, script: str) -> None:
-    error = checked.refused(packed(package(), entry_points=f"[console_scripts]\n{script} = hostile:main\n"))
-    assert script[:100] in error.summary
-    assert not list(checked.cache.folder.parent.rglob("outside*"))
+def test_scripts_that_are_no_names_of_files_are_refused(checked: Customer) -> None:
+    for script in ("../../outside", "a\\b", "..", ".git", "x" * 300, "a/b"):
+        error = checked.refused(packed(package(), entry_points=f"[console_scripts]\n{script} = hostile:main\n"))
+        assert script[:100] in error.summary
+        assert not list(checked.cache.folder.parent.rglob("outside*")), script
 
 
 # -- much from little ---------------------------------------------------------------------------
 
 
+@cache
 def bomb() -> bytes:
     return packed(package(("hostile/zeros", bytes(ZEROS))))
 
@@ -247,36 +251,31 @@ DISGUISES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
-@pytest.mark.parametrize("how", DISGUISES)
-def test_an_archive_that_is_not_what_it_says_is_refused(checked: Customer, how: str) -> None:
-    disguise, reason = DISGUISES[how]
-    error = checked.refused(disguise(packed(package(("hostile/zeros", bytes(2 << 20))))))
-    assert reason in error.summary
+def test_an_archive_that_is_not_what_it_says_is_refused(checked: Customer) -> None:
+    honest = packed(package(("hostile/zeros", bytes(2 << 20))))
+    for how, (disguise, reason) in DISGUISES.items():
+        assert reason in checked.refused(disguise(honest)).summary, how
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_other_compression_is_refused(checked: Customer, method: int) -> None:
-    assert "compressed in another way" in checked.refused(packed(package(), method=method)).summary
+def test_other_compression_is_refused(checked: Customer) -> None:
+    for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        assert "compressed in another way" in checked.refused(packed(package(), method=method)).summary, method
 
 
 # -- which file, and by whom ---------------------------------------------------------------------
 
 
-def test_the_installer_has_nothing_to_ask_the_index_for(customer: Customer) -> None:
-    site = customer.install(customer.publish(packed(package())))
-    assert (site / "hostile/__init__.py").is_file()
-    assert customer.server.requests == ["/simple/hostile/", f"/files/{FILENAME}"]
-
-
+# Installers are given the folders of wheels as addresses.
 @pytest.mark.parametrize("name", ["with spaces", "with #, %41, ' and é"])
-def test_wheels_are_found_whatever_the_cache_is_called(
-    tmp_path: Path, python: Interpreter, installer: Installer, name: str
+def test_the_installer_asks_an_index_nothing_whatever_the_cache_is_called(
+    tmp_path: Path, python: Interpreter, installer: Installer, runner: WarmRunner, name: str
 ) -> None:
     (tmp_path / name).mkdir()
     with IndexServer() as server:
-        customer = Customer(tmp_path / name, server, python, installer)
+        customer = Customer(tmp_path / name, server, python, installer, runner)
         site = customer.install(customer.publish(packed(package())))
     assert (site / "hostile/__init__.py").is_file()
+    assert customer.server.requests == ["/simple/hostile/", f"/files/{FILENAME}"]
 
 
 def test_other_bytes_than_those_that_were_locked_are_refused(customer: Customer) -> None:
@@ -286,14 +285,15 @@ def test_other_bytes_than_those_that_were_locked_are_refused(customer: Customer)
         customer.install(locked)
 
 
-@pytest.mark.parametrize("program", ["", "print('{}')", "print(1)", "print('[' * 9000)", "print('x')"])
 def test_what_is_told_of_wheels_is_not_believed_in_any_form(
-    checked: Customer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+    checked: Customer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "other.py").write_text(program)
     monkeypatch.setattr(wheels, "FETCH_WHEELS", tmp_path / "other.py")
-    with pytest.raises(InstallerError, match="the report about the wheels is not understood"):
-        checked.install(checked.publish(packed(package())))
+    locked = checked.publish(packed(package()))
+    for program in ("", "print('{}')", "print(1)", "print('[' * 9000)", "print('x')"):
+        (tmp_path / "other.py").write_text(program)
+        with pytest.raises(InstallerError, match="the report about the wheels is not understood"):
+            checked.install(locked)
 
 
 def test_of_several_wheels_the_one_that_fits_best_is_taken(customer: Customer) -> None:

@@ -1,0 +1,123 @@
+"""Run the Python programs of installers in a process that has loaded what they import: that is most of their work.
+
+Each has the arguments, environment, input and folder that it would have. Other commands are run as `DirectRunner` does,
+and so is another pip than this environment's. How the programs start, the tests of sandboxed installers show.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from paddock_sources.commands.command_output import CommandOutput
+from paddock_sources.commands.command_runner import (
+    MAX_STDOUT_BYTES,
+    CommandAccess,
+    CommandResult,
+    CommandSession,
+    CommandTimeoutError,
+)
+from paddock_sources.commands.direct_runner import DirectRunner
+from paddock_sources.environment import Interpreter
+from paddock_sources.environment.pip import Pip
+from support.warm_process import WarmProcess
+
+_FLAGS = ("-I", "-S", "-B")
+_QUIET = ("-W", "ignore")
+_NO_AUTHORITIES = os.devnull  # to load a machine's own takes longer than all else that a short program does
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from sources.warm_programs import serve; serve()"
+
+
+class WarmRunner(DirectRunner):
+    """Runs commands unconfined, those of Python in children of `process`, which has loaded `pip`."""
+
+    def __init__(self, process: WarmProcess, python: Path, pip: Path) -> None:
+        super().__init__()
+        self._process = process
+        self._command = (str(python), *_FLAGS)
+        self._pip = str(pip)
+
+    @contextmanager
+    def open(self, access: CommandAccess) -> Iterator[CommandSession]:
+        """Return a place where commands can be run; it is the whole machine."""
+        with super().open(access) as cold:
+            yield _WarmSession(self, cold, access)
+
+    def program_of(self, argv: Sequence[str]) -> Sequence[str]:
+        """Return the program of a command and its arguments; nothing, if it is none that the process can become."""
+        program = argv[len(self._command) :]
+        if tuple(program[: len(_QUIET)]) == _QUIET:
+            program = program[len(_QUIET) :]
+        is_another_pip = Path(program[0]).name == "pip_program.py" and program[1] != self._pip if program else False
+        return program if tuple(argv[: len(self._command)]) == self._command and not is_another_pip else ()
+
+    def run(self, access: CommandAccess, program: Sequence[str], stdin: bytes, timeout: float) -> CommandResult:
+        """Run a program of Python to its end."""
+        own = {name: os.environ[name] for name in ("PATH", "HOME")}
+        usual = {"LC_ALL": "C.UTF-8", "SSL_CERT_FILE": _NO_AUTHORITIES}
+        with ExitStack() as stack:
+            given, printed, errors = (
+                stack.enter_context(open(os.memfd_create(name), "w+b", 0)) for name in ("stdin", "stdout", "stderr")
+            )
+            given.write(stdin)
+            given.seek(0)
+            streams = [file.fileno() for file in (given, printed, errors)]
+            command = self._process.begin(program, streams, None, {**usual, **access.environ, **own})
+            try:
+                code = command.wait(timeout)
+            except TimeoutError:
+                os.kill(command.pid, signal.SIGKILL)
+                command.wait()
+                raise CommandTimeoutError(access.name, timeout) from None
+            printed.seek(0)
+            errors.seek(0)
+            return CommandResult(code, printed.read(), errors.read())
+
+
+class _WarmSession:
+    level = "none"
+
+    def __init__(self, runner: WarmRunner, cold: CommandSession, access: CommandAccess) -> None:
+        self._runner = runner
+        self._cold = cold
+        self._access = access
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes | Iterable[bytes] = b"",
+        on_stdout: Callable[[memoryview], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+        timeout: float = 60.0,
+        max_stdout_bytes: int = MAX_STDOUT_BYTES,
+    ) -> CommandResult:
+        program = self._runner.program_of(argv)
+        if not program:
+            return self._cold.run(
+                argv,
+                stdin=stdin,
+                on_stdout=on_stdout,
+                on_stderr=on_stderr,
+                timeout=timeout,
+                max_stdout_bytes=max_stdout_bytes,
+            )
+        done = self._runner.run(self._access, program, stdin if isinstance(stdin, bytes) else b"".join(stdin), timeout)
+        output = CommandOutput(self._access.name, on_stdout, on_stderr, max_stdout_bytes)
+        output.take_stdout(memoryview(done.stdout))
+        output.take_stderr(memoryview(done.stderr))
+        output.finish()
+        return CommandResult(done.code, output.stdout, output.stderr)
+
+
+@contextmanager
+def warm_runner() -> Iterator[WarmRunner]:
+    """Start the process that becomes the programs; at the end it ends."""
+    python, pip = Interpreter.this().path, Pip.find()
+    assert pip is not None, "pip is not installed beside the tests"
+    folders = [str(Path(__file__).parents[1]), str(pip.path.parent)]
+    with WarmProcess([str(python), *_FLAGS, *_QUIET, "-c", _PROGRAM, *folders]) as process:
+        yield WarmRunner(process, python, pip.path)
