@@ -21,6 +21,7 @@ from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.network import LOOKUP_PORT
 from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sandbox.step_error import StepError
 
 # A core file would leave the module's memory, secrets included, outside every grant. At a limit of 0 the kernel still
 # passes one to the program that a system may have for core files; with 1 the process gets none at all.
@@ -30,14 +31,6 @@ _NO_CORE: Final = (ResourceLimit("CORE", 1),)
 _ZEROS: Final = "/dev/zero"
 
 
-class LockdownError(OSError):
-    """Raised when the kernel refused a step; `step` names it, and `errno` is the kernel's reason."""
-
-    def __init__(self, step: str, number: int, reason: str) -> None:
-        super().__init__(number, f"lockdown step `{step}` failed: {reason}")
-        self.step = step
-
-
 def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) -> LockdownReport:
     """Apply the profile to the calling process, whose parent must be `parent`.
 
@@ -45,7 +38,7 @@ def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) 
     filter refuses calls whose memory could not be counted.
 
     Raises:
-        LockdownError: a step was refused; earlier steps stay in force.
+        StepError: a step was refused; earlier steps stay in force.
     """
     protections: frozenset[str] = frozenset()
 
@@ -84,9 +77,9 @@ def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) 
         try:
             step()
         except OSError as error:
-            raise LockdownError(name, error.errno or 0, error.strerror or str(error)) from error
+            raise StepError(name, error.errno, error.strerror or str(error)) from error
         except NotImplementedError as error:
-            raise LockdownError(name, errno.ENOSYS, str(error)) from error
+            raise StepError(name, errno.ENOSYS, str(error)) from error
         taken.append(name)
     return LockdownReport(profile.level, tuple(taken), tuple(sorted(protections)))
 

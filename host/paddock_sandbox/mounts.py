@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from paddock_sandbox.namespaces import user_namespace
 from paddock_sandbox.profile import Mount
+from paddock_sandbox.step_error import StepError
 from paddock_sandbox.syscalls import call
 
 NO_LINKS: Final = "held links"
@@ -69,21 +70,13 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-class MountError(OSError):
-    """Raised for a path that cannot be made visible; `step` names the attempt and the path."""
-
-    def __init__(self, step: str, error: OSError) -> None:
-        super().__init__(error.errno, f"{step}: {error.strerror}")
-        self.step = step
-
-
 def open_trees(sources: Iterable[str]) -> list[int]:
     """Return a descriptor of a detached copy of each source with all that is mounted below it, in order.
 
     The caller needs the right to mount in its namespace.
 
     Raises:
-        MountError: a source is missing, or a link by now; nothing stays open.
+        StepError: a source is missing, or a link by now; nothing stays open.
     """
     trees: list[int] = []
     try:
@@ -101,7 +94,7 @@ def give_to_worker(trees: Iterable[int], mounts: Iterable[Mount], owners: OwnerM
     """Make the owner of each tree's root appear as the worker's own id below it; requires root.
 
     Raises:
-        MountError: a granted path lies on a file system that cannot do this, or not for us. A path that code is loaded
+        StepError: a granted path lies on a file system that cannot do this, or not for us. A path that code is loaded
             from does not need it: world-readable files stay readable.
     """
     for tree, mount in zip(trees, mounts, strict=True):
@@ -123,7 +116,7 @@ def cover(mount: Mount) -> None:
     A symbolic link is covered itself: no other can replace it, and its target stays as open as it is.
 
     Raises:
-        MountError: nothing is there, a link is on the way, or the caller may not mount.
+        StepError: nothing is there, a link is on the way, or the caller may not mount.
     """
     _cover(_AT_FDCWD, mount.target, mount, _RESOLVE_NO_SYMLINKS)
 
@@ -171,7 +164,7 @@ class NewRoot:
     `NO_LINKS`, once `try_to_hold` has looked.
 
     Raises:
-        MountError: every method raises it when a part cannot be made; the process is then useless.
+        StepError: every method raises it when a part cannot be made; the process is then useless.
     """
 
     def __init__(self) -> None:
@@ -417,7 +410,7 @@ def _file_system(kind: str, options: dict[str, str], attributes: int) -> int:
 def _naming(step: str) -> Iterator[None]:
     try:
         yield
-    except MountError:
+    except StepError:
         raise
     except OSError as error:
-        raise MountError(step, error) from error
+        raise StepError(step, error.errno, error.strerror) from error

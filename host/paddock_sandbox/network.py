@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from paddock_sandbox.profile import NetworkAccess
+from paddock_sandbox.step_error import StepError
 
 GATEWAY: Final = "198.18.0.1"
 """The address of the resolver, from the range reserved for tests of networks, so that no host has it."""
@@ -54,22 +55,14 @@ _DEVICE: Final = struct.Struct("=HHi")  # an attribute: its length, RTA_OIF, an 
 _RTA_OIF: Final = 4
 
 
-class NetworkSetupError(OSError):
-    """Raised for a part of a network that cannot be made; `step` names it."""
-
-    def __init__(self, step: str, number: int, reason: str) -> None:
-        super().__init__(number, f"{step}: {reason}")
-        self.step = step
-
-
 def open_network(access: NetworkAccess) -> list[socket.socket]:
     """Make the network and return its sockets: the one for looking up names, then a listener for each port, in order.
 
     Raises:
-        NetworkSetupError: a step was refused.
+        StepError: a step was refused.
     """
     if len(access.ports) > _MOST_PORTS:
-        raise NetworkSetupError("listeners", errno.E2BIG, f"{len(access.ports)} ports; there can be {_MOST_PORTS}")
+        raise StepError("listeners", errno.E2BIG, f"{len(access.ports)} ports; there can be {_MOST_PORTS}")
     _make_every_address_local()
     with ExitStack() as opened:
         sockets = [opened.enter_context(_lookups())]
@@ -138,4 +131,4 @@ def _naming(step: str, capability: str = "") -> Iterator[None]:
         number, reason = error.errno or 0, error.strerror or str(error)
         if capability and number in (errno.EPERM, errno.EACCES):
             reason += f"; it takes {capability} over the network namespace"
-        raise NetworkSetupError(step, number, reason) from error
+        raise StepError(step, number, reason) from error

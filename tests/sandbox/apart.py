@@ -12,7 +12,7 @@ from sandbox.subject import run
 IMPORTS = """
 import select
 from paddock_sandbox import mounts, namespaces
-from paddock_sandbox.mounts import MountError, NewRoot, OwnerMaps
+from paddock_sandbox.mounts import NewRoot, OwnerMaps
 from paddock_sandbox.profile import Mount
 
 def leave_the_mounts_of_others():

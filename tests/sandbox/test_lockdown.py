@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from paddock_sandbox import landlock, lockdown, prctl
-from paddock_sandbox.lockdown import LockdownError
 from paddock_sandbox.lockdown_report import LockdownReport
 from paddock_sandbox.profile import NetworkAccess, SandboxProfile
+from paddock_sandbox.step_error import StepError
 from sandbox.subject import PATIENCE, USERS, ground, run
 
 _SANDBOX = Path(lockdown.__file__).parents[1]
@@ -24,7 +24,8 @@ _SANDBOX = Path(lockdown.__file__).parents[1]
 IMPORTS = """
 import threading
 from paddock_sandbox import lockdown, seccomp
-from paddock_sandbox.lockdown import LockdownError, apply
+from paddock_sandbox.lockdown import apply
+from paddock_sandbox.step_error import StepError
 from paddock_sandbox.profile import Mount, NetworkAccess, SandboxProfile
 """
 PROGRAM = """
@@ -40,7 +41,7 @@ def shut_in(level, act=lambda: None, parent=None, **parts):
         try:
             report = apply(profile(level, **parts), parent=here if parent is None else parent)
             said = {"returned": act(), "report": report.as_dict()}
-        except LockdownError as error:
+        except StepError as error:
             said = {"step": error.step, "error": errno.errorcode[error.errno], "text": str(error)}
         os.write(writing, json.dumps(said).encode())
         os._exit(0)
@@ -275,13 +276,13 @@ replace(lockdown, "_die_with", "die with the parent")
 replace(seccomp, "install", "seccomp")
 try:
     apply(profile({level!r}), parent=os.getppid())
-except LockdownError as error:
+except StepError as error:
     tell([error.step, errno.errorcode[error.errno], str(error), taken])
 """
     steps = OF_NONE if level == "none" else OF_OTHERS
     failed, number, text, taken = told(program, scratch)
     assert (failed, number) == (step, "EIO")
-    assert text == f"[Errno {errno.EIO}] lockdown step `{step}` failed: injected"
+    assert text == f"[Errno {errno.EIO}] {step}: injected"
     assert taken == steps[: steps.index(step) + 1]
 
 
@@ -291,7 +292,7 @@ idle = threading.Event()
 threading.Thread(target=idle.wait, daemon=True).start()
 try:
     apply(profile("landlock"), parent=os.getppid())
-except LockdownError as error:
+except StepError as error:
     tell([error.step, errno.errorcode[error.errno], str(error), prctl.is_no_new_privs()])
 os._exit(0)
 """
@@ -323,7 +324,7 @@ def test_a_process_whose_parent_ended_first_is_not_locked_to_a_stranger(user: st
     for level, gone in (("none", "os.getpid() + 1"), ("none", "1" if os.getpid() != 1 else "2")):
         failed = told(f"tell(shut_in({level!r}, parent={gone}))", scratch, user)
         assert (failed["step"], failed["error"]) == ("die with the parent", "ESRCH")
-        assert "lockdown step `die with the parent` failed: the parent ended first" in failed["text"]
+        assert "die with the parent: the parent ended first" in failed["text"]
 
 
 @pytest.mark.parametrize("level", ["none", "landlock"])
@@ -381,7 +382,7 @@ def test_a_report_is_plain_data() -> None:
 
 
 def test_an_error_is_the_kernels_with_the_step_added() -> None:
-    error = LockdownError("Landlock", errno.ENOENT, "no such place")
+    error = StepError("Landlock", errno.ENOENT, "no such place")
     assert isinstance(error, FileNotFoundError | OSError)
     assert (error.step, error.errno) == ("Landlock", errno.ENOENT)
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from paddock_sandbox import network
-from paddock_sandbox.network import GATEWAY, LOOKUP_PORT, NAMES, NetworkSetupError, open_network
+from paddock_sandbox.network import GATEWAY, LOOKUP_PORT, NAMES, open_network
 from paddock_sandbox.profile import NetworkAccess
+from paddock_sandbox.step_error import StepError
 from sandbox.apart import IMPORTS, PROGRAM, why_not
 from sandbox.subject import USERS, run
 
@@ -20,7 +21,8 @@ _IMPORTS = (
     IMPORTS
     + """
 from paddock_sandbox import network
-from paddock_sandbox.network import NetworkSetupError, open_network
+from paddock_sandbox.network import open_network
+from paddock_sandbox.step_error import StepError
 from paddock_sandbox.profile import NetworkAccess
 """
 )
@@ -39,7 +41,7 @@ def failed(ports):
     before = own_descriptors()
     try:
         open_network(NetworkAccess(tuple(ports)))
-    except NetworkSetupError as error:
+    except StepError as error:
         return [error.step, errno.errorcode[error.errno], str(error), own_descriptors() == before]
 """
 )
@@ -213,13 +215,13 @@ def inside(trees):
 tell(apart(inside))
 """
     name, text = told(program, user=USERS[0])
-    assert name == "NetworkSetupError"
+    assert name == "StepError"
     assert text.startswith(f"[Errno {errno.EPROTO}] loopback: the kernel")
 
 
 def test_more_ports_than_can_be_handed_over_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "_make_every_address_local", lambda: pytest.fail("it was begun"))
-    with pytest.raises(NetworkSetupError, match="listeners: 201 ports; there can be 200") as failed:
+    with pytest.raises(StepError, match="listeners: 201 ports; there can be 200") as failed:
         open_network(NetworkAccess(tuple(range(1, 202))))
     assert (failed.value.step, failed.value.errno) == ("listeners", errno.E2BIG)
 

@@ -358,7 +358,7 @@ async def test_a_part_of_the_root_that_cannot_be_made_is_named(
 ) -> None:
     code = f"""
 def _refuse(*arguments):
-    raise MountError({step!r}, OSError(18, "injected"))
+    raise StepError({step!r}, 18, "injected")
 NewRoot.{_BROKEN_ROOT[step]} = _refuse
 """
     error = await refused_with(levels, way, scratch, tmp_path, "mounts", code)
