@@ -13,7 +13,7 @@ import anyio.lowlevel
 import psutil
 import pytest
 
-from host.workers.conftest import children_of_this_process, open_fds
+from host.workers.conftest import children_of_this_process, left_open, open_fds
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.workers.early_template import TemplateInterpreter, begun
 from paddock.workers.fork_server import ForkServerLauncher
@@ -91,7 +91,7 @@ def test_nothing_is_left_of_an_interpreter_without_descriptors(spec: LaunchSpec,
         for fd in held[: len(held) - free]:
             os.close(fd)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert open_fds() == before
+    assert not left_open(before)
 
 
 def test_an_interpreter_that_cannot_start_early_is_no_error() -> None:
