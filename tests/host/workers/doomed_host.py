@@ -1,37 +1,46 @@
-"""A host for another test to kill: starts one worker that leaves daemons, says which processes there are, and waits."""
+"""A host for another test to kill: starts workers that leave daemons, says which processes there are, and waits."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import anyio
 
 from host.workers.levels import Levels, Way
+from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel, Mount
 
 
-async def main(by: str, fifo: str, level: str, folder: str) -> None:
-    covers, scratch = Path(folder, "covers"), Path(folder, "scratch")
-    for made in (covers, scratch):
-        made.mkdir(exist_ok=True)
+async def main(folder: str, *ways: str) -> None:
+    """Start one worker in each way, a level and what it is come to by; each has a folder of its own below `folder`."""
+    covers = Path(folder, "covers")
+    os.mkdir(covers)
     levels = Levels(covers)
-    shared = str(Path(fifo).parent)
-    spec = levels.spec(
-        cast(IsolationLevel, level),
-        scratch,
-        "leaves_daemons",
-        mounts=[Mount(shared, shared, writable=True)],
-        environ=(("FIFO", fifo),),
-    )
-    launcher = levels.launcher(Way(cast(IsolationLevel, level), "template" if by == "template" else "exec"))
-    process = await launcher.launch(spec)
-    assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"here"
-    print(json.dumps([process.init_pid, process.pid]), flush=True)
+    pids: list[int] = []
+    processes: list[ModuleProcess] = []  # which the host holds on to
+    for name in ways:
+        level, by = name.split(" by ")
+        way = Way(cast(IsolationLevel, level), cast(Literal["template", "exec"], by))
+        scratch, shared = Path(folder, name, "scratch"), Path(folder, name, "shared")
+        os.mkdir(scratch)
+        spec = levels.spec(
+            way.level,
+            scratch,
+            "leaves_daemons",
+            mounts=[Mount(str(shared), str(shared), writable=True)],
+            environ=(("FIFO", str(shared / "fifo")),),
+        )
+        process = await levels.launcher(way).launch(spec)
+        assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"here"
+        pids += [process.init_pid, process.pid]
+        processes.append(process)
+    print(json.dumps(pids), flush=True)
     await asyncio.Event().wait()
 
 
