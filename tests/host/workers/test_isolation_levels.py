@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from host.workers.conftest import Launch, Needs, children_of_this_process
 from host.workers.levels import BWRAP, EVERY_WAY, LANDLOCK, LANDLOCK_BY_EXEC, NS, NS_BY_EXEC, Levels, Way
 from host.workers.waiting import PATIENCE, answer, ended, fifo, here, nobody_holds
 from paddock.errors import LaunchError
+from paddock.workers.launcher import Launcher
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox import self_check
 from paddock_sandbox.profile import Mount, SandboxProfile
@@ -33,6 +35,12 @@ def by(*ways: Way) -> pytest.MarkDecorator:
 
 
 only_shut_in = by(NS, BWRAP, LANDLOCK)
+
+
+def shared(tmp_path: Path, name: str) -> Path:
+    folder = tmp_path / name
+    folder.mkdir()
+    return folder
 
 
 async def outcomes(start: Launch, *acts: tuple[object, ...], **parts: Any) -> list[str]:
@@ -81,33 +89,32 @@ async def test_only_with_namespaces_a_worker_has_processes_of_its_own(start: Lau
         assert inside == outside
 
 
-@pytest.mark.parametrize("writable", [False, True], ids=["read", "write"])
-async def test_a_worker_has_what_was_granted_and_nothing_beside_it(
-    start: Launch, way: Way, tmp_path: Path, writable: bool
-) -> None:
-    for name in ("granted", "secret"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_text(name)
-    granted, secret = str(tmp_path / "granted"), str(tmp_path / "secret")
-    told = await outcomes(
-        start,
-        ("read", f"{granted}/file"),
-        ("write", f"{granted}/new"),
-        ("read", f"{secret}/file"),
-        ("write", f"{secret}/new"),
-        ("list", f"{granted}/../secret"),
-        mounts=[Mount(granted, granted, writable)],
-    )
-    if way.level == "none":
-        assert told == ["granted", "ok", "secret", "ok", "file,new"]
-        return
+async def test_a_worker_has_what_was_granted_and_nothing_beside_it(start: Launch, way: Way, tmp_path: Path) -> None:
     read_only = "EACCES" if way.level == "landlock" else "EROFS"
     absent = "EACCES" if way.level == "landlock" else "ENOENT"
-    assert told == ["granted", "ok" if writable else read_only, absent, absent, absent]
-    assert (tmp_path / "granted" / "new").exists() is writable
-    if writable:
-        owner = (tmp_path / "granted" / "new").stat()
-        assert (owner.st_uid, owner.st_gid) == (os.getuid(), os.getgid())
+    for writable in (False, True):
+        folder = shared(tmp_path, f"writable {writable}")
+        for name in ("granted", "secret"):
+            (folder / name).mkdir()
+            (folder / name / "file").write_text(name)
+        granted, secret = str(folder / "granted"), str(folder / "secret")
+        told = await outcomes(
+            start,
+            ("read", f"{granted}/file"),
+            ("write", f"{granted}/new"),
+            ("read", f"{secret}/file"),
+            ("write", f"{secret}/new"),
+            ("list", f"{granted}/../secret"),
+            mounts=[Mount(granted, granted, writable)],
+        )
+        if way.level == "none":
+            assert told == ["granted", "ok", "secret", "ok", "file,new"]
+            continue
+        assert told == ["granted", "ok" if writable else read_only, absent, absent, absent]
+        assert (folder / "granted" / "new").exists() is writable
+        if writable:
+            owner = (folder / "granted" / "new").stat()
+            assert (owner.st_uid, owner.st_gid) == (os.getuid(), os.getgid())
 
 
 async def test_a_worker_starts_in_a_private_folder_it_can_write_to(start: Launch, way: Way, scratch: Path) -> None:
@@ -170,19 +177,12 @@ async def test_a_limit_of_the_profile_is_in_force_except_without_isolation(start
     assert (files == "40") is (way.level != "none")
 
 
-@pytest.mark.parametrize(
-    ("function", "code", "number"),
-    [
-        ("exits_with_3", 3, None),
-        ("segfaults", None, "SIGSEGV"),
-        ("aborts", None, "SIGABRT"),
-    ],
-)
-async def test_an_end_is_reported_as_it_was(start: Launch, function: str, code: int | None, number: str | None) -> None:
-    process = await start(function)
-    status = await ended(process)
-    assert (status.code, status.signal_name, status.left_behind) == (code, number, 0)
-    assert status.peak_memory_bytes and status.user_time is not None
+async def test_an_end_is_reported_as_it_was(start: Launch) -> None:
+    ends = {"exits_with_3": (3, None), "segfaults": (None, "SIGSEGV"), "aborts": (None, "SIGABRT")}
+    for function, end in ends.items():
+        status = await ended(await start(function))
+        assert (status.code, status.signal_name, status.left_behind) == (*end, 0), function
+        assert status.peak_memory_bytes and status.user_time is not None
 
 
 async def daemons_of(start: Launch, folder: Path) -> ModuleProcess:
@@ -196,43 +196,37 @@ async def daemons_of(start: Launch, folder: Path) -> ModuleProcess:
     return process
 
 
-@pytest.fixture
-def shared(tmp_path: Path) -> Path:
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    return folder
+async def test_a_whole_tree_dies_at_once(start: Launch, tmp_path: Path) -> None:
+    for end in ("stop", "abandon", "rpc"):
+        folder = shared(tmp_path, end)
+        with fifo(folder / "fifo") as held:
+            process = await daemons_of(start, folder)
+            with anyio.fail_after(PATIENCE):  # none of its processes ends by itself
+                if end == "stop":
+                    await process.stop(0)
+                elif end == "abandon":
+                    await process.abandon()
+                else:
+                    process.rpc.close()  # it ends by itself, and leaves its daemons behind
+                await nobody_holds(held)
+            assert (await ended(process)).left_behind == 0, end
 
 
-@pytest.mark.parametrize("end", ["stop", "abandon", "rpc"])
-async def test_a_whole_tree_dies_at_once(start: Launch, shared: Path, end: str) -> None:
-    with fifo(shared / "fifo") as held:
-        process = await daemons_of(start, shared)
-        with anyio.fail_after(PATIENCE):  # none of its processes ends by itself
-            if end == "stop":
-                await process.stop(0)
-            elif end == "abandon":
-                await process.abandon()
-            else:
-                process.rpc.close()  # it ends by itself, and leaves its daemons behind
-            await nobody_holds(held)
-        assert (await ended(process)).left_behind == 0
-
-
-@pytest.mark.parametrize("victim", ["worker", "init"])
 async def test_a_tree_whose_worker_or_init_is_killed_by_a_stranger_is_dead_too(
-    start: Launch, way: Way, shared: Path, victim: str
+    start: Launch, way: Way, tmp_path: Path
 ) -> None:
-    if victim == "init" and way.level in ("landlock", "none"):
-        pytest.skip(f"{way.level}: without a namespace, what hid from a killed init lives on")
-    with fifo(shared / "fifo") as held:
-        process = await daemons_of(start, shared)
-        os.kill(process.pid if victim == "worker" else process.init_pid, 9)
-        await nobody_holds(held)
-        status = await ended(process)
-    assert status.signal_name == ("SIGKILL" if victim == "worker" else None)
+    # Without a namespace, what hid from a killed init lives on.
+    for victim in ("worker", "init") if way.level in ("ns", "bwrap") else ("worker",):
+        folder = shared(tmp_path, victim)
+        with fifo(folder / "fifo") as held:
+            process = await daemons_of(start, folder)
+            os.kill(process.pid if victim == "worker" else process.init_pid, 9)
+            await nobody_holds(held)
+            status = await ended(process)
+        assert status.signal_name == ("SIGKILL" if victim == "worker" else None)
 
 
-@by(NS, LANDLOCK)
+@pytest.mark.parametrize("way", [NS, pytest.param(LANDLOCK, marks=pytest.mark.exhaustive)], ids=str, indirect=True)
 @pytest.mark.usefixtures("cold_templates")
 async def test_thirty_workers_can_be_started_at_once(start: Launch, way: Way) -> None:
     processes: list[ModuleProcess] = []
@@ -255,20 +249,22 @@ async def refused(levels: Levels, way: Way, scratch: Path, **parts: Any) -> Laun
     """Return why a launch failed; that it left nothing behind is seen after the test."""
     launcher = levels.launcher(way)
     try:
-        with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as failed:
-            await launcher.launch(levels.spec(way.level, scratch, **parts))
+        return await refused_by(launcher, levels, way, scratch, **parts)
     finally:
         await launcher.aclose()
+
+
+async def refused_by(launcher: Launcher, levels: Levels, way: Way, scratch: Path, **parts: Any) -> LaunchError:
+    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as failed:
+        await launcher.launch(levels.spec(way.level, scratch, **parts))
     return failed.value
 
 
-async def refused_with(
-    levels: Levels, way: Way, scratch: Path, folder: Path, module: str, code: str, **parts: Any
-) -> LaunchError:
-    """Return why a launch failed whose worker runs the sandbox with a change at the end of one of its modules."""
-    runtime = altered(levels.runtime, folder, module, code)
+def with_changes(levels: Levels, folder: Path, changes: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parts of a spec whose worker runs the sandbox with code added at the end of its modules."""
+    runtime = altered(levels.runtime, folder, changes)
     seen = str(dict(runtime.packages)["paddock_sandbox"])
-    return await refused(levels, way, scratch, runtime=runtime, mounts=[Mount(seen, seen, mappable=True)], **parts)
+    return {"runtime": runtime, "mounts": [Mount(seen, seen, mappable=True)]}
 
 
 @only_shut_in
@@ -303,8 +299,8 @@ async def test_a_granted_path_that_cannot_be_mounted_where_it_should_is_named(
     assert error.step == "mount /etc/passwd"
 
 
-# How the sandbox's code is changed, and the step that is then to fail; EXDEV is what nothing else fails with.
-_BROKEN = {
+# The function of the sandbox that takes a step; EXDEV is what nothing else fails with.
+_STEPS = {
     "capabilities": ("capabilities", "drop_all"),
     "no_new_privs": ("prctl", "give_up_new_privileges"),
     "Landlock": ("landlock", "restrict"),
@@ -316,115 +312,150 @@ _BROKEN = {
     "close descriptors": ("descriptors", "close_all_but"),
     "self-check": ("self_check", "run"),
 }
-_BROKEN_ROOT = {
-    "new root": "__init__",
-    "mount /scratch": "attach_scratch",
-    "attach": "attach",
-    "pivot_root": "enter",
-}
-
-
-@pytest.mark.parametrize(
-    ("way", "step"),
-    [*((NS, step) for step in _BROKEN), (NS_BY_EXEC, "seccomp"), (LANDLOCK_BY_EXEC, "Landlock")],
-    ids=str,
-    indirect=["way"],
-)
-async def test_a_step_that_fails_is_named_and_the_entry_is_not_reached(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path, step: str
-) -> None:
-    place, function = _BROKEN[step]
-    # What is done on the way to the worker is left as it is.
-    code = f"""
-def {function}(*arguments, **named):
+# A worker's environment says what its sandbox gets wrong. Not on the way to the worker: what is done there is as it is.
+_FAULT = """
+def _fault():
     import sys
-    frame = sys._getframe(1)
+    frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name not in ("enter_sandbox_and_run", "_run_init"):
         frame = frame.f_back
     if frame is None or frame.f_code.co_name == "_run_init":
-        return _real_{function}(*arguments, **named)
-    raise OSError(18, "injected")
+        return ""
+    return frame.f_locals["particulars"]["environ"].get("FAULT", "")
 """
-    code = f"_real_{function} = {function}\n{code}"
-    error = await refused_with(levels, way, scratch, tmp_path, place, code)
-    assert (error.step, error.errno) == (step, 18)
-    assert "injected" in error.message
+_AT_FAULT = """
+_real_{function} = {function}
+def {function}(*arguments, **named):
+    fault = _fault()
+    if fault == "fail at {step}":
+        raise OSError(18, "injected")
+    if fault == "do nothing at {step}":
+        return frozenset()
+    return _real_{function}(*arguments, **named)
+"""
+_LIES = {
+    "lockdown": """
+_honest_apply = apply
+def apply(profile, **how):
+    report = _honest_apply(profile, **how)
+    return LockdownReport("none", report.steps, report.protections) if _fault() == "name another level" else report
+""",
+    "self_check": """
+_honest_run = run
+def run(**named):
+    verdicts = _honest_run(**named)
+    if _fault() == "leave out an act":
+        del verdicts["ptrace"]
+    return verdicts
+""",
+}
 
 
-@pytest.mark.parametrize("step", _BROKEN_ROOT)
+@pytest.fixture(scope="module")
+def faulty(levels: Levels, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The parts of a spec whose worker gets wrong what its environment says."""
+    changes = dict.fromkeys((module for module, _ in _STEPS.values()), _FAULT)
+    for step, (module, function) in _STEPS.items():
+        changes[module] += _AT_FAULT.format(function=function, step=step)
+    for module, lie in _LIES.items():
+        changes[module] += lie
+    return with_changes(levels, tmp_path_factory.mktemp("faulty"), changes)
+
+
+def at_fault(faulty: Mapping[str, Any], fault: str) -> dict[str, Any]:
+    return {**faulty, "environ": [("FAULT", fault)]}
+
+
+@pytest.mark.parametrize(
+    ("way", "steps"), [(NS, [*_STEPS]), (NS_BY_EXEC, ["seccomp"]), (LANDLOCK_BY_EXEC, ["Landlock"])], indirect=["way"]
+)
+async def test_a_step_that_fails_is_named_and_the_entry_is_not_reached(
+    levels: Levels, way: Way, scratch: Path, faulty: Mapping[str, Any], steps: Sequence[str]
+) -> None:
+    launcher = levels.launcher(way)
+    for step in steps:
+        error = await refused_by(launcher, levels, way, scratch, **at_fault(faulty, f"fail at {step}"))
+        assert (error.step, error.errno) == (step, 18)
+        assert "injected" in error.message
+    await launcher.aclose()
+
+
+@pytest.mark.parametrize(
+    ("step", "method"),
+    [
+        ("new root", "__init__"),
+        ("mount /scratch", "attach_scratch"),
+        ("attach", "attach"),
+        ("pivot_root", "enter"),
+    ],
+)
 @by(NS)
 async def test_a_part_of_the_root_that_cannot_be_made_is_named(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path, step: str
+    levels: Levels, way: Way, scratch: Path, tmp_path: Path, step: str, method: str
 ) -> None:
     code = f"""
 def _refuse(*arguments):
     raise StepError({step!r}, 18, "injected")
-NewRoot.{_BROKEN_ROOT[step]} = _refuse
+NewRoot.{method} = _refuse
 """
-    error = await refused_with(levels, way, scratch, tmp_path, "mounts", code)
+    error = await refused(levels, way, scratch, **with_changes(levels, tmp_path, {"mounts": code}))
     assert (error.step, error.errno) == (step, 18)
 
 
 # What a lockdown that does not hold looks like: each part of it says that all is well, and does nothing.
 _HOLLOW = {
-    "seccomp": ("seccomp", "install", {"memfd", "socket inet", "socket unix"}),
-    "Landlock": ("landlock", "restrict", set()),
-    "capabilities": ("capabilities", "drop_all", {"more privileges"}),
-    "descriptors": ("descriptors", "close_all_but", {"other descriptors"}),
+    "seccomp": {"memfd", "socket inet", "socket unix"},
+    "Landlock": {"read the kernel's settings", "list devices"},
+    "capabilities": {"more privileges"},
 }
 
 
-@pytest.mark.parametrize("part", _HOLLOW)
-@by(NS, BWRAP, LANDLOCK)
+@only_shut_in
 async def test_a_lockdown_that_does_not_hold_is_no_lockdown(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path, part: str
+    levels: Levels, way: Way, scratch: Path, faulty: Mapping[str, Any]
 ) -> None:
-    place, function, breached = _HOLLOW[part]
-    if part == "Landlock":
-        # Behind a root of one's own, this layer is the second one, and a refusal of it cannot be told from the first's.
-        if way.level != "landlock":
-            pytest.skip(f"{way.level}: the mounts refuse it all by themselves")
-        breached = {"read the kernel's settings", "list devices"}
-    if part == "capabilities" and way.level in ("landlock", "bwrap") and os.geteuid() != 0:
-        pytest.skip(f"{way.level}: user {os.geteuid()} has none there")
-    code = f"""
-def {function}(*arguments):
-    return frozenset()
-"""
-    error = await refused_with(levels, way, scratch, tmp_path, place, code)
-    assert error.step == "self-check"
-    assert f"not as isolation {way.level} promises: " in error.message
-    assert breached <= {*error.message.partition("promises: ")[2].split(", ")}
+    launcher = levels.launcher(way)
+    for step, breached in _HOLLOW.items():
+        if step == "Landlock" and way.level != "landlock":
+            continue  # the mounts refuse it all by themselves; this layer's refusals cannot be told from theirs
+        if step == "capabilities" and way.level != "ns" and os.geteuid() != 0:
+            continue  # an ordinary user has none there
+        error = await refused_by(launcher, levels, way, scratch, **at_fault(faulty, f"do nothing at {step}"))
+        assert error.step == "self-check"
+        assert breached <= promises_broken(error, way)
+    await launcher.aclose()
 
 
 @only_shut_in
-async def test_a_worker_that_says_it_is_at_another_level_is_not_believed(
+async def test_a_worker_that_has_other_descriptors_is_not_locked_down(
     levels: Levels, way: Way, scratch: Path, tmp_path: Path
 ) -> None:
+    # Where none are closed on the way to the worker either.
     code = """
-_real = apply
-def apply(profile, **how):
-    report = _real(profile, **how)
-    return LockdownReport("none", report.steps, report.protections)
+def close_all_but(*arguments):
+    pass
 """
-    error = await refused_with(levels, way, scratch, tmp_path, "lockdown", code)
+    error = await refused(levels, way, scratch, **with_changes(levels, tmp_path, {"descriptors": code}))
+    assert error.step == "self-check"
+    assert "other descriptors" in promises_broken(error, way)
+
+
+def promises_broken(error: LaunchError, way: Way) -> set[str]:
+    assert f"not as isolation {way.level} promises: " in error.message
+    return {*error.message.partition("promises: ")[2].split(", ")}
+
+
+@only_shut_in
+async def test_a_worker_that_lies_about_its_level_or_acts_is_not_believed(
+    levels: Levels, way: Way, scratch: Path, faulty: Mapping[str, Any]
+) -> None:
+    launcher = levels.launcher(way)
+    error = await refused_by(launcher, levels, way, scratch, **at_fault(faulty, "name another level"))
     assert error.step == "self-check"
     assert "its level, which is none" in error.message
-
-
-@only_shut_in
-async def test_a_worker_that_did_not_try_everything_is_not_believed(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path
-) -> None:
-    code = """
-_real = run
-def run(**named):
-    verdicts = _real(**named)
-    del verdicts["ptrace"]
-    return verdicts
-"""
-    error = await refused_with(levels, way, scratch, tmp_path, "self_check", code)
+    error = await refused_by(launcher, levels, way, scratch, **at_fault(faulty, "leave out an act"))
     assert (error.step, error.message.rpartition(": ")[2]) == ("self-check", "ptrace")
+    await launcher.aclose()
 
 
 @only_shut_in

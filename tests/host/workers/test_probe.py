@@ -78,7 +78,7 @@ def call(name, *arguments):
         raise OSError(errno.EINVAL, "injected")
     return _real_call(name, *arguments)
 """
-    spec = levels.spec("ns", scratch, runtime=altered(levels.runtime, tmp_path, "mounts", code))
+    spec = levels.spec("ns", scratch, runtime=altered(levels.runtime, tmp_path, {"mounts": code}))
     with anyio.fail_after(PATIENCE):
         reach = await probe_sandbox_support(["ns"], launchers, lambda _: spec)
         process = await launchers("ns").launch(spec)
@@ -102,7 +102,7 @@ async def test_an_unavailable_level_names_the_step_and_the_kernels_answer(
 def restrict(rules):
     raise OSError(38, "landlock_create_ruleset: injected")
 """
-    runtime = altered(levels.runtime, tmp_path, "landlock", code)
+    runtime = altered(levels.runtime, tmp_path, {"landlock": code})
     with anyio.fail_after(PATIENCE):
         reach = await probe_sandbox_support(
             ["landlock", "none"], launchers, lambda level: levels.spec(level, scratch, runtime=runtime)
@@ -122,7 +122,7 @@ async def test_a_level_whose_worker_could_get_out_cannot_be_had(
     tmp_path: Path,
 ) -> None:
     await needs("landlock")
-    runtime = altered(levels.runtime, tmp_path, "seccomp", "def install(program):\n    pass")
+    runtime = altered(levels.runtime, tmp_path, {"seccomp": "def install(program):\n    pass"})
     with anyio.fail_after(PATIENCE):
         reach = await probe_sandbox_support(
             ["landlock"], launchers, lambda level: levels.spec(level, scratch, runtime=runtime)

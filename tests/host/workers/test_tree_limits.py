@@ -286,7 +286,7 @@ def doors(self):
 group.Cgroup.doors = doors
 """
     launcher = levels.launcher(way)
-    runtime = altered(levels.runtime, tmp_path, "lockdown", code)
+    runtime = altered(levels.runtime, tmp_path, {"lockdown": code})
     try:
         with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as failed:
             await launcher.launch(levels.spec(way.level, scratch, runtime=runtime))

@@ -21,7 +21,7 @@ import pytest
 
 from host.workers.conftest import Launch, open_fds
 from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, NS_BY_EXEC, Levels, Way
-from host.workers.test_isolation_levels import refused, refused_with
+from host.workers.test_isolation_levels import refused, with_changes
 from host.workers.waiting import PATIENCE, answer, ended, here
 from paddock.errors import LaunchError
 from paddock.workers.init_socket import WorkerSockets
@@ -267,7 +267,9 @@ def _listener(port):
     with _naming(f"listener at port {port}"):
         raise OSError(98, "injected")
 """
-    error = await refused_with(levels, way, scratch, tmp_path, "network", code, network=NetworkAccess(PORTS))
+    error = await refused(
+        levels, way, scratch, network=NetworkAccess(PORTS), **with_changes(levels, tmp_path, {"network": code})
+    )
     assert (error.step, error.errno) == ("listener at port 443", 98)
 
 
@@ -353,7 +355,9 @@ async def test_where_landlock_cannot_tell_ports_apart_nothing_starts(
     levels: Levels, way: Way, scratch: Path, tmp_path: Path
 ) -> None:
     code = "def abi():\n    return 3\n"
-    error = await refused_with(levels, way, scratch, tmp_path, "landlock", code, network=NetworkAccess((3128,)))
+    error = await refused(
+        levels, way, scratch, network=NetworkAccess((3128,)), **with_changes(levels, tmp_path, {"landlock": code})
+    )
     assert (error.step, error.errno) == ("Landlock", errno.EOPNOTSUPP)
     assert "from Landlock ABI 4 (Linux 6.7) on; this kernel has ABI 3" in error.message
 
@@ -370,6 +374,8 @@ async def test_a_network_that_is_not_bounded_is_no_lockdown(
     levels: Levels, way: Way, scratch: Path, tmp_path: Path, module: str, function: str, breached: set[str]
 ) -> None:
     code = f"def {function}(*arguments):\n    return frozenset()\n"
-    error = await refused_with(levels, way, scratch, tmp_path, module, code, network=NetworkAccess((3128,)))
+    error = await refused(
+        levels, way, scratch, network=NetworkAccess((3128,)), **with_changes(levels, tmp_path, {module: code})
+    )
     assert error.step == "self-check"
     assert breached <= {*error.message.partition("promises: ")[2].split(", ")}
