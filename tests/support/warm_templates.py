@@ -1,7 +1,7 @@
 """Have hosts fork workers from templates that need not load the workers' runtime: that is most of a host's start.
 
-A process loads it once, and becomes each template that a host asks for in a child: with the host's settings,
-descriptors and mount namespace, in a session of its own. The template is that process's child and not the host's. Where
+A process loads it once, and becomes each template and each mount guard that a host asks for in a child: with the host's
+settings, descriptors and mount namespace, in a session of its own. It is that process's child and not the host's. Where
 the runtime, the user or the limits are others, a host gets a fresh interpreter; so does each host in tests of templates
 and of cold commands.
 """
@@ -30,13 +30,14 @@ _SECONDS = 200  # for one template; hit only by a hang
 _LONGEST = 1 << 17  # bytes of a request
 _FDS = 4  # of a request: the host's socket and its end of stderr, its mount namespace, and where the answer goes
 _CLONE_NEWNS = 0x2_0000
+_CONTROLS = ("control", "guard")  # how the settings call the socket of a template, and of a mount guard
 # What a template has of the process that starts it, and those of the tests have in common, but for its mounts.
 _NAMESPACES = ("cgroup", "ipc", "net", "pid", "user", "uts")
 _STATUS = ("Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "Seccomp:", "Cpus_allowed:")
 
 
 class WarmTemplate:
-    """A template, as far as the host that asked for it looks at a process that it started."""
+    """A template or a mount guard, as far as the host that asked for it looks at a process that it started."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -86,19 +87,15 @@ class WarmTemplates:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs, open("/proc/self/ns/mnt", "rb") as mounts:
-                descriptors = [settings["control"], stderr, mounts.fileno(), theirs.fileno()]
+                descriptors = [settings[_control_of(settings)], stderr, mounts.fileno(), theirs.fileno()]
                 socket.send_fds(self.connection, [json.dumps(dict(settings)).encode()], descriptors)
             ours.settimeout(_SECONDS)
             return WarmTemplate(int(ours.recv(100)))
 
     def _can_be_warm(self, runtime: WorkerRuntime, settings: Mapping[str, Any]) -> bool:
         is_usual = (runtime.interpreter, runtime.packages) == (self._runtime.interpreter, self._runtime.packages)
-        return (
-            is_usual
-            and settings.get("preload") == self._runtime.preload
-            and "control" in settings
-            and _surroundings() == self._surroundings
-        )
+        is_known = "guard" in settings or ("control" in settings and settings.get("preload") == self._runtime.preload)
+        return is_usual and is_known and _surroundings() == self._surroundings
 
 
 @contextlib.contextmanager
@@ -116,6 +113,10 @@ def warm_templates(runtime: WorkerRuntime | None = None) -> Iterator[WarmTemplat
         theirs.close()
         yield WarmTemplates(connection, process.pid, runtime)
     process.wait(_SECONDS)
+
+
+def _control_of(settings: Mapping[str, Any]) -> str:
+    return next(name for name in _CONTROLS if name in settings)
 
 
 def _surroundings() -> tuple[object, ...]:
@@ -152,7 +153,8 @@ def serve() -> None:
                 os.close(fd)
     _become(stderr, mounts)
     os.close(answer)
-    own = {"packages": settings["packages"], **json.loads(request), "control": control, "host": os.getppid()}
+    asked = json.loads(request)
+    own = {"packages": settings["packages"], **asked, _control_of(asked): control, "host": os.getppid()}
     sys.argv[:] = ["-c", sdk, json.dumps(own)]
     exec(code, {"__name__": "__main__"})
 
