@@ -15,7 +15,7 @@ _PROBE = """
     from amplifier_core.models import ToolResult
 
     class Probe:
-        name = "probe"
+        name = "{name}"
         description = "does what the test spells out"
 
         def __init__(self, coordinator):
@@ -30,14 +30,15 @@ _PROBE = """
 """
 
 
-def probe(write_module: WriteModule, body: str, **entry: Any) -> dict[str, Any]:
-    """Return the entry of a tool `probe` whose `execute` is `body`."""
+def probe(write_module: WriteModule, body: str, name: str = "probe", **entry: Any) -> dict[str, Any]:
+    """Return the entry of a tool of that name whose `execute` is `body`."""
     lines = "\n".join(f"            {line}" for line in body.strip("\n").splitlines())
-    return {"module": "tool-probe", "source": write_module("tool-probe", _PROBE.format(body=lines)), **entry}
+    module = f"tool-{name}"
+    return {"module": module, "source": write_module(module, _PROBE.format(name=name, body=lines)), **entry}
 
 
-async def probed(session: Any, **input: Any) -> Any:
-    """Return what the tool comes to."""
-    answer = json.loads(await session.execute(json.dumps({"tool": "probe", "input": input})))
+async def probed(session: Any, tool: str = "probe", /, **input: Any) -> Any:
+    """Return what a tool comes to."""
+    answer = json.loads(await session.execute(json.dumps({"tool": tool, "input": input})))
     assert answer["success"], answer["error"]
     return answer["output"]
