@@ -10,6 +10,10 @@ from sources.index_server import IndexServer
 TEST_RUNNERS = ("pytest", "pytest-asyncio", "pluggy", "iniconfig", "packaging", "pygments", "typing-extensions")
 
 
+# What pytest imports of the several hundred languages that pygments colours: to compile all takes seconds.
+_LANGUAGES = ("__init__.py", "_mapping.py", "diff.py", "python.py")
+
+
 def offer(index: IndexServer, *names: str) -> None:
     """Publish the distributions of these names as they are installed here."""
     for name in names:
@@ -17,7 +21,8 @@ def offer(index: IndexServer, *names: str) -> None:
         files: dict[str, str | bytes] = {}
         for path in found.files or ():
             is_own = not path.parts[0].startswith("..") and not path.parts[0].endswith(".dist-info")
-            if is_own and path.suffix != ".pyc":
+            is_needed = path.parts[:2] != ("pygments", "lexers") or path.name in _LANGUAGES
+            if is_own and is_needed and path.suffix != ".pyc":
                 files[str(path)] = path.read_binary()
         entry_points = found.read_text("entry_points.txt") or ""
         index.add_wheel(name, found.version, files, requires=found.requires or (), entry_points=entry_points)

@@ -6,26 +6,29 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from host.authoring.attack import Target, outcomes_outside
 from host.authoring.conftest import Trials
+from host.authoring.warm_pytest import WarmPytest
 from integration.command_line import reachable_level
+from support.warm_templates import WarmTemplates
 
 _ROOT = Path(__file__).resolve().parents[3]
 _SECONDS = 200  # for a run of pytest; hit only by a hang
-_KINDS = ("Tool", "Hook", "Provider", "Orchestrator", "Context")
-_SUITE = """
-from paddock_sdk.validation.behavioral import *
-from paddock_sdk.validation.structural import *
 
-""" + "".join(
-    f"class Test{name}({name}): pass\n"
-    for kind in _KINDS
-    for name in (f"{kind}BehaviorTests", f"Strict{kind}Tests", f"{kind}StructuralTests")
-)
+
+def _suite_of(kind: str) -> str:
+    """The text of a file with the contract's own tests of a kind."""
+    names = (f"{kind}BehaviorTests", f"Strict{kind}Tests", f"{kind}StructuralTests")
+    imports = "".join(f"from paddock_sdk.validation.{part} import *\n" for part in ("behavioral", "structural"))
+    return imports + "".join(f"class Test{name}({name}): pass\n" for name in names)
+
+
 _ABOUT = """
 import pathlib
 import pytest
@@ -35,55 +38,63 @@ from paddock_sdk.validation.module_under_test import ModuleUnderTest
 def module_under_test():
     return ModuleUnderTest.at(pathlib.Path({module!r}))
 """
+# All warnings are errors, but that the process has loaded anyio before pytest could rewrite it.
+_CONFIGURATION = """
+[pytest]
+anyio_mode = auto
+filterwarnings =
+    error
+    ignore:Module already imported:pytest.PytestAssertRewriteWarning
+"""
 _PATHS = os.pathsep.join(str(_ROOT / name) for name in ("host", "sdk", "sources"))
 _PLUGIN = ("-p", "paddock.authoring.sandboxed_plugin", "-p", "no:asyncio", "-p", "no:cacheprovider")
 _NOT_NEEDED = tuple(f"-pno:{name}" for name in ("hypothesispytest", "timeout", "xdist", "xdist.looponfail"))
 
 
-def _run(folder: Path, *args: str, **suites: str) -> tuple[int, str]:
-    """Run pytest with the plugin over test files, and return how that ended and what it printed."""
-    suite = folder / "suite"
-    suite.mkdir(exist_ok=True)
-    for name, text in (suites or {"suite": _SUITE}).items():
-        (suite / f"test_{name}.py").write_text(text)
-    (suite / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
-    level = f"--module-isolation={reachable_level()}"
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-rpfE",
-            *_PLUGIN,
-            *_NOT_NEEDED,
-            level,
-            f"--basetemp={folder}.temporary",
-            *args,
-            str(suite),
-        ],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": _PATHS},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=_SECONDS,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+@dataclass
+class Plugin:
+    """Runs pytest with the plugin over test files."""
+
+    pytest: WarmPytest
+    folder: Path
+
+    def run(self, *args: str, **suites: str) -> tuple[int, str]:
+        """Return how a run ended and what it printed."""
+        suite = self.folder / "suite"
+        suite.mkdir(exist_ok=True)
+        for name, text in suites.items():
+            (suite / f"test_{name}.py").write_text(text)
+        (suite / "pytest.ini").write_text(_CONFIGURATION)
+        level = f"--module-isolation={reachable_level()}"
+        where = f"--basetemp={self.folder}.temporary"
+        done = self.pytest.run_in(self.folder, ["-q", "-rpfE", *_PLUGIN, *_NOT_NEEDED, level, where, *args, str(suite)])
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def warm_pytest(_warm_templates: WarmTemplates) -> Iterator[WarmPytest]:
+    with WarmPytest(_warm_templates) as running:
+        yield running
+
+
+@pytest.fixture
+def plugin(warm_pytest: WarmPytest, tmp_path: Path) -> Plugin:
+    return Plugin(warm_pytest, tmp_path)
 
 
 @pytest.mark.slow
-def test_the_reference_modules_do_in_a_sandbox_what_their_kind_does(tmp_path: Path) -> None:
+def test_the_reference_modules_do_in_a_sandbox_what_their_kind_does(plugin: Plugin) -> None:
     passed = {"tool-filesystem": 11, "provider-mock": 9, "hooks-logging": 13, "loop-basic": 10, "context-simple": 15}
-    for name in passed.keys() - {"hooks-logging"}:
-        passed[name] += 4  # the contract's tests of hooks that only emit an event, on any module's coordinator
-    suites = {name: _SUITE + _ABOUT.format(module=str(_ROOT / "modules" / name)) for name in passed}
-    code, printed = _run(tmp_path, **suites)
+    kinds = dict(zip(passed, ("Tool", "Provider", "Hook", "Orchestrator", "Context"), strict=True))
+    suites = {
+        name: _suite_of(kind) + _ABOUT.format(module=str(_ROOT / "modules" / name)) for name, kind in kinds.items()
+    }
+    code, printed = plugin.run(**suites)
     assert code == 0, printed
     assert {name: printed.count(f"PASSED suite/test_{name}.py") for name in passed} == passed, printed
 
 
-def test_the_tests_fail_for_a_module_that_does_otherwise(trials: Trials, tmp_path: Path) -> None:
+def test_the_tests_fail_for_a_module_that_does_otherwise(trials: Trials, plugin: Plugin) -> None:
     code = """
         class Tool:
             name, description, input_schema = "x", "", {}
@@ -94,13 +105,13 @@ def test_the_tests_fail_for_a_module_that_does_otherwise(trials: Trials, tmp_pat
         async def mount(coordinator, config=None):
             await coordinator.mount("tools", Tool(), name="x")
     """
-    exit_code, printed = _run(tmp_path, f"--module-path={trials.write('tool-x', code)}")
+    exit_code, printed = plugin.run(f"--module-path={trials.write('tool-x', code)}", tool=_suite_of("Tool"))
     assert exit_code == 1
     for name in ("test_tool_has_description", "test_execute_is_asynchronous", "test_structural_validation"):
         assert f"{name}" in printed, printed
 
 
-def test_a_module_that_is_mounted_for_tests_gets_nowhere(trials: Trials, tmp_path: Path) -> None:
+def test_a_module_that_is_mounted_for_tests_gets_nowhere(trials: Trials, plugin: Plugin, tmp_path: Path) -> None:
     with Target(tmp_path / "outside") as target:
         assert not any("refused" in outcome for outcome in outcomes_outside(target).values()) and target.was_hit
     with Target(tmp_path / "target") as target:
@@ -120,14 +131,14 @@ import json
 def test_it(tool_module):
     assert set(one.partition(":")[0] for one in json.loads(tool_module.description).values()) == {"refused"}
 """
-        exit_code, printed = _run(tmp_path, f"--module-path={trials.write('tool-x', code)}", suite=suite)
+        exit_code, printed = plugin.run(f"--module-path={trials.write('tool-x', code)}", suite=suite)
         assert exit_code == 0 and "1 passed" in printed, printed
         assert not target.was_hit
 
 
-def test_a_module_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_module_that_is_not_there_is_an_error_that_names_it(plugin: Plugin, tmp_path: Path) -> None:
     suite = "def test_it(tool_module):\n    pass\n"
-    code, printed = _run(tmp_path, f"--module-path={tmp_path / 'nowhere'}", suite=suite)
+    code, printed = plugin.run(f"--module-path={tmp_path / 'nowhere'}", suite=suite)
     assert code == 1 and "nowhere`: no such file" in printed, printed
 
 
