@@ -228,16 +228,18 @@ def run_and_end(command: Callable[[], object]) -> None:
     The interpreter would touch, and so copy, all that the command shares with this process: that takes longer than most
     commands.
     """
+    code = 0
     try:
         command()
     except SystemExit as end:
-        if not isinstance(end.code, int):
+        if not isinstance(end.code, int | None):
             raise
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            raise end from None  # the interpreter says what becomes of it
-        os._exit(end.code & 0xFF)
+        code = end.code or 0
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        sys.exit(code)  # the interpreter says what becomes of it
+    os._exit(code & 0xFF)

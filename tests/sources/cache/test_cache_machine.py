@@ -14,6 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, 
 
 from paddock_sources.cache import SourceCache
 from sources.cache.other_hosts import ADD_STAGES, Act, OtherHosts, assert_whole, digest_of, write_tree
+from support.examples import IN_FULL
 
 NUMBERS = st.integers(1, 3)
 ACTS = st.one_of(
@@ -116,6 +117,9 @@ def test_visible_cache_entries_are_whole_and_used_ones_stay(hosts: OtherHosts, f
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine_of(hosts, folder),
         settings=settings(
-            max_examples=25, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=25 if IN_FULL else 10,
+            stateful_step_count=15,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         ),
     )

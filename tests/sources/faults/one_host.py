@@ -1,7 +1,7 @@
 """A host of its own: lock and provide the modules that are named, and say what they are.
 
-`python -m sources.faults.one_host CACHE INDEX STAGE ADDRESS…` prints a line of JSON; at STAGE it kills itself. One is
-one of the cache's own, or `before fetch`, `after fetch` and so on for each git command and for `install`.
+With the arguments CACHE INDEX STAGE ADDRESS… it prints a line of JSON; at STAGE it kills itself. One is one of the
+cache's own, or `before fetch`, `after fetch` and so on for each git command and for `install`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def provisioner(cache: SourceCache, index: str, runner: CommandRunner, **options
     )
 
 
-def main() -> None:
+def main(commands: CommandRunner) -> None:
     folder, index, doom, *addresses = sys.argv[1:]
 
     def reached(stage: str) -> None:
@@ -82,7 +82,7 @@ def main() -> None:
 
     told = []
     with SourceCache(Path(folder), stage=reached) as cache:
-        made = provisioner(cache, index, _Doomed(DirectRunner(), reached))
+        made = provisioner(cache, index, _Doomed(commands, reached))
         for address in addresses:
             uri = SourceUri.parse(address)
             locked = made.lock(uri)
@@ -94,7 +94,3 @@ def main() -> None:
                 [normalised_source(uri, Path("/")), resolution.commit, resolution.tree, len(resolution.libraries)]
             )
     print(json.dumps(told))
-
-
-if __name__ == "__main__":
-    main()

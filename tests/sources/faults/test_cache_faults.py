@@ -54,7 +54,7 @@ def uri_of(address: str) -> GitUri:
     return uri
 
 
-@pytest.fixture(params=["direct", "shut in"])
+@pytest.fixture(params=[pytest.param("direct", marks=pytest.mark.exhaustive), "shut in"])
 def any_runner(request: pytest.FixtureRequest) -> CommandRunner:
     if request.param == "direct":
         return DirectRunner()

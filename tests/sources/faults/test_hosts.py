@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paddock_sources.cache import SourceCache
+from sources.faults import one_host
 from sources.git_repositories import below, library_files, module_files, repository
 from sources.git_server import GitServer, Stalls
 from sources.index_server import IndexServer
+from sources.warm_hosts import Host, WarmHosts
 
 SECONDS = 200  # for one host; hit only by a hang
 
-# As they come, from nothing at all to a module that is ready.
+# As they come: from nothing at all to the files of a module, and then to what it depends on.
 STAGES = (
     "before fetch",
     "after fetch",
@@ -30,6 +31,8 @@ STAGES = (
     "written out",
     "marked",
     "renamed",
+)
+STAGES_OF_DEPENDENCIES = (
     "after compile",
     "after file_hashes",
     "after fetch_wheels",
@@ -64,40 +67,29 @@ def addresses(server: GitServer) -> Sequence[str]:
 class Hosts:
     """Begins hosts that use `addresses`, and ends those that are left."""
 
-    def __init__(self, server: GitServer, index: IndexServer) -> None:
+    def __init__(self, process: WarmHosts, server: GitServer, index: IndexServer, stack: ExitStack) -> None:
+        self._process = process
         self._server = server
         self._index = index
-        self._begun: list[subprocess.Popen[bytes]] = []
+        self._stack = stack
 
-    def begin(self, cache: Path, addresses: Sequence[str], doom: str = "") -> subprocess.Popen[bytes]:
-        environ = {
-            **{name: os.environ[name] for name in ("PATH", "HOME")},
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-            **self._server.environ,
-        }
-        command = [sys.executable, "-m", "sources.faults.one_host", str(cache), self._index.url, doom, *addresses]
-        host = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self._begun.append(host)
-        return host
+    def begin(self, cache: Path, addresses: Sequence[str], doom: str = "") -> Host:
+        environ = {**{name: os.environ[name] for name in ("PATH", "HOME")}, **self._server.environ}
+        arguments = [str(cache), self._index.url, doom, *addresses]
+        return self._stack.enter_context(self._process.host(one_host, *arguments, environ=environ))
 
-    def told(self, host: subprocess.Popen[bytes]) -> list[Any]:
+    def told(self, host: Host) -> list[Any]:
         """Return what a host said when it ended well."""
-        said, errors = host.communicate(timeout=SECONDS)
-        assert host.returncode == 0, errors.decode()
+        code, said, errors = host.end()
+        assert code == 0, errors
         found: list[Any] = json.loads(said)
         return found
 
-    def end(self) -> None:
-        for host in self._begun:
-            host.kill()
-            host.communicate(timeout=SECONDS)
-
 
 @pytest.fixture
-def hosts(server: GitServer, index: IndexServer) -> Iterator[Hosts]:
-    made = Hosts(server, index)
-    yield made
-    made.end()
+def hosts(warm_hosts: WarmHosts, server: GitServer, index: IndexServer) -> Iterator[Hosts]:
+    with ExitStack() as stack:
+        yield Hosts(warm_hosts, server, index, stack)
 
 
 def check(cache: Path) -> None:
@@ -123,19 +115,14 @@ def test_hosts_that_resolve_the_same_source_fetch_it_once(
 def test_a_host_that_is_killed_at_any_stage_leaves_nothing_in_the_way(
     tmp_path: Path, hosts: Hosts, addresses: Sequence[str]
 ) -> None:
-    wanted = addresses[1:]
-    good = hosts.told(hosts.begin(tmp_path / "good", wanted))
-    for start in range(0, len(STAGES), 2):
-        stages = STAGES[start : start + 2]
-        caches = {stage: tmp_path / f"cache-{stage.replace(' ', '-')}" for stage in stages}
-        killed = {stage: hosts.begin(cache, wanted, stage) for stage, cache in caches.items()}
-        for stage, host in killed.items():
-            errors = host.communicate(timeout=SECONDS)[1]
-            assert host.returncode == -signal.SIGKILL, (stage, errors.decode())
-        after = {stage: hosts.begin(cache, wanted) for stage, cache in caches.items()}
-        for stage, host in after.items():
-            assert hosts.told(host) == good, stage
-            check(caches[stage])
+    for stages, wanted in ((STAGES, addresses[1:2]), (STAGES_OF_DEPENDENCIES, addresses[2:])):
+        good = hosts.told(hosts.begin(tmp_path / f"good-{stages[0]}", wanted))
+        for stage in stages:
+            cache = tmp_path / f"cache-{stage}"
+            code, _, errors = hosts.begin(cache, wanted, stage).end()
+            assert code == -signal.SIGKILL, (stage, errors)
+            assert hosts.told(hosts.begin(cache, wanted)) == good, stage
+            check(cache)
 
 
 def test_a_host_that_is_killed_while_it_waits_for_a_server_holds_nobody_up(
@@ -146,7 +133,7 @@ def test_a_host_that_is_killed_while_it_waits_for_a_server_holds_nobody_up(
     host = hosts.begin(tmp_path / "cache", addresses[:1])
     assert stalls.has_stalled.wait(SECONDS)
     host.kill()
-    host.communicate(timeout=SECONDS)
+    host.end()
     server.fault = None
     assert hosts.told(hosts.begin(tmp_path / "cache", addresses[:1]))
     check(tmp_path / "cache")

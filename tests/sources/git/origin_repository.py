@@ -6,6 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+# Nothing is tidied up after a commit, which is a program of its own.
+_SETTINGS = {"protocol.file.allow": "always", "gc.auto": "0", "maintenance.auto": "false"}
 _ENVIRON = {
     "PATH": os.environ["PATH"],
     "HOME": "/nonexistent",
@@ -26,7 +28,7 @@ class OriginRepository:
     def __init__(self, folder: Path, *, object_format: str = "sha1") -> None:
         self.folder = folder
         folder.mkdir(parents=True)
-        self.git("init", "-q", "-b", "main", f"--object-format={object_format}")
+        self.git("init", "-q", "-b", "main", "--template=", f"--object-format={object_format}")
 
     @property
     def address(self) -> str:
@@ -36,7 +38,7 @@ class OriginRepository:
         """Run git in the work tree and return what it printed."""
         return (
             subprocess.run(
-                ["git", "-c", "protocol.file.allow=always", *arguments],
+                ["git", *(word for pair in _SETTINGS.items() for word in ("-c", "=".join(pair))), *arguments],
                 cwd=self.folder,
                 env={**_ENVIRON, **environ},
                 input=stdin,
@@ -56,7 +58,12 @@ class OriginRepository:
             target.write_bytes(content.encode() if isinstance(content, str) else content)
         self.git("add", "--all")
         self.git("commit", "-q", "--allow-empty", "-m", message, **environ)
-        return self.git("rev-parse", "HEAD")
+        return self.head()
+
+    def head(self) -> str:
+        """Return the commit that the work tree is at, after one was made there."""
+        at = (self.folder / ".git/HEAD").read_text().strip()
+        return (self.folder / ".git" / at.removeprefix("ref: ")).read_text().strip() if at[:4] == "ref:" else at
 
     def commit_entries(self, entries: dict[str, tuple[str, bytes]]) -> str:
         """Commit a tree of paths with modes and contents that no work tree could have, and return its name.

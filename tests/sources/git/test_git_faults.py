@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,9 +23,11 @@ from paddock_sources.git.errors import FetchError
 from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_source import GitSource
 from paddock_sources.progress import ProgressStep
+from sources.git import killed_host
 from sources.git.conftest import MakeSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
+from sources.warm_hosts import WarmHosts
 
 STAGES = ("fetch", "cat-file", "ls-tree")
 
@@ -129,27 +130,6 @@ def test_a_failure_at_any_stage_leaves_what_was_there_and_can_be_repeated(
     assert source("main").pin().commit == second
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from paddock_sources import SourceUri
-from paddock_sources.cache import SourceCache
-from paddock_sources.commands.direct_runner import DirectRunner
-from paddock_sources.git.git_source import GitSource
-from sources.git.watched_runner import WatchedRunner
-cache, address, verb, when = sys.argv[1:]
-def end(at):
-    if at == verb:
-        os.kill(os.getpid(), signal.SIGKILL)
-def stage(name):
-    end(name)
-runner = WatchedRunner(DirectRunner())
-setattr(runner, when, end)
-with SourceCache(Path(cache), stage=stage) as kept:
-    GitSource(SourceUri.parse(address), kept, runner, direct=DirectRunner(), environ={}).pin()
-"""
-
-
 @pytest.mark.parametrize(
     ("verb", "when"),
     [
@@ -163,15 +143,15 @@ with SourceCache(Path(cache), stage=stage) as kept:
     ],
 )
 def test_a_host_that_is_killed_at_any_stage_leaves_a_good_cache(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path, verb: str, when: str
+    origin: OriginRepository, source: MakeSource, warm_hosts: WarmHosts, tmp_path: Path, verb: str, when: str
 ) -> None:
     first = origin.commit({"a.py": "1", "b.py": "x"})
     assert source("main").fetch(first)
     second = origin.commit({"a.py": "2"})
     arguments = [str(tmp_path / "cache"), f"{origin.address}@main", verb, when]
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
-    ended = subprocess.run([sys.executable, "-c", KILLED, *arguments], env=environ, capture_output=True, timeout=60)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    with warm_hosts.host(killed_host, *arguments, environ={"PATH": os.environ["PATH"]}) as host:
+        code, _, errors = host.end()
+    assert code == -signal.SIGKILL, errors
     with SourceCache(tmp_path / "cache") as fresh:
         assert fresh.verify() == ()
         again = source("main", cache=fresh)
