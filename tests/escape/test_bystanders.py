@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from escape.one_tool import folder_of, open_session
-from paddock import Session
 from paddock.selftest.testbed.observers import GATES, SessionObservers, SimulatedUser
 from paddock.session.requester import Requester, requesting
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+
+pytestmark = pytest.mark.usefixtures("warm_starts")
 
 _CODE = """
     async def act(input):
@@ -27,47 +28,35 @@ class _Impostor:
         return "taken in"
 
 
-@pytest.fixture
-async def session(tmp_path: Path) -> AsyncIterator[Session]:
+async def test_whatever_is_done_to_others_is_noticed(tmp_path: Path) -> None:
     tool = {"module": "tool-honest", "source": folder_of(tmp_path, "honest", _CODE)}
+    acts: dict[str, Callable[[ModuleCoordinator], object]] = {
+        "honest of the tools is another's": lambda session: session.mount("tools", _Impostor(), "honest"),
+        "the context is another's": lambda session: session.mount("context", _Impostor()),
+        "the capability session.spawn is another's": lambda session: session.register_capability("session.spawn", 1),
+        f"who listens to {GATES[-1]} is another's": lambda session: session.hooks.unregister("selftest"),
+    }
     async with open_session("none", tmp_path, [tool]) as session:
-        yield session
+        observers = SessionObservers(session)
+        for gate in GATES:  # somebody hears of what others decide by
+            assert (await session.coordinator.hooks.emit(gate, {})).action == "deny"
+        for noticed, act in acts.items():
+            before = observers.look(session.modules)
+            assert observers.changes(before, session.modules) == ()
+            act(session.coordinator)
+            assert noticed in observers.changes(before, session.modules)
 
 
-@pytest.mark.parametrize(
-    ("act", "noticed"),
-    [
-        (lambda session: session.mount("tools", _Impostor(), "honest"), "honest of the tools is another's"),
-        (lambda session: session.mount("context", _Impostor()), "the context is another's"),
-        (lambda session: session.unmount("tools", "honest"), "honest of the tools is another's"),
-        (lambda session: session.register_capability("session.spawn", 1), "the capability session.spawn is another's"),
-        (lambda session: session.hooks.unregister("selftest"), f"who listens to {GATES[-1]} is another's"),
-    ],
-)
-async def test_whatever_is_done_to_others_is_noticed(
-    session: Session, act: Callable[[ModuleCoordinator], object], noticed: str
-) -> None:
-    observers = SessionObservers(session)
-    before = observers.look()
-    assert observers.changes(before) == ()
-    act(session.coordinator)
-    assert noticed in observers.changes(before)
-
-
-async def test_the_end_of_an_honest_module_is_noticed(tmp_path: Path) -> None:
+async def test_an_honest_tool_that_ends_or_is_gone_is_noticed(tmp_path: Path) -> None:
     code = "import os\n\nasync def act(input):\n    os._exit(1)\n"
     tool = {"module": "tool-honest", "source": folder_of(tmp_path, "honest", code)}
     async with open_session("none", tmp_path, [tool]) as session:
         observers = SessionObservers(session)
-        before = observers.look()
+        before = observers.look(session.modules)
         await session.coordinator.get("tools")["honest"].execute({})
-        assert "the process of the honest tool is another's" in observers.changes(before)
-
-
-async def test_somebody_hears_of_what_others_decide_by(session: Session) -> None:
-    SessionObservers(session)
-    for gate in GATES:
-        assert (await session.coordinator.hooks.emit(gate, {})).action == "deny"
+        assert "the process of the honest tool is another's" in observers.changes(before, session.modules)
+        session.coordinator.unmount("tools", "honest")
+        assert "honest of the tools is another's" in observers.changes(before, session.modules)
 
 
 @pytest.mark.parametrize(

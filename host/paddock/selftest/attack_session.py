@@ -1,14 +1,15 @@
 """One session at one level of isolation, with as many attackers in it as the attacks need.
 
-Attacks with the same grants and limits share one process, unless they are to end it. Grants and limits that the level
-does not support are left out, and reported for each attack that needs them. Leaving the context ends everything.
+Attacks with the same grants and limits share one process, unless they are to end it or to outlive it. Grants and limits
+that the level does not support are left out, and reported for each attack that needs them. Leaving the context ends
+everything.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Final, Self
 import anyio
 
 from paddock.errors import PaddockError, PlanError
-from paddock.selftest.attack import Attack
+from paddock.selftest.attack import Attack, Sign
 from paddock.selftest.outcome import AttackOutcome, Evidence, Verdict, judge
 from paddock.selftest.testbed.observers import SessionObservers, SimulatedUser
 from paddock.selftest.testbed.responsiveness import Responsiveness
@@ -84,10 +85,11 @@ class AttackSession:
         if attack.name in self._refused:
             return AttackOutcome(Verdict.UNTRIED, self._refused[attack.name])
         index = next(index for index, entry in enumerate(self._entries) if attack in entry.attacks)
-        before = self._status(index)
+        modules = self._session.modules
+        before = _status(modules, index)
         if before.problem is not None:
             return AttackOutcome(Verdict.UNCLEAR, before.problem.summary)
-        around = self._observers.look()
+        around = self._observers.look(modules)
         if attack.saves is not None:
             await self._save(attack.saves(self._testbed))
         if attack.before:
@@ -95,13 +97,14 @@ class AttackSession:
             await self._tool(index).execute({"body": attack.before, "arguments": {"lent": lent}})
         with Responsiveness() as responsiveness:
             answer, error = await self._call(index, attack)
-        after = self._status(index)
+        modules = self._session.modules
+        after = _status(modules, index)
         ended = after.exit_reports[len(before.exit_reports) :]
         evidence = Evidence(
             answer,
             error,
             ended[-1] if ended else None,
-            (*self._testbed.marks(), *self._observers.changes(around)),
+            (*self._testbed.marks(), *self._observers.changes(around, modules)),
             responsiveness.lag,
             after.printed_bytes - before.printed_bytes,
             after.kept_bytes,
@@ -115,11 +118,12 @@ class AttackSession:
     def _place(self, attack: Attack) -> None:
         grants = {family: list(values) for family, values in attack.grants(self._testbed).items()}
         limits = {"runtime_max": _RUNTIME_MAX, **attack.limits}
+        takes_more = not attack.ends and attack.sign is not Sign.LIFE
         for entry in self._entries:
-            if not attack.ends and entry.takes_more and (entry.grants, entry.limits) == (grants, limits):
+            if takes_more and entry.takes_more and (entry.grants, entry.limits) == (grants, limits):
                 entry.attacks.append(attack)
                 return
-        self._entries.append(_Entry(grants, limits, takes_more=not attack.ends, attacks=[attack]))
+        self._entries.append(_Entry(grants, limits, takes_more=takes_more, attacks=[attack]))
 
     async def _opened(self, stack: AsyncExitStack) -> Session:
         """Return the session, without the entries that the level does not support."""
@@ -187,9 +191,6 @@ class AttackSession:
             **more,
         }
 
-    def _status(self, index: int) -> ModuleStatus:
-        return [status for status in self._session.modules if status.kind == "tool"][index + _FIRST]
-
     def _tool(self, index: int) -> Any:
         return self._session.coordinator.get("tools")[_name_of(index)]
 
@@ -223,20 +224,31 @@ class AttackSession:
         return None, str((result.error or {}).get("message", "the call failed"))
 
 
-async def perform_to_the_end(attack: Attack, level: IsolationLevel, testbed: AttackTestbed) -> AttackOutcome:
-    """Perform an attack in a session of its own, and examine what is left of it when the session has ended.
+async def perform_to_the_end(
+    attacks: Sequence[Attack], level: IsolationLevel, testbed: AttackTestbed
+) -> Mapping[str, AttackOutcome]:
+    """Perform attacks in a session of their own, and examine what is left of each when the session has ended.
 
     Raises:
         PaddockError: the level is unavailable.
     """
-    async with AttackSession(level, testbed, [attack]) as attack_session:
-        outcome = await attack_session.perform(attack)
-    lives_on = testbed.is_lock_held()
+    if not attacks:
+        return {}
+    async with AttackSession(level, testbed, attacks) as attack_session:
+        outcomes = {attack.name: await attack_session.perform(attack) for attack in attacks}
+    surviving = [attack for attack in attacks if testbed.is_lock_held(attack.name)]
     with anyio.move_on_after(_GONE_SECONDS):
-        while lives_on:
+        while surviving:
             await anyio.sleep(_LOOK_SECONDS)
-            lives_on = testbed.is_lock_held()
-    return judge(attack, level, replace(outcome.evidence, lives_on=lives_on))
+            surviving = [attack for attack in surviving if testbed.is_lock_held(attack.name)]
+    return {
+        attack.name: judge(attack, level, replace(outcomes[attack.name].evidence, lives_on=attack in surviving))
+        for attack in attacks
+    }
+
+
+def _status(modules: Iterable[ModuleStatus], index: int) -> ModuleStatus:
+    return [status for status in modules if status.kind == "tool"][index + _FIRST]
 
 
 def _name_of(index: int) -> str:

@@ -83,7 +83,7 @@ class OutsideControl:
                     case Outside.RUNS_ON:
                         control = _run_on(attacker)
                     case Outside.LIVES_ON:
-                        control = _live_on(attacker, testbed)
+                        control = _live_on(attack, attacker, testbed)
                     case _:
                         control = _judged(attack, attacker.answer(_ANSWER_SECONDS))
             if attack.marks and control.proves_something and not testbed.marks():
@@ -119,14 +119,14 @@ def _run_on(attacker: UnconfinedAttacker) -> OutsideResult:
     return OutsideResult("", problem=f"it ended by itself: {said}")
 
 
-def _live_on(attacker: UnconfinedAttacker, testbed: AttackTestbed) -> OutsideResult:
+def _live_on(attack: Attack, attacker: UnconfinedAttacker, testbed: AttackTestbed) -> OutsideResult:
     """Let the attacker come to its end, examine what is left of it, and end that as well."""
     said = attacker.answer(_ANSWER_SECONDS)
     daemon = said.partition("daemon ")[2].partition('"')[0]
     attacker.wait(_ENDLESS_SECONDS)
     attacker.send_signal(signal.SIGTERM)
     time.sleep(_ENDLESS_SECONDS / 4)  # for the signal to have no effect
-    lives = testbed.is_lock_held()
+    lives = testbed.is_lock_held(attack.name)
     if daemon.isdigit():
         os.kill(int(daemon), signal.SIGKILL)
     return (

@@ -142,10 +142,10 @@ class AttackRunner:
             for attack in together:
                 self._report(f"{level}: {attack.name}")
                 outcomes[attack.name] = await attack_session.perform(attack)
-        for attack in meant:
-            if attack.sign is Sign.LIFE:
-                self._report(f"{level}: {attack.name}")
-                outcomes[attack.name] = await perform_to_the_end(attack, level, testbed)
+        to_the_end = [attack for attack in meant if attack.sign is Sign.LIFE]
+        if to_the_end:
+            self._report(f"{level}: {', '.join(attack.name for attack in to_the_end)}")
+            outcomes |= await perform_to_the_end(to_the_end, level, testbed)
         return {name: _given(controls[name], outcome) for name, outcome in outcomes.items()}
 
 

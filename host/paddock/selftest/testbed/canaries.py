@@ -46,6 +46,7 @@ class Canaries:
         self.reading = folder / "reading"
         self.document = self.reading / "document.txt"
         self.workspace = folder / "workspace"
+        self.locks = self.workspace / "locks"
         self.saved = folder / "saving" / ".envrc"
         self.module = folder / module.name
         self._folder = folder
@@ -72,6 +73,7 @@ class Canaries:
             self.workspace / ".bashrc",
             self.saved,
         )
+        self.locks.mkdir(parents=True)
         shutil.copytree(module, self.module, ignore=shutil.ignore_patterns("__pycache__"))
         self._texts |= {path: path.read_text(encoding="utf-8") for path in self.module.rglob("*") if path.is_file()}
         for path in self._texts:
@@ -96,7 +98,10 @@ class Canaries:
     def restore(self) -> None:
         """Put everything back into its place, in the same files where they still exist."""
         for path in (*self.workspace.iterdir(), *self.saved.parent.iterdir()):
-            if path.name not in (".git", ".bashrc", "notes.txt", self.saved.name) and not path.is_socket():
+            if (
+                path.name not in (".git", ".bashrc", "notes.txt", self.locks.name, self.saved.name)
+                and not path.is_socket()
+            ):
                 _remove(path)
         if not self.changes():
             return

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from paddock.session.requester import current_requester
-from paddock.session.session import Session
+from paddock.session.session import ModuleStatus, Session
 from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
 
@@ -34,28 +34,29 @@ class SessionObservers:
 
     def __init__(self, session: Session) -> None:
         self._coordinator = session.coordinator
-        self._session = session
         for gate in GATES:
             self._coordinator.hooks.register(gate, _heard, name=_LISTENER)
         self._coordinator.register_capability("session.spawn", _spawn)
 
-    def look(self) -> Mapping[str, object]:
-        """Return the objects that others rely on, by name; the first tool is honest, as is everything but tools."""
+    def look(self, modules: Sequence[ModuleStatus]) -> Mapping[str, object]:
+        """Return the objects that others rely on, by name; the first tool is honest, as is everything but tools.
+
+        `modules` is the present state of the session's modules, which takes long to find out.
+        """
         coordinator = self._coordinator
         seen: dict[str, object] = {f"the {place}": coordinator.get(place) for place in _PLACES}
         for point in _POINTS:
             seen |= {f"{name} of the {point}": mounted for name, mounted in coordinator.get(point).items()}
         seen |= {f"the capability {name}": coordinator.get_capability(name) for name in _CAPABILITIES}
-        modules = self._session.modules
         tools = [status for status in modules if status.kind == "tool"]
         for status in (*(other for other in modules if other.kind != "tool"), *tools[:1]):
             seen[f"the process of the honest {status.kind}"] = len(status.exit_reports)
         listening = coordinator.hooks.list_handlers()
         return seen | {f"who listens to {gate}": tuple(listening.get(gate, ())) for gate in GATES}
 
-    def changes(self, before: Mapping[str, object]) -> tuple[str, ...]:
+    def changes(self, before: Mapping[str, object], modules: Sequence[ModuleStatus]) -> tuple[str, ...]:
         """Return the differences since the last look."""
-        now = self.look()
+        now = self.look(modules)
         return tuple(f"{name} is another's" for name in {**before, **now} if now.get(name) != before.get(name))
 
 

@@ -70,7 +70,6 @@ class AttackTestbed:
         }
         self.scratch = self.folder / "scratch"
         self.scratch.mkdir()
-        self.lock = self.files.workspace / "lock"
         self.doors = ForbiddenListeners(mark, self.files.outside, self.files.workspace)
         stack.callback(self.doors.close)
         self.network = AttackNetwork(mark, self.key)
@@ -105,12 +104,18 @@ class AttackTestbed:
         self.network.knocks()
         for path in self.scratch.iterdir():
             shutil.rmtree(path, ignore_errors=True)
-        self.lock.touch()
-        self.lock.chmod(0o666)
 
-    def is_lock_held(self) -> bool:
-        """Return whether any process holds the lock, which survivors would hold."""
-        with self.lock.open() as file:
+    def lock(self, attack: str) -> Path:
+        """Return the file that an attack's survivors would hold locked; `renew` leaves it as it is, and so its lock."""
+        lock = self.files.locks / attack
+        if not lock.exists():
+            lock.touch()
+            lock.chmod(0o666)
+        return lock
+
+    def is_lock_held(self, attack: str) -> bool:
+        """Return whether any process holds the lock of an attack."""
+        with self.lock(attack).open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
