@@ -18,6 +18,8 @@ from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock.selftest.unconfined import unconfined_attackers
 from paddock_sandbox.profile import IsolationLevel
 
+_GONE_SECONDS = 60.0  # hit only by what does not end
+
 Shown = Callable[[Attack], OutsideResult]
 
 
@@ -28,11 +30,14 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
-    """Fail a file of tests that leaves a process, dead or alive."""
+    """Fail a file of tests that leaves a process, dead or alive; grandchildren may end a moment later."""
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     yield
-    left = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
+    left = [process for process in psutil.Process().children() if process.pid not in before]
     assert not left, f"still there: {left}"
+    below = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
+    _, alive = psutil.wait_procs(below, timeout=_GONE_SECONDS)
+    assert not alive, f"still there: {alive}"
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,8 @@ from paddock import Session
 from paddock.errors import IsolationUnavailableError
 from paddock.selftest import LEVELS
 
+pytestmark = pytest.mark.usefixtures("warm_starts")
+
 _MOVER = """
     import os
 

@@ -15,13 +15,15 @@ from escape.reachable import skip_or_fail
 from paddock.errors import IsolationUnavailableError
 from paddock.selftest import LEVELS
 
+pytestmark = pytest.mark.usefixtures("warm_starts")
+
 _LITTER = """
     import os
 
     async def act(input):
         home = os.environ["HOME"]
         os.chdir(home)
-        for _ in range(3000):
+        for _ in range(1200):  # beyond what a path may have, and what a walk may call itself
             os.mkdir("deeper")
             os.chdir("deeper")
         os.chdir(home)
