@@ -24,8 +24,9 @@ from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.mounts import SHARED_FOLDERS
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import init, prefork
+from paddock_sdk.worker.fresh_process import prepare_process
 from paddock_sdk.worker.immortal import make_immortal
-from paddock_sdk.worker.init_socket import report, report_failure, unpack
+from paddock_sdk.worker.init_socket import receive, report, report_failure, unpack
 
 _FDS = 4  # rpc, stdout, stderr, init socket
 _FEW = 4  # workers; what they can share is not worth the tenth of a second that it takes to have it shared
@@ -48,12 +49,12 @@ def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
         importlib.import_module(name)
     # A first loop run resolves asyncio's lazy parts, once for all workers instead of once in each.
     asyncio.run(asyncio.sleep(0))
-    init.prepare_process()
+    prepare_process()
     # Set explicitly, it makes the kernel reap the inits by itself.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # Objects that exist now are never visited by a worker's collector, so their pages stay shared.
     gc.freeze()
-    settings, _ = prefork.receive(control, 0)
+    settings, _ = receive(control, 0)
     if not settings:
         os._exit(0)
     spare_pool = _spare_pool(**unpack(settings))
@@ -163,7 +164,7 @@ def _fork_init(spare_pool: SparePool, control: socket.socket, request: dict[str,
 
 def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """Return the next request with its descriptors, or None once the host is gone."""
-    data, fds = prefork.receive(control, _FDS)
+    data, fds = receive(control, _FDS)
     return (unpack(data), fds) if data else None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from array import array
 from typing import Any
 
 import msgpack
@@ -29,6 +30,17 @@ def pack(message: object) -> bytes:
 def unpack(data: bytes) -> Any:
     """Return the value that was packed."""
     return msgpack.unpackb(data, unicode_errors="surrogateescape")
+
+
+def receive(line: socket.socket, most_fds: int) -> tuple[bytes, list[int]]:
+    """Return the next message with its descriptors; empty at the end."""
+    fds = array("i")
+    space = socket.CMSG_SPACE(most_fds * fds.itemsize)
+    data, ancillary, _, _ = line.recvmsg(REQUEST_BYTES, space, socket.MSG_CMSG_CLOEXEC)
+    for level, kind, payload in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+    return data, fds.tolist()
 
 
 def report(init_socket: int, message: dict[str, object]) -> None:

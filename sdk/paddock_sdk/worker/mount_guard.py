@@ -30,8 +30,8 @@ from paddock_sandbox import prctl
 from paddock_sandbox.profile import Mount
 from paddock_sandbox.remounting import attached, is_elsewhere, is_gone, put_back
 from paddock_sandbox.syscalls import call
-from paddock_sdk.worker import init, prefork
-from paddock_sdk.worker.init_socket import report, unpack
+from paddock_sdk.worker.fresh_process import prepare_process
+from paddock_sdk.worker.init_socket import receive, report, unpack
 
 _FDS: Final = 3  # the worker's mount namespace, its list of mounts, itself
 _MOST_READ: Final = 1 << 20  # of one file, to describe its new content
@@ -53,7 +53,7 @@ def serve(control: int, host: int) -> NoReturn:
     prctl.set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != host:
         os._exit(0)
-    init.prepare_process()
+    prepare_process()
     _Guard(socket.socket(fileno=control)).run()
     os._exit(0)
 
@@ -208,7 +208,7 @@ class _Guard:
 
     def _take(self) -> bool:
         """Take one worker more; return False once the host is done."""
-        data, fds = prefork.receive(self._control, _FDS)
+        data, fds = receive(self._control, _FDS)
         if not data:
             return False
         asked = unpack(data)["watch"]

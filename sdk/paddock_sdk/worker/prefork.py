@@ -12,7 +12,6 @@ import os
 import select
 import signal
 import socket
-from array import array
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
@@ -21,7 +20,16 @@ from paddock_sandbox.cgroup import Cgroup, CgroupHome, enter
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import init, sandbox_entry
-from paddock_sdk.worker.init_socket import FAILED_BEFORE_ENTRY, REQUEST_BYTES, pack, report, report_failure, unpack
+from paddock_sdk.worker.fresh_process import prepare_process
+from paddock_sdk.worker.init_socket import (
+    FAILED_BEFORE_ENTRY,
+    REQUEST_BYTES,
+    pack,
+    receive,
+    report,
+    report_failure,
+    unpack,
+)
 
 _WORKER_FDS: Final = 4  # rpc, stdout, stderr, init socket
 _GROUP: Final = "worker"
@@ -273,7 +281,7 @@ def start_single_worker(
 
     The request is the init socket's first message; `cgroups` is where a control group for it can be made.
     """
-    init.prepare_process()
+    prepare_process()
     groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
     data = os.read(init_socket, REQUEST_BYTES)
     if not data:
@@ -298,14 +306,3 @@ def with_group(request: dict[str, Any], groups: CgroupHome | None, init_socket: 
     if group is not None:
         report(init_socket, {"cgroup": group})
     return {**request, "cgroup": group}
-
-
-def receive(line: socket.socket, most_fds: int) -> tuple[bytes, list[int]]:
-    """Return the next message with its descriptors; empty at the end."""
-    fds = array("i")
-    space = socket.CMSG_SPACE(most_fds * fds.itemsize)
-    data, ancillary, _, _ = line.recvmsg(REQUEST_BYTES, space, socket.MSG_CMSG_CLOEXEC)
-    for level, kind, payload in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
-    return data, fds.tolist()
