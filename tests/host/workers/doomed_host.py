@@ -13,6 +13,7 @@ from typing import Literal, cast
 import anyio
 
 from host.workers.levels import Levels, Way
+from paddock.workers.launcher import Launcher
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel, Mount
 
@@ -23,7 +24,7 @@ async def main(folder: str, *ways: str) -> None:
     os.mkdir(covers)
     levels = Levels(covers)
     pids: list[int] = []
-    processes: list[ModuleProcess] = []  # which the host holds on to
+    held: list[tuple[Launcher, ModuleProcess]] = []  # what is let go of ends
     for name in ways:
         level, by = name.split(" by ")
         way = Way(cast(IsolationLevel, level), cast(Literal["template", "exec"], by))
@@ -36,10 +37,11 @@ async def main(folder: str, *ways: str) -> None:
             mounts=[Mount(str(shared), str(shared), writable=True)],
             environ=(("FIFO", str(shared / "fifo")),),
         )
-        process = await levels.launcher(way).launch(spec)
+        launcher = levels.launcher(way)
+        process = await launcher.launch(spec)
         assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"here"
         pids += [process.init_pid, process.pid]
-        processes.append(process)
+        held.append((launcher, process))
     print(json.dumps(pids), flush=True)
     await asyncio.Event().wait()
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from host.workers.conftest import Needs, children_of_this_process, groups_of_these_tests
-from host.workers.levels import Levels
+from host.workers.levels import NS, Levels
 from host.workers.test_host_death import doomed_host, groups_of, pidfd_of
 from host.workers.waiting import PATIENCE, answer, children_of, ended, fifo, gone, here
 from paddock.errors import LaunchError
@@ -254,10 +254,10 @@ async def these_are_gone(folders: set[str]) -> None:
 async def test_nothing_is_left_of_a_spare_when_the_host_is_killed(levels: Levels, needs: Needs, tmp_path: Path) -> None:
     await needs("ns")
     with ExitStack() as cleanup:
-        shared = tmp_path / "shared"
-        shared.mkdir()
+        shared = tmp_path / str(NS) / "shared"
+        shared.mkdir(parents=True)
         cleanup.enter_context(fifo(shared / "fifo"))
-        host = cleanup.enter_context(doomed_host("template", str(shared / "fifo"), "ns", str(tmp_path)))
+        host = cleanup.enter_context(doomed_host(tmp_path, [NS]))
         cleanup.callback(host.kill)
         assert host.stdout is not None
         with anyio.fail_after(PATIENCE):
