@@ -90,17 +90,13 @@ class Confinement:
         granted = self._granted()
         closed = dict.fromkeys(path for one in self.guarded for path in one.closed(granted))
         links = dict.fromkeys(link for one in self.guarded for link in one.links_to_hold(granted))
-        unheld = [link for link in links if link not in self.held and not self._is_protected(link)]
-        return (*(path for path in closed if self._is_open(path, granted) and path not in unheld), *unheld)
-
-    def _is_protected(self, path: Path) -> bool:
-        return any(one in self.protected for one in (path, *path.parents))
-
-    def _is_open(self, path: Path, granted: Collection[Path]) -> bool:
-        """Whether a module can change the target of a guarded path."""
-        real = Path(os.path.realpath(path))
-        folders = {*granted, *(one.folder for one in self.guarded)}
-        return not self._is_protected(real) and any(folder in folders for folder in (real, *real.parents))
+        held, protected = frozenset(self.held), frozenset(self.protected)
+        folders = frozenset((*granted, *(one.folder for one in self.guarded)))
+        unheld = dict.fromkeys(link for link in links if link not in held and not _is_within(link, protected))
+        reached = ((path, Path(os.path.realpath(path))) for path in closed if path not in unheld)
+        # A module can change the target of a guarded path where that lies in a folder which it may write to.
+        changeable = (path for path, real in reached if not _is_within(real, protected) and _is_within(real, folders))
+        return (*changeable, *unheld)
 
     @property
     def shortage(self) -> str:
@@ -373,3 +369,7 @@ def _spellings(file: Path) -> Iterator[Path]:
     for link in map(Path, SYSTEM_FOLDERS):
         if link.is_symlink() and file.is_relative_to(real := Path(os.path.realpath(link))):
             yield link / file.relative_to(real)
+
+
+def _is_within(path: Path, places: frozenset[Path]) -> bool:
+    return path in places or not places.isdisjoint(path.parents)

@@ -133,39 +133,38 @@ class GuardedPaths:
         """
         real = dict.fromkeys(Path(os.path.realpath(path)) for path in self.closed(granted))
         inside = [path for path in real if self._is_writable(path, granted) and path not in granted and path.exists()]
-        return tuple(path for path in inside if not any(outer in path.parents for outer in inside))
+        found = frozenset(inside)
+        return tuple(path for path in inside if found.isdisjoint(path.parents))
 
     def links_to_hold(self, granted: Collection[Path]) -> tuple[Path, ...]:
         """Return the links by which other programs reach guarded places, where a module could replace them.
 
         That is the guarded place itself, a folder it is in, and each further one that these lead through.
         """
-        kept = self.to_protect(granted)
         opened = [path for path in granted if path in self.existing or path in self.repositories]
+        settled = frozenset((*self.to_protect(granted), *opened))
         links = dict.fromkeys(
             link
             for path in (*self.closed(granted), *self.ways)
-            if not any(real == one or one in real.parents for real in (Path(os.path.realpath(path)),) for one in opened)
+            if not any(real == one or _lies_in(real, one) for real in (Path(os.path.realpath(path)),) for one in opened)
             for link in links_on_the_way(path)
         )
         return tuple(
-            link
-            for link in links
-            if self._is_writable(link, granted) and not any(outer in kept or outer in opened for outer in link.parents)
+            link for link in links if self._is_writable(link, granted) and settled.isdisjoint(link.parents)
         )
 
     def _is_writable(self, path: Path, granted: Collection[Path]) -> bool:
-        return any(folder in path.parents for folder in (self.folder, *granted))
+        return any(_lies_in(path, folder) for folder in (self.folder, *granted))
 
     def _joined(self, places: Iterable[Path]) -> tuple[Path, ...]:
         return tuple(_existing(places, self.folder))
 
     def _is_inside(self, path: Path) -> bool:
-        return path == self.folder or self.folder in path.parents
+        return path == self.folder or _lies_in(path, self.folder)
 
     def _is_part(self, path: Path, guarded: Path) -> bool:
         """Whether a grant of a guarded path opens this one too; a bare repository's folder may contain other things."""
-        if guarded not in path.parents:
+        if not _lies_in(path, guarded):
             return False
         is_bare = guarded in self.repositories and guarded.name != GIT
         return not is_bare or path.relative_to(guarded).parts[0] in _FURTHER_REPOSITORIES
@@ -225,7 +224,13 @@ def _hooks_elsewhere(hooks: Path) -> list[Path]:
 
 
 def _existing(places: Iterable[Path], folder: Path) -> Iterator[Path]:
-    yield from (place for place in dict.fromkeys(places) if folder in place.parents and os.path.lexists(place))
+    yield from (place for place in dict.fromkeys(places) if _lies_in(place, folder) and os.path.lexists(place))
+
+
+def _lies_in(path: Path, folder: Path) -> bool:
+    """Whether a path begins with a folder's and goes on; a search of its parents makes a path of each."""
+    parts = folder.parts
+    return len(path.parts) > len(parts) and path.parts[: len(parts)] == parts
 
 
 class _Search:
