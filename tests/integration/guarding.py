@@ -40,13 +40,11 @@ _WRITER = """
 
 
 def main(folder: str) -> None:
-    """Print what the module got at before and after, and what was told."""
-    anyio.run(_run, Path(folder))
-
-
-def main_of_closing(folder: str) -> None:
-    """Print what the module got at in folders that it closed and opened again: in its next life and session."""
-    anyio.run(_close, Path(folder))
+    """Print what a module got at before and after its user saved, and in folders that it closed and opened again."""
+    for name, run in (("saving", _run), ("closing", _close)):
+        place = Path(folder, name)
+        place.mkdir()
+        anyio.run(run, place)
 
 
 def _plan(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -90,27 +90,6 @@ async def _guarded_again(session: Session, path: Path) -> None:
     assert await _append(session, path) == "Read-only file system"
 
 
-async def test_a_user_works_on_in_a_repository_and_nothing_of_it_opens(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    work = tmp_path / "work"
-    _repository(work)
-    _git(tmp_path, "init", "-q", "--bare", "remote.git")
-    kept = [work / ".git/config", work / ".git/hooks/post-commit", work / ".git/index"]
-    async with open_session(tools=[_tool(write_module)]) as session:
-        _git(work, "config", "core.editor", "true")
-        (work / "file").write_text("two\n")
-        _git(work, "commit", "-q", "-am", "two")
-        _git(work, "remote", "add", "origin", str(tmp_path / "remote.git"))
-        _git(work, "push", "-q", "-u", "origin", "main")
-        _git(work, "checkout", "-q", "-b", "other")
-        for path in kept:
-            assert await _append(session, path) == "Read-only file system"
-        assert await _append(session, work / "file") == "written"
-    assert session.changes == ()
-    assert "by the module" not in _git(work, "config", "--list")
-
-
 def _by_renaming(path: Path, text: str) -> None:
     new = path.with_name("saved by an editor")
     new.write_text(text)
@@ -133,38 +112,48 @@ def _by_exchanging(path: Path, text: str) -> None:
     call("renameat2", -100, os.fsencode(other), -100, os.fsencode(path), _EXCHANGE)
 
 
-@pytest.mark.parametrize("save", [_by_renaming, _by_a_backup, _by_removing, _by_exchanging])
+_WAYS = (_by_renaming, _by_a_backup, _by_removing, _by_exchanging)
+
+
 async def test_a_file_that_an_editor_saves_is_guarded_again(
-    save: Callable[[Path, str], None], tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     work = tmp_path / "work"
-    work.mkdir()
+    (work / ".vscode").mkdir(parents=True)
     (work / ".envrc").write_text("one\n")
+    (work / ".exrc").write_text("one\n")
+    (work / ".mcp.json").write_text("a new line\n")
     async with open_session(tools=[_tool(write_module)]) as session:
         assert await _append(session, work / ".envrc") == "Read-only file system"
-        for text in ("two lines\n", "three lines\n"):
-            save(work / ".envrc", text)
+        for number in range(2 * len(_WAYS)):
+            text = f"two lines{'!' * number}\n"
+            _WAYS[number // 2](work / ".envrc", text)
             line = await _told_of(session, work / ".envrc", f"4 bytes before and {len(text)} now")
-            assert await _append(session, work / ".envrc") == "Read-only file system"
+            assert await _append(session, work / ".envrc") == "Read-only file system", text
+        assert line == (
+            f"{work}/.envrc was replaced during the run, with other content, 4 bytes before and 17 now; "
+            "it was guarded again at once"
+        )
+        assert (work / ".envrc").read_text() == "two lines!!!!!!!\n"
         assert await _append(session, work / "beside") == "written"
+
+        _by_renaming(work / ".mcp.json", "a new line\n")
+        assert "with the same content" in await _told_of(session, work / ".mcp.json")
         (status,) = [one for one in session.modules if one.module == "tool-write"]
         assert status.restarts == 0
-    assert line == (
-        f"{work}/.envrc was replaced during the run, with other content, 4 bytes before and 12 now; "
-        "it was guarded again at once"
-    )
-    assert (work / ".envrc").read_text() == "three lines\n"
 
-
-async def test_a_file_that_is_saved_as_it_was_is_told_to_be_so(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / ".envrc").write_text("a new line\n")
-    async with open_session(tools=[_tool(write_module)]) as session:
-        _by_renaming(work / ".envrc", "a new line\n")
-        assert "with the same content" in await _told_of(session, work / ".envrc")
+        # It starts again although something guarded is gone.
+        (work / ".vscode").rmdir()
+        (work / ".exrc").unlink()
+        await session.coordinator.get("tools", "write").execute({})
+        assert await _append(session, work / "file") == "written"
+        (work / ".exrc").write_text("two\n")
+        await _guarded_again(session, work / ".exrc")
+    lines = (tmp_path / "state/paddock/audit.jsonl").read_text().splitlines()
+    logged = [one for one in map(json.loads, lines) if one["event"] == "guarded.replaced"]
+    assert {(one["module"], one["problem"]) for one in logged} == {("tool-write", "")}
+    assert {one["path"] for one in logged} >= {str(work / ".envrc"), str(work / ".mcp.json")}
 
 
 async def test_what_is_saved_while_a_module_starts_is_told_to_be_so(
@@ -193,10 +182,15 @@ async def test_what_is_saved_while_a_module_starts_is_told_to_be_so(
 async def test_a_guarded_folder_that_is_replaced_is_guarded_again(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
+    """So is one whose surroundings are replaced, and one that the module makes after its user removed it."""
     work = tmp_path / "work"
-    _repository(work / "app")
+    for name in ("app", "a/b/app"):
+        _repository(work / name)
     (work / ".vscode").mkdir()
     (work / ".vscode/tasks.json").write_text("{}")
+    for name in (".husky", ".idea"):
+        (work / name).mkdir()
+    (work / ".envrc").write_text("one\n")
     async with open_session(tools=[_tool(write_module)]) as session:
         (work / "app/.git").rename(work / "app/.git-old")
         _git(work / "app", "init", "-q")
@@ -208,13 +202,6 @@ async def test_a_guarded_folder_that_is_replaced_is_guarded_again(
         for path in (work / ".vscode/settings.json", work / "app/.git/config", work / "app/.git-old/config"):
             assert await _append(session, path) == "Read-only file system"
 
-
-async def test_so_is_one_whose_surroundings_are_replaced(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    work = tmp_path / "work"
-    _repository(work / "a/b/app")
-    async with open_session(tools=[_tool(write_module)]) as session:
         shutil.copytree(work / "a", tmp_path / "copy", symlinks=True)
         shutil.rmtree(work / "a")
         (tmp_path / "copy").rename(work / "a")
@@ -222,73 +209,33 @@ async def test_so_is_one_whose_surroundings_are_replaced(
         assert await _append(session, work / "a/b/app/.git/config") == "Read-only file system"
         assert await _append(session, work / "a/b/app/file") == "written"
 
+        # A name that is no text ends no guard.
+        (work / ".idea").rmdir()
+        (tmp_path / "other").mkdir()
+        os.close(os.open(os.fsencode(tmp_path / "other") + b"/\xff", os.O_CREAT))
+        (tmp_path / "other").rename(work / ".idea")
+        assert r"different in \xff" in await _told_of(session, work / ".idea")
+        _by_renaming(work / ".envrc", "two\n")
+        await _guarded_again(session, work / ".envrc")
 
-async def test_what_comes_back_later_is_guarded_even_if_the_module_makes_it(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    work = tmp_path / "work"
-    (work / ".husky").mkdir(parents=True)
-    async with open_session(tools=[_tool(write_module)]) as session:
         (work / ".husky").rmdir()
         result = await session.coordinator.get("tools", "write").execute({"make": str(work / ".husky/pre-commit")})
         line = await _told_of(session, work / ".husky")
         assert await _append(session, work / ".husky/pre-commit") == "Read-only file system"
     assert result.output in ("written", "Read-only file system")
-    assert result.output != "written" or "pre-commit" in line or "pre-commit" in session.changes[0]
-
-
-async def test_a_module_starts_again_although_something_guarded_is_gone(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    work = tmp_path / "work"
-    (work / ".vscode").mkdir(parents=True)
-    (work / ".envrc").write_text("one\n")
-    async with open_session(tools=[_tool(write_module)]) as session:
-        (work / ".vscode").rmdir()
-        (work / ".envrc").unlink()
-        await session.coordinator.get("tools", "write").execute({})
-        assert await _append(session, work / "file") == "written"
-        (work / ".envrc").write_text("two\n")
-        await _guarded_again(session, work / ".envrc")
-
-
-async def test_what_was_replaced_is_in_the_audit_log(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / ".envrc").write_text("one\n")
-    async with open_session(tools=[_tool(write_module)]) as session:
-        _by_renaming(work / ".envrc", "two\n")
-        await _told_of(session, work / ".envrc")
-    lines = (tmp_path / "state/paddock/audit.jsonl").read_text().splitlines()
-    (line,) = [one for one in map(json.loads, lines) if one["event"] == "guarded.replaced"]
-    assert (line["module"], line["path"], line["problem"]) == ("tool-write", str(work / ".envrc"), "")
-
-
-async def test_the_plan_and_the_lock_are_guarded_again(tmp_path: Path, write_module: WriteModule) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    tool = {**_tool(write_module), "source": write_module("tool-write", _WRITER)}
-    plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [tool]}
-    (work / "plan.json").write_text(json.dumps(plan))
-    async with Session(work / "plan.json", working_dir=work, trust_plan=True) as session:
-        for name in ("plan.json", "paddock.lock"):
-            _by_renaming(work / name, (work / name).read_text())
-            await _guarded_again(session, work / name)
+    at_the_end = [one for one in session.changes if one.startswith(f"{work / '.husky'} ")]
+    assert result.output != "written" or "pre-commit" in line or any("pre-commit" in one for one in at_the_end)
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-async def test_the_lock_is_guarded_though_another_keeps_the_folder(
+async def test_the_plan_and_the_lock_are_guarded_though_another_keeps_the_folder(
     tmp_path: Path, write_module: WriteModule, is_there: bool
 ) -> None:
     work = tmp_path / "work"
     work.mkdir()
     if is_there:
         (work / "paddock.lock").write_text("version = 1\n")
-    tool = {**_tool(write_module), "source": write_module("tool-write", _WRITER)}
-    plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [tool]}
+    plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [_tool(write_module)]}
     (work / "plan.json").write_text(json.dumps(plan))
     folder = os.open(work, os.O_RDONLY | os.O_DIRECTORY)  # as a module can that may read it
     try:
@@ -296,65 +243,65 @@ async def test_the_lock_is_guarded_though_another_keeps_the_folder(
         async with Session(work / "plan.json", working_dir=work, trust_plan=True) as session:
             assert await _append(session, work / "paddock.lock") == "Read-only file system"
             assert await _append(session, work / "other") == "written"
+            for name in ("plan.json", "paddock.lock"):
+                _by_renaming(work / name, (work / name).read_text())
+                await _guarded_again(session, work / name)
     finally:
         os.close(folder)
 
 
-async def test_a_name_that_is_no_text_ends_no_guard(
+async def test_a_user_works_on_in_repositories_of_any_name(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
-    work = tmp_path / "work"
-    (work / ".husky").mkdir(parents=True)
+    """Nothing of theirs opens, and none ends a guard."""
+    work, refused = tmp_path / "work", "Read-only file system"
+    names = (b"app", b"\xff", b"a\rb", b"a b\n", "\u2028\\".encode())
+    app, *_ = repositories = [Path(os.fsdecode(os.fsencode(work) + b"/" + name)) for name in names]
+    _repository(app)
+    for other in repositories[1:]:
+        shutil.copytree(app, other)
+    _git(tmp_path, "init", "-q", "--bare", "remote.git")
     (work / ".envrc").write_text("one\n")
     async with open_session(tools=[_tool(write_module)]) as session:
-        (work / ".husky").rmdir()
-        (tmp_path / "other").mkdir()
-        os.close(os.open(os.fsencode(tmp_path / "other") + b"/\xff", os.O_CREAT))
-        (tmp_path / "other").rename(work / ".husky")
-        assert r"different in \xff" in await _told_of(session, work / ".husky")
+        for repository in repositories:
+            assert await _append(session, repository / ".git/config") == refused, repository
+            assert await _append(session, repository / "file") == "written", repository
+        _git(app, "config", "core.editor", "true")
+        _git(app, "commit", "-q", "-am", "two")
+        _git(app, "remote", "add", "origin", str(tmp_path / "remote.git"))
+        _git(app, "push", "-q", "-u", "origin", "main")
+        _git(app, "checkout", "-q", "-b", "other")
+        for name in ("config", "hooks/post-commit", "index"):
+            assert await _append(session, app / ".git" / name) == refused, name
+        assert session.changes == ()
         _by_renaming(work / ".envrc", "two\n")
         await _guarded_again(session, work / ".envrc")
-
-
-@pytest.mark.parametrize("name", [b"\xff", b"a\rb", b"a b\n", "\u2028\\".encode()])
-async def test_a_repository_of_any_name_is_guarded_and_ends_no_guard(
-    name: bytes, tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    work = tmp_path / "work"
-    repository = Path(os.fsdecode(os.fsencode(work) + b"/" + name))
-    _repository(repository)
-    (work / ".envrc").write_text("one\n")
-    async with open_session(tools=[_tool(write_module)]) as session:
-        assert await _append(session, repository / ".git/config") == "Read-only file system"
-        assert await _append(session, repository / "file") == "written"
-        _by_renaming(work / ".envrc", "two\n")
-        await _guarded_again(session, work / ".envrc")
-
-
-def test_what_a_module_closes_to_its_host_is_guarded_when_it_opens_it() -> None:
-    refused = "Read-only file system"
-    done = _as_a_user("main_of_closing")
-    in_a_part, in_all_of_it = done.pop("next life")
-    assert in_a_part == refused
-    # Without a folder that it may enter the worker does not start; nothing of that life was open.
-    assert in_all_of_it == refused or "Permission denied" in in_all_of_it
-    assert done == {"next session": [refused] * 3, "told": []}
+    (change,) = session.changes
+    assert change.startswith(f"{work / '.envrc'} ")
+    assert "by the module" not in _git(app, "config", "--list")
 
 
 def test_it_is_so_for_an_ordinary_user() -> None:
-    assert _as_a_user("main") == {
-        "before": ["Read-only file system"] * 2,
-        "after": ["Read-only file system"] * 2,
+    """And what a module closes to its host is guarded when the module opens it."""
+    refused = "Read-only file system"
+    saved, closed = _as_a_user()
+    assert saved == {
+        "before": [refused] * 2,
+        "after": [refused] * 2,
         "told": ["it was guarded again at once"] * 2,
     }
+    in_a_part, in_all_of_it = closed.pop("next life")
+    assert in_a_part == refused
+    # Without a folder that it may enter the worker does not start; nothing of that life was open.
+    assert in_all_of_it == refused or "Permission denied" in in_all_of_it
+    assert closed == {"next session": [refused] * 3, "told": []}
 
 
-def _as_a_user(main: str) -> dict[str, list[str]]:
+def _as_a_user() -> list[dict[str, list[str]]]:
     require_root()
     tests = Path(__file__).resolve().parents[1]
     with home_of_its_own() as home:
-        code = f"sys.path.insert(0, {str(tests)!r})\nfrom integration.guarding import {main}\n{main}(sys.argv[1])"
-        done = as_ordinary_user(code, str(home), home=home, seconds=_SECONDS * 2)
+        code = f"sys.path.insert(0, {str(tests)!r})\nfrom integration.guarding import main\nmain(sys.argv[1])"
+        done = as_ordinary_user(code, str(home), home=home, seconds=_SECONDS * 4)
     assert done.returncode == 0, done.stdout + done.stderr
-    told: dict[str, list[str]] = json.loads(done.stdout)
-    return told
+    return [json.loads(line) for line in done.stdout.splitlines()]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -49,25 +51,19 @@ def _git(*arguments: str) -> None:
     subprocess.run(["git", *arguments], check=True, timeout=60, capture_output=True)
 
 
-async def _written(
-    open_session: OpenSession, write_module: WriteModule, work: Path, paths: list[Path]
-) -> dict[str, str]:
-    """Have a tool that may write in `work` write to each of the paths, and return what came of each."""
-    entry = {
+def _writes(write_module: WriteModule, work: Path) -> dict[str, Any]:
+    """Return the entry of a tool that may write in `work`."""
+    return {
         "module": "tool-write",
         "source": write_module("tool-write", _WRITER),
         "permissions": {"write": [str(work)]},
     }
-    async with open_session(tools=[entry]) as session:
-        result = await session.coordinator.get("tools", "write").execute({"paths": [str(path) for path in paths]})
-    told: dict[str, str] = result.output
-    return told
 
 
-async def test_deep_and_unusual_repositories_are_guarded(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    work = tmp_path / "work"
+_Places = tuple[list[Path], list[Path]]  # those that stay as they are, and those that are open to a module
+
+
+def _deep_and_unusual(work: Path) -> _Places:
     deep, unusual = work / "a/b/c/d/e", work / "p"
     for repository in (deep, unusual):
         repository.mkdir(parents=True)
@@ -80,33 +76,55 @@ async def test_deep_and_unusual_repositories_are_guarded(
     _git("-C", str(unusual), "config", "include.path", "../../more.cfg")
     kept = [deep / ".git/config", deep / ".git/hooks/pre-commit", unusual / "tools/hooks/pre-commit", work / "more.cfg"]
     kept += [deep / ".git/description", deep / ".git/index"]
-    open_to_it = [deep / "file", unusual / "tools/build", work / "other.cfg"]
-    told = await _written(open_session, write_module, work, [*kept, *open_to_it])
-    assert {told[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(told)
-    assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)
+    return kept, [deep / "file", unusual / "tools/build", work / "other.cfg"]
 
 
-async def test_a_fake_git_folder_hides_no_repository(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+def _named_by_the_user_or_a_worktree(work: Path, config: Path) -> _Places:
+    for folder in ("repository", "named/hooks", "users", "other"):
+        (work / folder).mkdir(parents=True)
+    (config / "git").mkdir(parents=True)
+    (config / "git/config").write_text(f"[core]\n\thooksPath = {work}/users\n")
+    (work / "other/more.cfg").write_text("")
+    _git("init", "-q", str(work / "repository"))
+    me = pwd.getpwuid(os.geteuid())
+    include = f"~{me.pw_name}/{'../' * 20}{(work / 'other/more.cfg').relative_to('/')}"  # up to the top, and no further
+    for name, value in (("core.worktree", "../../named"), ("core.hooksPath", "hooks"), ("include.path", include)):
+        _git("config", "--file", str(work / "repository/.git/config"), name, value)
+    kept = [work / "users/pre-commit", work / "named/hooks/pre-commit", work / "other/more.cfg"]
+    return kept, [work / "named/file", work / "other/file"]
+
+
+def _of_other_programs_and_repositories(work: Path) -> _Places:
+    main = _repository(work / "main")
+    _git("-C", str(work / "main"), "worktree", "add", "-q", "../tree")
+    _git("clone", "-q", "--bare", str(work / "main"), str(work / "bare.git"))
+    (work / "store").mkdir()
+    _git("init", "-q", "--separate-git-dir", str(work / "store/of-app"), str(work / "app"))
+    folders = [".vscode", ".idea", ".husky", ".devcontainer", ".github/workflows", ".direnv", ".claude"]
+    for name in folders:
+        (work / name).mkdir(parents=True)
+    kept = [main / "refs/x", main / "worktrees/tree/HEAD", work / "tree/.git", work / "bare.git/refs/x"]
+    kept += [work / "store/of-app/info/exclude", work / "app/.git", *(work / name / "x" for name in folders)]
+    return kept, [work / "tree/file", work / "store/file", work / "app/file", work / ".github/CODEOWNERS"]
+
+
+async def test_what_other_programs_run_is_read_only_and_all_else_is_open(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    projects = tmp_path / "work" / "projects"
-    app = projects / "app"
-    app.mkdir(parents=True)
-    _git("init", "-q", str(app))
-    kept = [app / ".git/config", app / ".git/hooks/pre-commit"]
-    entry = {
-        "module": "tool-write",
-        "source": write_module("tool-write", _WRITER),
-        "permissions": {"write": [str(projects.parent)]},
-    }
-    for planted in (["HEAD", "objects", "refs"], []):  # not what git takes for its own, with a folder for a head
-        async with open_session(tools=[entry]) as session:
-            result = await session.coordinator.get("tools", "write").execute(
-                {"plant": [str(projects / name) for name in planted], "paths": [*map(str, kept), str(app / "file")]}
-            )
-        assert {result.output[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(result.output)
-        assert result.output[str(app / "file")] == "written"
-    assert {"HEAD", "objects", "refs"} <= {path.name for path in projects.iterdir()}
+    """In repositories at any depth, where their settings and the user's point, and in folders of other programs."""
+    work, config = tmp_path / "work", tmp_path / "config"
+    grounds = [
+        _deep_and_unusual(work),
+        _of_other_programs_and_repositories(work),
+        _named_by_the_user_or_a_worktree(work, config),
+    ]
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
+    kept, open_to_it = ([path for ground in grounds for path in ground[part]] for part in (0, 1))
+    async with open_session(tools=[_writes(write_module, work)]) as session:
+        result = await session.coordinator.get("tools", "write").execute({"paths": [*map(str, [*kept, *open_to_it])]})
+    told = result.output
+    assert {path: told[path] for path in map(str, kept) if told[path] != "Read-only file system"} == {}
+    assert {path: told[path] for path in map(str, open_to_it) if told[path] != "written"} == {}
 
 
 _SPAWNER = """
@@ -136,27 +154,29 @@ _DECOYS = 45  # more than are guarded of one module's
 async def test_decoys_of_an_earlier_session_take_no_place_from_older_ones(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
+    """Nor does what looks like git's own folder around a repository hide that."""
     work = tmp_path / "work"
     git, envrc = _repository(work / "deep/er/app"), work / ".envrc"
     envrc.touch()
-    entry = {
-        "module": "tool-write",
-        "source": write_module("tool-write", _WRITER),
-        "permissions": {"write": [str(work)]},
-    }
+    app = work / "projects/app"
+    shutil.copytree(git.parent, app)
     said: list[str] = []
-    kept = [str(git / "config"), str(envrc)]
-    for planted in ([str(work / f"d{number}/.git") for number in range(_DECOYS)], []):
+    kept = [str(git / "config"), str(envrc), str(app / ".git/config"), str(app / ".git/hooks/pre-commit")]
+    decoys = [str(work / f"d{number}/.git") for number in range(_DECOYS)]
+    # Not what git takes for its own, with a folder for a head.
+    decoys += [str(work / "projects" / name) for name in ("HEAD", "objects", "refs")]
+    for planted in (decoys, []):
         said.clear()
         async with open_session(
-            tools=[entry],
+            tools=[_writes(write_module, work)],
             on_confined=lambda confined: said.extend(line for _, one in confined for line in one.remarks()),
         ) as session:
             write = session.coordinator.get("tools", "write")
-            told = (await write.execute({"plant": planted, "paths": kept})).output
+            told = (await write.execute({"plant": planted, "paths": [*kept, str(app / "file")]})).output
+        assert told.pop(str(app / "file")) == "written"
         assert set(told.values()) == {"Read-only file system"}, json.dumps(told)
         assert any("tool-write: only 40 places" in line for line in session.changes) is (not planted)
-    assert "only 40 places that other programs run are kept as they are, 7 are not:" in said
+    assert "only 40 places that other programs run are kept as they are, 8 are not:" in said
 
 
 async def test_decoys_of_a_session_take_no_place_from_what_it_found(
@@ -166,11 +186,7 @@ async def test_decoys_of_a_session_take_no_place_from_what_it_found(
     for number in range(_DECOYS):
         (work / f"old{number}").mkdir(parents=True)
     git = _repository(work / "deep/er/app")
-    write = {
-        "module": "tool-write",
-        "source": write_module("tool-write", _WRITER),
-        "permissions": {"write": [str(work)]},
-    }
+    write = _writes(write_module, work)
     spawn = {
         "module": "tool-spawn",
         "source": write_module("tool-spawn", _SPAWNER),
@@ -186,28 +202,6 @@ async def test_decoys_of_a_session_take_no_place_from_what_it_found(
         order = {"tool": "write", "input": {"paths": [str(git / "config"), str(work / "d0/file")]}}
         told = (await tools["spawn"].execute({"order": order})).output
     assert told == {str(git / "config"): "Read-only file system", str(work / "d0/file"): "written"}
-
-
-async def test_hooks_named_by_the_user_or_a_worktree_cannot_be_written(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work, config = tmp_path / "work", tmp_path / "config"
-    for folder in ("repository", "tree/hooks", "users", "other"):
-        (work / folder).mkdir(parents=True)
-    (config / "git").mkdir(parents=True)
-    (config / "git/config").write_text(f"[core]\n\thooksPath = {work}/users\n")
-    (work / "other/more.cfg").write_text("")
-    _git("init", "-q", str(work / "repository"))
-    me = pwd.getpwuid(os.geteuid())
-    include = f"~{me.pw_name}/{'../' * 20}{(work / 'other/more.cfg').relative_to('/')}"  # up to the top, and no further
-    for name, value in (("core.worktree", "../../tree"), ("core.hooksPath", "hooks"), ("include.path", include)):
-        _git("config", "--file", str(work / "repository/.git/config"), name, value)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
-    kept = [work / "users/pre-commit", work / "tree/hooks/pre-commit", work / "other/more.cfg"]
-    open_to_it = [work / "tree/file", work / "other/file"]
-    told = await _written(open_session, write_module, work, [*kept, *open_to_it])
-    assert {told[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(told)
-    assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)
 
 
 _RUNS_GIT = """
@@ -250,64 +244,45 @@ def _runs_git(write_module: WriteModule, write: list[str]) -> dict[str, object]:
     }
 
 
-async def test_status_diff_and_log_work_in_a_repository_that_may_only_be_read(
+async def test_a_refused_commit_names_the_grant_that_allows_it(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
+    """While status, diff and log work in a repository that may only be read."""
     work = tmp_path / "work"
-    git = _repository(work)
-    index = (git / "index").read_bytes()
+    repositories = [work / "one", work / "two"]
+    _repository(repositories[0])
+    shutil.copytree(*repositories)
+    one, two = (str(repository) for repository in repositories)
+    commits: list[list[str] | str] = [
+        ["git", "-C", one, *_ME, "commit", "-am", "two"],
+        f"true && git -C {two} {' '.join(_ME)} commit -am two",
+    ]
+    index = (work / "one/.git/index").read_bytes()
     async with open_session(tools=[_runs_git(write_module, ["."])]) as session:
         tool = session.coordinator.get("tools", "git")
-        (work / "file").write_text("two\n")
+        for repository in repositories:
+            (repository / "file").write_text("two\n")
         told = {}
         for command in (["status", "--short"], ["diff", "--stat"], ["log", "--oneline"]):
-            result = await tool.execute({"command": ["git", *command]})
+            result = await tool.execute({"command": ["git", "-C", one, *command]})
             assert result.success, result.output
             told[command[0]] = result.output
         assert _denials_of(session, "tool-git") == ()
-    assert told["status"] == " M file\n" and "1 file changed" in told["diff"] and "one" in told["log"], told
-    assert (git / "index").read_bytes() == index
-
-
-@pytest.mark.parametrize(
-    "command", [["git", *_ME, "commit", "-am", "two"], f"true && git {' '.join(_ME)} commit -am two"]
-)
-async def test_a_refused_commit_names_the_grant_that_allows_it(
-    command: list[str] | str, tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    work = tmp_path / "work"
-    _repository(work)
-    (work / "file").write_text("two\n")
-    async with open_session(tools=[_runs_git(write_module, ["."])]) as session:
-        refused = await session.coordinator.get("tools", "git").execute({"command": command})
-        with anyio.fail_after(_SECONDS):
-            while not (denials := _denials_of(session, "tool-git")):
-                await anyio.sleep(0.02)
-    assert not refused.success and "index.lock': Read-only file system" in refused.output
-    (denial,) = denials
-    assert (denial["operation"], denial["target"]) == ("write to", str(work / ".git"))
-    assert '{write: [".", "./.git"], run: ["git", "sh"]}' in str(denial["grant"])
-    assert "your next git command may run" in str(denial["reason"])
-    async with open_session(tools=[_runs_git(write_module, [".", "./.git"])]) as session:
-        made = await session.coordinator.get("tools", "git").execute({"command": command})
-    assert made.success, made.output
-
-
-async def test_folders_of_other_programs_and_repositories_are_read_only(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    work = tmp_path / "work"
-    main = _repository(work / "main")
-    _git("-C", str(work / "main"), "worktree", "add", "-q", "../tree")
-    _git("clone", "-q", "--bare", str(work / "main"), str(work / "bare.git"))
-    (work / "store").mkdir()
-    _git("init", "-q", "--separate-git-dir", str(work / "store/of-app"), str(work / "app"))
-    folders = [".vscode", ".idea", ".husky", ".devcontainer", ".github/workflows", ".direnv", ".claude"]
-    for name in folders:
-        (work / name).mkdir(parents=True)
-    kept = [main / "refs/x", main / "worktrees/tree/HEAD", work / "tree/.git", work / "bare.git/refs/x"]
-    kept += [work / "store/of-app/info/exclude", work / "app/.git", *(work / name / "x" for name in folders)]
-    open_to_it = [work / "tree/file", work / "store/file", work / "app/file", work / ".github/CODEOWNERS"]
-    told = await _written(open_session, write_module, work, [*kept, *open_to_it])
-    assert {told[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(told)
-    assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)
+        assert told["status"] == " M file\n" and "1 file changed" in told["diff"] and "one" in told["log"], told
+        assert (work / "one/.git/index").read_bytes() == index
+        for number, commit in enumerate(commits, 1):
+            refused = await tool.execute({"command": commit})
+            assert not refused.success and "index.lock': Read-only file system" in refused.output, commit
+            with anyio.fail_after(_SECONDS):
+                while len(denials := _denials_of(session, "tool-git")) < number:
+                    await anyio.sleep(0.02)
+    assert [(denial["operation"], denial["target"]) for denial in denials] == [
+        ("write to", f"{repository}/.git") for repository in repositories
+    ]
+    for denial, name in zip(denials, ("one", "two"), strict=True):
+        assert f'{{write: [".", "./{name}/.git"], run: ["git", "sh"]}}' in str(denial["grant"])
+        assert "your next git command may run" in str(denial["reason"])
+    async with open_session(tools=[_runs_git(write_module, [".", "./one/.git", "./two/.git"])]) as session:
+        for commit in commits:
+            made = await session.coordinator.get("tools", "git").execute({"command": commit})
+            assert made.success, made.output
