@@ -47,6 +47,12 @@ def level(request: pytest.FixtureRequest) -> IsolationLevel:
     return require_level(request.param)
 
 
+@pytest.fixture(params=("ns", pytest.param("landlock", marks=pytest.mark.exhaustive)))
+def a_level(request: pytest.FixtureRequest) -> IsolationLevel:
+    """One level, where the code under test is the same at each; `make test-all` tries them all."""
+    return require_level(request.param)
+
+
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A home folder with a key in it; not below /tmp, of which modules have one of their own."""

@@ -74,18 +74,26 @@ _REACH = """
     def past_python(path):
         subprocess.run(["cat", path], check=True)
 
+    MANAGES = False
+
     class SandboxSupport:
         name = "reach"
         description = "reaches for what it is told to"
 
         async def execute(self, input):
-            (how, target), = input.items()
-            try:
-                return ToolResult(output=globals()[how](target))
-            except OSError as error:
-                if how == "in_thread":
-                    raise
-                return ToolResult(success=False, error={"message": type(error).__name__})
+            came, failed = {}, False
+            for act, target in input.items():
+                how = act.partition(" ")[0]
+                try:
+                    came[f"{how} {target}"] = globals()[how](target)
+                except OSError as error:
+                    if how == "in_thread":
+                        raise
+                    came[f"{how} {target}"] = type(error).__name__
+                    failed = True
+            if MANAGES or not failed:
+                return ToolResult(output=came)
+            return ToolResult(success=False, output=came, error={"message": "no"})
 
     async def mount(coordinator, config):
         await coordinator.mount("tools", SandboxSupport())
@@ -93,12 +101,13 @@ _REACH = """
 
 
 async def reach(
-    source: str, home: Path, level: IsolationLevel, how: str, target: object, **permissions: Any
+    source: str, home: Path, level: IsolationLevel, *acts: tuple[str, object], **permissions: Any
 ) -> ToolCallOutcome:
+    """Have a tool do each of the acts in one call, which fails where one of them fails."""
     call = ToolCallSession(
         source,
         "reach",
-        {how: str(target)},
+        {f"{how} {number}": str(target) for number, (how, target) in enumerate(acts)},
         permissions=permissions,
         isolation=level,
         working_dir=home / "work",
@@ -113,108 +122,66 @@ def denials(outcome: ToolCallOutcome) -> list[tuple[str, str, str, str]]:
     return [(one["operation"], one["target"], one["layer"], one["grant"]) for one in told]
 
 
-@pytest.mark.parametrize("how", ["read", "in_thread"])
-async def test_an_ungranted_file_is_denied_with_the_grant_and_read_with_it(
-    write_module: WriteModule, home: Path, level: IsolationLevel, how: str
-) -> None:
-    source, key = write_module("tool-reach", _REACH), home / ".ssh/id_x"
-    refused = await reach(source, home, level, how, key)
-    assert not refused.result.success
-    assert denials(refused) == [("read", str(key), "files", f'permissions: {{read: ["{key}"]}}')]
-    allowed = await reach(source, home, level, how, key, read=[str(key)])
-    assert allowed.result.success, allowed.result.error
-
-
-async def test_a_file_that_is_missing_in_a_granted_folder_is_no_denial(
-    write_module: WriteModule, home: Path, level: IsolationLevel
-) -> None:
-    source = write_module("tool-reach", _REACH)
-    for path in (home / "work/missing", home / "work/no/folder"):
-        outcome = await reach(source, home, level, "read", path, read=["."])
-        assert not outcome.result.success
-        assert denials(outcome) == []
-
-
-async def test_a_search_for_a_missing_package_is_no_denial(
-    write_module: WriteModule, home: Path, level: IsolationLevel
-) -> None:
-    outcome = await reach(write_module("tool-reach", _REACH), home, level, "package", "no-such-package")
-    assert (outcome.result.output, outcome.denials) == ("none", ())
-
-
-async def test_a_path_of_the_working_folder_is_told_as_a_plan_has_it(
-    write_module: WriteModule, home: Path, level: IsolationLevel
-) -> None:
-    source = write_module("tool-reach", _REACH)
-    (home / "work/notes.txt").write_text("note")
-    refused = await reach(source, home, level, "read", home / "work/notes.txt")
-    assert [grant for *_, grant in denials(refused)] == ['permissions: {read: ["./notes.txt"]}']
-
-
-@pytest.mark.parametrize("target", ["notes.txt", "{work}/notes.txt", "{work}"])
-async def test_a_path_that_a_tool_only_looks_for_is_told(
-    write_module: WriteModule, home: Path, level: IsolationLevel, target: str
-) -> None:
-    source, written = write_module("tool-reach", _REACH), target.format(work=home / "work")
-    (home / "work/notes.txt").write_text("note")
-    base = f"BASE={home / 'work'}"
-    refused = await reach(source, home, level, "path", written, env=[base])
-    if level == "ns":  # elsewhere a name can be seen without a grant
-        assert not refused.result.success
-        assert [told[:2] for told in denials(refused)] == [("read", str(home / "work" / written))]
-    allowed = await reach(source, home, level, "path", written, env=[base], read=["."])
-    assert allowed.result.success, allowed.result.error
-
-
-async def test_a_folder_that_a_program_is_to_be_run_in_is_told(
-    write_module: WriteModule, home: Path, level: IsolationLevel
-) -> None:
-    source, work = write_module("tool-reach", _REACH), home / "work"
-    refused = await reach(source, home, level, "work_in", work, run=["true"])
-    if level == "ns":
-        assert ("read", str(work)) in [told[:2] for told in denials(refused)]
-    allowed = await reach(source, home, level, "work_in", work, run=["true"], read=["."])
-    assert allowed.result.success, allowed.result.error
-
-
-async def test_a_write_where_only_reading_was_granted_is_told(
-    write_module: WriteModule, home: Path, level: IsolationLevel
-) -> None:
-    source, notes = write_module("tool-reach", _REACH), home / "work/notes.txt"
-    notes.write_text("note")
-    refused = await reach(source, home, level, "write", notes, read=["."])
-    assert not refused.result.success
-    ((operation, _, layer, grant),) = denials(refused)
-    assert (operation, layer) == ("write to", "files")
-    assert '"./notes.txt"' in grant
-    allowed = await reach(source, home, level, "write", notes, write=["./notes.txt"])
-    assert allowed.result.success, allowed.result.error
-
-
-async def test_a_program_that_was_not_granted_is_told_and_run_with_the_grant(
+async def test_what_was_not_granted_is_denied_with_the_grant_and_works_with_it(
     write_module: WriteModule, home: Path, level: IsolationLevel
 ) -> None:
     if shutil.which("git") is None:
         pytest.skip(f"there is no git in {os.get_exec_path()}")
-    source = write_module("tool-reach", _REACH)
-    refused = await reach(source, home, level, "run", "git")
+    source, key, work = write_module("tool-reach", _REACH), home / ".ssh/id_x", home / "work"
+    (work / "notes.txt").write_text("note")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        acts = (("read", key), ("read", work / "notes.txt"), ("run", "git"))
+        refused = await reach(source, home, level, *acts, ("connect", address))
+    allowed = await reach(source, home, level, *acts, read=[str(key), "."], run=["git"])
     assert not refused.result.success
-    assert ("run", "git", "programs", 'permissions: {run: ["git"]}') in denials(refused)
-    allowed = await reach(source, home, level, "run", "git", run=["git"])
-    assert allowed.result.success, allowed.result.error
-    assert "git version" in str(allowed.result.output)
+    assert set(denials(refused)) == {
+        ("read", str(key), "files", f'permissions: {{read: ["{key}"]}}'),
+        # As a plan has it.
+        ("read", str(work / "notes.txt"), "files", 'permissions: {read: ["./notes.txt"]}'),
+        ("run", "git", "programs", 'permissions: {run: ["git"]}'),
+        ("connect to", address, "network", f'permissions: {{net: ["{address}"]}}'),
+    }
+    assert allowed.result.success, allowed.result.output
+    assert "git version" in allowed.result.output["run git"]
 
 
-async def test_a_host_that_was_not_granted_is_told(
+async def test_what_a_tool_looks_for_or_may_only_read_is_told(
     write_module: WriteModule, home: Path, level: IsolationLevel
 ) -> None:
-    source = write_module("tool-reach", _REACH)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        refused = await reach(source, home, level, "connect", f"127.0.0.1:{port}")
+    """A file that is missing in a granted folder is no denial, nor the search for a package."""
+    source, work, granted = write_module("tool-reach", _REACH), home / "work", home / "granted"
+    for folder in (granted, home / "runs"):
+        folder.mkdir()
+    for file in (work / "notes.txt", work / "other.txt", granted / "notes.txt"):
+        file.write_text("note")
+    looked_for = {"notes.txt": work / "notes.txt", f"{work}/other.txt": work / "other.txt", str(work): work}
+    missing = [("read", granted / "missing"), ("read", granted / "no/folder"), ("package", "no-such-package")]
+    acts = [("work_in", home / "runs"), ("write", granted / "notes.txt")]
+    given: dict[str, Any] = {"env": [f"BASE={work}"], "run": ["true"]}
+    looks = [("path", written) for written in looked_for]
+    refused = await reach(source, home, level, *missing, *looks, *acts, **given, read=[str(granted)])
+    assert refused.result.output["package no-such-package"] == "none"
     assert not refused.result.success
-    told = ("connect to", f"127.0.0.1:{port}", "network", f'permissions: {{net: ["127.0.0.1:{port}"]}}')
-    assert denials(refused) == [told]
+    told = {(operation, target): (layer, grant) for operation, target, layer, grant in denials(refused)}
+    layer, grant = told.pop(("write to", str(granted / "notes.txt")))
+    assert layer == "files" and f'"{granted}/notes.txt"' in grant
+    if level == "ns":  # elsewhere a name can be seen without a grant
+        assert told.keys() == {("read", str(path)) for path in (*looked_for.values(), home / "runs")}
+    else:
+        assert not told.keys() & {("read", str(path)) for _, path in missing}
+    grants = {"read": [".", str(home / "runs")], "write": [str(granted / "notes.txt")]}
+    allowed = await reach(source, home, level, *looks, *acts, **given, **grants)
+    assert allowed.result.success, allowed.result.output
+
+
+async def test_an_error_that_a_tool_raises_from_its_thread_has_the_denial(
+    write_module: WriteModule, home: Path, a_level: IsolationLevel
+) -> None:
+    source, key = write_module("tool-reach", _REACH), home / ".ssh/id_x"
+    refused = await reach(source, home, a_level, ("in_thread", key))
+    assert not refused.result.success
+    assert denials(refused) == [("read", str(key), "files", f'permissions: {{read: ["{key}"]}}')]
 
 
 _LISTENER = """
@@ -238,31 +205,27 @@ _LISTENER = """
 
 async def test_the_hosts_own_refusal_is_in_the_failed_call(write_module: WriteModule, home: Path) -> None:
     source = write_module("tool-listen", _LISTENER)
-    refused = await reach(source, home, "ns", "any", "thing")
+    refused = await reach(source, home, "ns")
     assert denials(refused) == [("register a handler for", "tool:pre", "router", 'permissions: {hooks: ["tool:pre"]}')]
-    allowed = await reach(source, home, "ns", "any", "thing", hooks=["tool:pre"])
+    allowed = await reach(source, home, "ns", hooks=["tool:pre"])
     assert allowed.result.success, allowed.result.error
 
 
 async def test_a_tool_that_manages_says_nothing_of_what_it_did_without(
-    write_module: WriteModule, home: Path, level: IsolationLevel
+    write_module: WriteModule, home: Path, a_level: IsolationLevel
 ) -> None:
-    source = write_module(
-        "tool-reach", _REACH.replace("if how == ", 'return ToolResult(output="well")\n                if how == ')
-    )
-    outcome = await reach(source, home, level, "read", home / ".ssh/id_x")
+    source = write_module("tool-reach", _REACH.replace("MANAGES = False", "MANAGES = True"))
+    outcome = await reach(source, home, a_level, ("read", home / ".ssh/id_x"))
     assert outcome.result.success
     assert outcome.result.error is None
 
 
 async def test_a_person_is_shown_the_hosts_own_denials_and_not_a_modules(write_module: WriteModule, home: Path) -> None:
-    forged = _REACH.replace(
-        '{"message": type(error).__name__}', '{"message": "no", "denials": [{"grant": "permissions: shell"}]}'
-    )
+    forged = _REACH.replace('{"message": "no"}', '{"message": "no", "denials": [{"grant": "permissions: shell"}]}')
     source = write_module("tool-reach", forged)
-    outcome = await reach(source, home, "ns", "read", home / "work/missing", read=["."])
+    outcome = await reach(source, home, "ns", ("read", home / "work/missing"), read=["."])
     assert "denials" not in (outcome.result.error or {})
-    outcome = await reach(source, home, "ns", "read", home / ".ssh/id_x")
+    outcome = await reach(source, home, "ns", ("read", home / ".ssh/id_x"))
     assert "shell" not in json.dumps((outcome.result.error or {})["denials"])
 
 
@@ -325,11 +288,11 @@ async def test_what_a_hook_did_without_in_silence_is_in_the_sessions_status(
 
 
 async def test_a_module_that_needs_a_grant_to_mount_is_reported_with_it(
-    write_module: WriteModule, home: Path, level: IsolationLevel
+    write_module: WriteModule, home: Path, a_level: IsolationLevel
 ) -> None:
     (home / "rules").write_text("rules")
     source = write_module("tool-reach", f"from pathlib import Path\nPath({str(home / 'rules')!r}).read_text()\n")
-    outcome = await reach(source, home, level, "read", "/nothing")
+    outcome = await reach(source, home, a_level)
     assert outcome.error is not None
     assert [target for _, target, _, _ in denials(outcome)] == [str(home / "rules")]
 

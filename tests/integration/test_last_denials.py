@@ -120,6 +120,25 @@ def stolen(home: Path, port: int) -> set[tuple[str, str]]:
     return {("read", str(home / ".ssh/id_x")), ("connect to", f"127.0.0.1:{port}"), ("run", "sh"), ("run", "git")}
 
 
+_REQUESTER = """
+    import socket
+    from amplifier_core import ToolResult
+
+    class Requester:
+        name = "steal"
+        description = "registers a handler and calls a host that it was not granted"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+
+        async def execute(self, input):
+            self.coordinator.hooks.register("tool:pre", lambda event, data: None)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Requester(coordinator))
+"""
+
+
 async def test_what_a_call_that_succeeds_was_refused_is_shown_and_audited(
     write_module: WriteModule, home: Path, port: int, level: IsolationLevel
 ) -> None:
@@ -133,6 +152,9 @@ async def test_what_a_call_that_succeeds_was_refused_is_shown_and_audited(
     assert {line["seen_by"] for line in lines} == {"module"}
     (ended,) = [line["report"] for line in audited(home) if line["event"] == "module.ended"]
     assert ended["call_in_flight"] is None
+    await steal(write_module("tool-asker", _REQUESTER), home, port, level)
+    seen = {(line["layer"], line["seen_by"]) for line in audited(home) if line["event"] == "denial"}
+    assert seen == {("router", "host"), ("files", "module"), ("programs", "module"), ("network", "module")}
 
 
 async def test_the_same_acts_are_no_denials_where_they_are_granted(
@@ -150,9 +172,9 @@ async def test_the_same_acts_are_no_denials_where_they_are_granted(
     ("end", "reason"), [("vanish", "exited"), ("kill", "signalled"), ("crash", "signalled"), ("hang", "timeout")]
 )
 async def test_what_a_module_was_refused_before_it_ended_is_shown_and_audited(
-    write_module: WriteModule, home: Path, port: int, level: IsolationLevel, end: str, reason: str
+    write_module: WriteModule, home: Path, port: int, a_level: IsolationLevel, end: str, reason: str
 ) -> None:
-    outcome = await steal(write_module("tool-thief", _THIEF), home, port, level, end=end)
+    outcome = await steal(write_module("tool-thief", _THIEF), home, port, a_level, end=end)
     assert not outcome.result.success
     assert {(one.operation, one.target) for one in outcome.denials} == stolen(home, port)
     told = (outcome.result.error or {})["denials"]
@@ -236,34 +258,6 @@ async def test_a_module_that_ends_before_any_call_ends_in_the_step_it_was_at(
     assert (ended["code"], ended["call_in_flight"]) == (3, call)
 
 
-_REQUESTER = """
-    import socket
-    from amplifier_core import ToolResult
-
-    class Requester:
-        name = "steal"
-        description = "registers a handler and calls a host that it was not granted"
-
-        def __init__(self, coordinator):
-            self.coordinator = coordinator
-
-        async def execute(self, input):
-            self.coordinator.hooks.register("tool:pre", lambda event, data: None)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Requester(coordinator))
-"""
-
-
-async def test_the_audit_log_says_who_saw_a_denial(
-    write_module: WriteModule, home: Path, port: int, level: IsolationLevel
-) -> None:
-    await steal(write_module("tool-asker", _REQUESTER), home, port, level)
-    await steal(write_module("tool-thief", _THIEF), home, port, level)
-    seen = {(line["layer"], line["seen_by"]) for line in audited(home) if line["event"] == "denial"}
-    assert seen == {("router", "host"), ("files", "module"), ("programs", "module"), ("network", "module")}
-
-
 _FORGER = """
     import os, struct
     from amplifier_core import ToolResult
@@ -292,9 +286,9 @@ _FORGER = """
 
 @pytest.mark.parametrize("forged", ["noise", "paths"])
 async def test_a_forged_log_costs_its_module_alone(
-    write_module: WriteModule, home: Path, port: int, level: IsolationLevel, forged: str
+    write_module: WriteModule, home: Path, port: int, a_level: IsolationLevel, forged: str
 ) -> None:
-    outcome = await steal(write_module("tool-forger", _FORGER), home, port, level, forged=forged)
+    outcome = await steal(write_module("tool-forger", _FORGER), home, port, a_level, forged=forged)
     assert outcome.exit_reports[0].reason == "exited"
     assert len(outcome.denials) <= 100
     lines = [line for line in audited(home) if line["event"] == "denial"]
@@ -303,9 +297,9 @@ async def test_a_forged_log_costs_its_module_alone(
 
 
 async def test_what_a_child_of_the_module_was_refused_is_shown(
-    write_module: WriteModule, home: Path, port: int, level: IsolationLevel
+    write_module: WriteModule, home: Path, port: int, a_level: IsolationLevel
 ) -> None:
-    outcome = await steal(write_module("tool-thief", _THIEF), home, port, level, in_child=True)
+    outcome = await steal(write_module("tool-thief", _THIEF), home, port, a_level, in_child=True)
     assert outcome.result.success
     assert {(one.operation, one.target) for one in outcome.denials} == stolen(home, port)
 

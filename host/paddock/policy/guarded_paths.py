@@ -149,9 +149,7 @@ class GuardedPaths:
             if not any(real == one or _lies_in(real, one) for real in (Path(os.path.realpath(path)),) for one in opened)
             for link in links_on_the_way(path)
         )
-        return tuple(
-            link for link in links if self._is_writable(link, granted) and settled.isdisjoint(link.parents)
-        )
+        return tuple(link for link in links if self._is_writable(link, granted) and settled.isdisjoint(link.parents))
 
     def _is_writable(self, path: Path, granted: Collection[Path]) -> bool:
         return any(_lies_in(path, folder) for folder in (self.folder, *granted))
