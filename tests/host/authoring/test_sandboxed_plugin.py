@@ -14,8 +14,8 @@ import pytest
 
 from host.authoring.attack import Target, outcomes_outside
 from host.authoring.conftest import Trials
-from host.authoring.warm_pytest import WarmPytest
 from integration.command_line import reachable_level
+from support.warm_pytest import WarmPytest
 from support.warm_templates import WarmTemplates
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -48,6 +48,10 @@ filterwarnings =
 """
 _PATHS = os.pathsep.join(str(_ROOT / name) for name in ("host", "sdk", "sources"))
 _PLUGIN = ("-p", "paddock.authoring.sandboxed_plugin", "-p", "no:asyncio", "-p", "no:cacheprovider")
+_IMPORTED = (
+    *("paddock.authoring.module_sandbox", "paddock.authoring.repository_guard", "paddock.workers.fork_server"),
+    *("paddock_sdk.validation.behavioral", "anyio.pytest_plugin", "anyio._backends._asyncio"),
+)
 _NOT_NEEDED = tuple(f"-pno:{name}" for name in ("hypothesispytest", "timeout", "xdist", "xdist.looponfail"))
 
 
@@ -73,7 +77,7 @@ class Plugin:
 
 @pytest.fixture(scope="module")
 def warm_pytest(_warm_templates: WarmTemplates) -> Iterator[WarmPytest]:
-    with WarmPytest(_warm_templates) as running:
+    with WarmPytest(_IMPORTED, _warm_templates) as running:
         yield running
 
 

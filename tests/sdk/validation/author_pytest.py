@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +11,12 @@ from xml.etree import ElementTree  # of a report that this very run has written
 import amplifier_core
 
 from support.plain_pytest import PLAIN
+from support.warm_pytest import WarmPytest
 
-__all__ = ["Outcome", "Run", "STAND_IN", "run_pytest"]
+__all__ = ["Outcome", "Run", "STAND_IN", "warm_pytest", "run_pytest"]
 
-_SECONDS = 250  # for one run; hit only by a hang
+# What modules and the contract are made of; the contract itself is loaded by each run.
+_IMPORTED = ("asyncio", "concurrent.futures.thread", "pydantic.fields", "typing_extensions")
 STAND_IN = Path(amplifier_core.__file__).parents[1]
 
 
@@ -42,21 +42,26 @@ class Run:
         return [outcome for outcome in self.outcomes if f"{folder.name}." in f"{outcome.file}."]
 
 
-def run_pytest(folder: Path, *arguments: str, path: str | None = None, autoload: bool = True) -> Run:
+def warm_pytest() -> WarmPytest:
+    """Return the process that becomes the runs."""
+    return WarmPytest(_IMPORTED)
+
+
+def run_pytest(
+    process: WarmPytest, folder: Path, *arguments: str, path: str | None = None, autoload: bool = True
+) -> Run:
     """Run pytest in a folder."""
     report = folder / "report.xml"
     environment = {"PYTHONPATH": path or f"{STAND_IN}:{STAND_IN.parents[1]}", "PATH": os.environ["PATH"]}
     if not autoload:
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    command = [sys.executable, "-m", "pytest", "-c", os.devnull, f"--rootdir={folder}", f"--junitxml={report}"]
+    command = ["-c", os.devnull, f"--rootdir={folder}", f"--junitxml={report}"]
     # Test files share their names; and what pytest-asyncio says of a setting nobody made is not about the module.
     command += ["--import-mode=importlib", "--strict-markers", "-p", "no:cacheprovider", *PLAIN]
     # Without it, pytest makes a folder among those of all runs on the machine, and removes the oldest of them.
     command += [f"--basetemp={folder}.temporary"]
-    command += ["-W", "error", "-W", "ignore:The configuration option"]
-    ended = subprocess.run(
-        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=_SECONDS
-    )
+    command += ["-W", "error", "-W", "ignore:The configuration option", "-W", "ignore:Module already imported"]
+    ended = process.run_in(folder, [*command, *arguments], environment)
     output = ended.stdout + ended.stderr
     assert report.exists(), output
     cases = ElementTree.parse(report).getroot().iter("testcase")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .author_pytest import STAND_IN, Run, run_pytest
+from support.warm_pytest import WarmPytest
+
+from .author_pytest import STAND_IN, Run, run_pytest, warm_pytest
 from .module_source import RIGHT, repository_at
 
 _MODULES = Path(__file__).resolve().parents[3] / "modules"
@@ -52,7 +55,13 @@ def counted(run: Run, folder: Path) -> Counter[str]:
 
 
 @pytest.fixture(scope="module")
-def right(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def process() -> Iterator[WarmPytest]:
+    with warm_pytest() as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def right(process: WarmPytest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run over modules of every kind that are right: those that come with Paddock, and the smallest there are."""
     folder = tmp_path_factory.mktemp("right")
     for kind, name in _REFERENCE.items():
@@ -60,7 +69,7 @@ def right(tmp_path_factory: pytest.TempPathFactory) -> Run:
         shutil.copytree(_MODULES / name, repository, ignore=shutil.ignore_patterns("tests", "__pycache__"))
         write_tests(repository, kind)
         write_tests(repository_at(folder, kind, RIGHT[kind]), kind)
-    return run_pytest(folder)
+    return run_pytest(process, folder)
 
 
 @pytest.mark.parametrize("word", ["reference", "smallest"])
@@ -147,15 +156,24 @@ _WRONG = [
 ]
 
 
+_CHOOSE = """
+def pytest_collection_modifyitems(items):
+    names = {names}
+    items[:] = [one for one in items if one.name.startswith(names[one.path.parents[2].name])]
+"""
+
+
 @pytest.fixture(scope="module")
-def wrong(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run over all the wrong modules; those of one kind are packages of one name."""
+def wrong(process: WarmPytest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run over all the wrong modules, each with its test alone; those of one kind are packages of one name."""
     folder = tmp_path_factory.mktemp("wrong")
     for number, (kind, old, new, _, _) in enumerate(_WRONG):
         assert old in RIGHT[kind], (kind, old)
         place = folder / f"case{number}"
         write_tests(repository_at(place, kind, RIGHT[kind].replace(old, new)), kind)
-    return run_pytest(folder, "--tb=short")
+    names = {f"case{number}": name for number, (*_, name, _) in enumerate(_WRONG)}
+    (folder / "conftest.py").write_text(_CHOOSE.format(names=names))
+    return run_pytest(process, folder, "--tb=short")
 
 
 @pytest.mark.parametrize(
@@ -167,34 +185,36 @@ def test_a_module_that_is_wrong_fails_the_test_that_says_so(number: int, name: s
 
 
 @pytest.mark.parametrize("place", ["repository", "package"])
-def test_a_module_may_be_named_for_the_files_that_come_with_the_contracts(place: str, tmp_path: Path) -> None:
+def test_a_module_may_be_named_for_the_files_that_come_with_the_contracts(
+    place: str, process: WarmPytest, tmp_path: Path
+) -> None:
     repository = repository_at(tmp_path, "context", RIGHT["context"])
     path = repository if place == "repository" else repository / "amplifier_module_context_probe"
-    run = run_pytest(tmp_path, *files_of("context"), f"--module-path={path.relative_to(tmp_path)}")
+    run = run_pytest(process, tmp_path, *files_of("context"), f"--module-path={path.relative_to(tmp_path)}")
     assert Counter(outcome.word for outcome in run.outcomes) == {"passed": _CONTRACT_TESTS["context"] + 1}, run.output
 
 
-def test_tests_without_a_module_are_skipped_with_the_reason(tmp_path: Path) -> None:
+def test_tests_without_a_module_are_skipped_with_the_reason(process: WarmPytest, tmp_path: Path) -> None:
     outside = write_tests(tmp_path / "outside", "tool")
-    run = run_pytest(tmp_path)
+    run = run_pytest(process, tmp_path)
     outcomes = run.of(outside)
     skipped = [one for one in outcomes if one.word == "skipped" and "there is no module here" in one.text]
     assert outcomes and skipped == outcomes, run.output
 
 
-def test_tests_for_another_type_fail_but_for_the_contracts_own_files(tmp_path: Path) -> None:
+def test_tests_for_another_type_fail_but_for_the_contracts_own_files(process: WarmPytest, tmp_path: Path) -> None:
     other = write_tests(repository_at(tmp_path, "tool", RIGHT["tool"]), "context")
-    own = run_pytest(other, *files_of("context"))
+    own = run_pytest(process, other, *files_of("context"))
     words = "amplifier_module_tool_probe is of type tool, and this is for contexts"
     assert own.outcomes and all(one.word == "skipped" and words in one.text for one in own.outcomes), own.output
-    inherited = run_pytest(other)
+    inherited = run_pytest(process, other)
     assert {one.word for one in inherited.outcomes} == {"failure", "error"}, inherited.output
 
 
-def test_a_module_of_no_known_type_is_taken_for_what_it_is_tested_as(tmp_path: Path) -> None:
+def test_a_module_of_no_known_type_is_taken_for_what_it_is_tested_as(process: WarmPytest, tmp_path: Path) -> None:
     untyped = tmp_path / "amplifier-module-thing"
     repository_at(tmp_path / "made", "hook", RIGHT["hook"]).rename(untyped)
-    run = run_pytest(write_tests(untyped, "hook"))
+    run = run_pytest(process, write_tests(untyped, "hook"))
     assert {one.word for one in run.outcomes} == {"passed"}, run.output
 
 
@@ -239,7 +259,7 @@ async def test_the_marker_is_known(tool_module):
 """
 
 
-def test_the_fixtures_are_there_for_an_authors_own_tests(tmp_path: Path) -> None:
+def test_the_fixtures_are_there_for_an_authors_own_tests(process: WarmPytest, tmp_path: Path) -> None:
     source = (
         RIGHT["tool"]
         + "    coordinator.register_cleanup(lambda: told.append('registered'))\n"
@@ -248,12 +268,12 @@ def test_the_fixtures_are_there_for_an_authors_own_tests(tmp_path: Path) -> None
         + "told = []\n"
     )
     repository = write_tests(repository_at(tmp_path, "tool", source), "tool", _FIXTURES)
-    run = run_pytest(repository, "-o", "pythonpath=.")
+    run = run_pytest(process, repository, "-o", "pythonpath=.")
     assert {outcome.word for outcome in run.outcomes} == {"passed"}, run.output
     assert len(run.outcomes) == _TESTS["tool"] + 1 + _FIXTURES.count("def test_")
 
 
-def test_a_hook_is_cleaned_up_once_whether_or_not_the_test_does_it(tmp_path: Path) -> None:
+def test_a_hook_is_cleaned_up_once_whether_or_not_the_test_does_it(process: WarmPytest, tmp_path: Path) -> None:
     source = (
         "told = []\n"
         "async def mount(coordinator, config):\n"
@@ -271,22 +291,22 @@ def test_a_hook_is_cleaned_up_once_whether_or_not_the_test_does_it(tmp_path: Pat
         "async def test_called(after, hook_cleanup):\n    await hook_cleanup()\n    assert told == [1]\n"
     )
     repository = write_tests(repository_at(tmp_path, "hook", source), "hook", also)
-    run = run_pytest(repository, "-o", "pythonpath=.", "-k", "called")
+    run = run_pytest(process, repository, "-o", "pythonpath=.", "-k", "called")
     assert [outcome.word for outcome in run.outcomes if outcome.name.startswith("test_")] == ["passed"] * 2, run.output
 
 
 @pytest.mark.parametrize("how", ["not installed", "disabled"])
-def test_a_missing_pytest_asyncio_is_named(how: str, tmp_path: Path) -> None:
+def test_a_missing_pytest_asyncio_is_named(how: str, process: WarmPytest, tmp_path: Path) -> None:
     also = "def test_of_the_author(coordinator):\n    assert coordinator.session_id\n"
     repository = write_tests(repository_at(tmp_path, "tool", RIGHT["tool"]), "tool", also)
     path = f"{STAND_IN}:{STAND_IN.parents[1]}"
     if how == "disabled":
-        run = run_pytest(repository, "-p", "no:asyncio", path=path)
+        run = run_pytest(process, repository, "-p", "no:asyncio", path=path)
     else:
         (tmp_path / "absent").mkdir()
         (tmp_path / "absent" / "pytest_asyncio.py").write_text("raise ModuleNotFoundError(name='pytest_asyncio')\n")
         plugin = "amplifier_core.pytest_plugin"
-        run = run_pytest(repository, "-p", plugin, path=f"{tmp_path / 'absent'}:{path}", autoload=False)
+        run = run_pytest(process, repository, "-p", plugin, path=f"{tmp_path / 'absent'}:{path}", autoload=False)
     words = {outcome.name: (outcome.word, "pip install pytest-asyncio" in outcome.text) for outcome in run.outcomes}
     assert words.pop("test_of_the_author") == ("passed", False), run.output
     assert len(words) == _TESTS["tool"] + 1 and set(words.values()) == {("error", True)}, run.output
