@@ -45,6 +45,7 @@ from paddock_sources.commands.command_runner import (
     CommandTimeoutError,
 )
 from paddock_sources.commands.direct_runner import DirectRunner
+from support.examples import repeating
 from support.shut_in_commands import LEVELS, commands_at
 
 _GIT = pytest.mark.skipif(shutil.which("git") is None, reason=f"there is no git in {os.get_exec_path()}")
@@ -480,6 +481,7 @@ def test_a_worker_that_does_not_end_in_time_is_said_not_to(
         assert session.run(["true"]).code == 0
 
 
+@pytest.mark.parametrize("commands", [LEVELS[0], *repeating(*LEVELS[1:])], indirect=True)
 def test_many_threads_have_sessions_at_once(commands: SourceCommands) -> None:
     def work(number: int) -> bytes:
         with commands.open(CommandAccess("sh")) as session:
@@ -499,6 +501,7 @@ def test_git_says_what_it_is(commands: SourceCommands) -> None:
 
 
 @_GIT
+@pytest.mark.parametrize("commands", [LEVELS[0], *repeating(*LEVELS[1:])], indirect=True)
 def test_git_fetches_by_http_and_shows_a_thousand_files(
     commands: SourceCommands, repository: Repository, tmp_path: Path
 ) -> None:
@@ -601,6 +604,7 @@ async def test_who_is_cancelled_waits_for_no_other_host(tmp_path: Path) -> None:
         assert time.monotonic() - since < 60
 
 
+@pytest.mark.usefixtures("cold")
 async def test_workers_come_from_one_template_without_the_contract() -> None:
     def run(runner: SourceCommands) -> None:
         with runner.open(CommandAccess("true")) as session:

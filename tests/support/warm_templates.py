@@ -72,6 +72,8 @@ class WarmTemplates:
         self.pid = pid  # of the process that becomes them, where this one has started it
         self._cold = WorkerRuntime.spawn
         self._runtime = runtime or WorkerRuntime.locate()
+        # A template of commands alone loads a part of what one of modules does, and what is missing by itself.
+        self._preloads = [self._runtime.preload, WorkerRuntime.locate(for_commands=True).preload]
         self._surroundings = _surroundings()
 
     def spawner(self) -> Callable[..., Any]:
@@ -94,7 +96,7 @@ class WarmTemplates:
 
     def _can_be_warm(self, runtime: WorkerRuntime, settings: Mapping[str, Any]) -> bool:
         is_usual = (runtime.interpreter, runtime.packages) == (self._runtime.interpreter, self._runtime.packages)
-        is_known = "guard" in settings or ("control" in settings and settings.get("preload") == self._runtime.preload)
+        is_known = "guard" in settings or ("control" in settings and settings.get("preload") in self._preloads)
         return is_usual and is_known and _surroundings() == self._surroundings
 
 
