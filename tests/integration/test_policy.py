@@ -101,8 +101,18 @@ def _calls(rule: str, place: str, *options: str) -> Attempt:
     return Attempt(rule, place, args=(*READ, *options))
 
 
+# With the commands, once by each way in which something is asked for; what else is asked for is decided below.
 _ATTEMPTS = [
     _asks("read", "../other"),
+    Attempt("minimum_isolation", "isolation", "isolation: landlock"),
+    Attempt("tasks_max", "limits.tasks_max", "limits: {tasks_max: 25}"),
+    Attempt("grants.write", "", "", ("--grant", "tool-filesystem=workspace")),
+    Attempt("minimum_isolation", "", "", ("--isolation", "none")),
+    _calls("grants.net", "--allow-net", "--allow-net=example.com"),
+    _calls("tasks_max", "--limit tasks_max", "--limit", "tasks_max=25"),
+    _calls("minimum_isolation", "", "--isolation", "none"),
+]
+_REPEATING = [
     _asks("write", "."),
     _asks("net", "example.com"),
     _asks("env", "PROBE"),
@@ -111,16 +121,9 @@ _ATTEMPTS = [
     _asks("call", "tools"),
     _asks("hooks", "'*'"),
     Attempt("grants.write", "permissions", "permissions: workspace"),
-    Attempt("minimum_isolation", "isolation", "isolation: landlock"),
     Attempt("minimum_isolation", "isolation", "isolation: none"),
-    Attempt("tasks_max", "limits.tasks_max", "limits: {tasks_max: 25}"),
-    Attempt("grants.write", "", "", ("--grant", "tool-filesystem=workspace")),
     Attempt("minimum_isolation", "", "", ("--isolation", "landlock")),
-    Attempt("minimum_isolation", "", "", ("--isolation", "none")),
     _calls("grants.read", "--allow-read", "--allow-read=../other"),
-    _calls("grants.net", "--allow-net", "--allow-net=example.com"),
-    _calls("tasks_max", "--limit tasks_max", "--limit", "tasks_max=25"),
-    _calls("minimum_isolation", "", "--isolation", "none"),
 ]
 _ASKED = [
     _asks("read", "../other"),
@@ -195,7 +198,11 @@ def test_no_option_of_a_call_loosens_the_policy_of_the_machine(ground: Ground, f
     assert (f"--allow-{family}", _LINES[f"grants.{family}"]) in refusals(done, file)
 
 
-@pytest.mark.parametrize("attempt", _ATTEMPTS, ids=_name)
+@pytest.mark.parametrize(
+    "attempt",
+    [*_ATTEMPTS, *(pytest.param(one, marks=pytest.mark.exhaustive) for one in _REPEATING)],
+    ids=_name,
+)
 def test_nothing_that_is_asked_for_loosens_the_policy_of_the_machine(policed: Ground, attempt: Attempt) -> None:
     if "none" not in attempt.said.split() and "none" not in attempt.args:  # which is refused wherever a rule has caps
         policed.own_rule(_GENEROUS)
@@ -239,7 +246,14 @@ def test_no_variable_loosens_what_is_decided(ground: Ground, environ: dict[str, 
     assert ("tools[0].permissions.net[0]", _LINES["grants.net"]) in refusals(ground.judge(environ=given), file)
 
 
-@pytest.mark.parametrize("environ", [_VARIABLES[0], {**_VARIABLES[1], **_VARIABLES[3], **_VARIABLES[4]}], ids=_values)
+@pytest.mark.parametrize(
+    "environ",
+    [
+        pytest.param(_VARIABLES[0], marks=pytest.mark.exhaustive),
+        {**_VARIABLES[1], **_VARIABLES[3], **_VARIABLES[4]},
+    ],
+    ids=_values,
+)
 def test_no_variable_loosens_the_policy_of_the_machine(policed: Ground, environ: dict[str, str]) -> None:
     given = _under_a_generous_rule(policed, environ)
     without = policed.run("--trust-plan", "--isolation", policed.levels()[0], environ=given)
@@ -289,7 +303,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("own", ["", "_GENEROUS", "_POLICY"])
+@pytest.mark.parametrize("own", [pytest.param("", marks=pytest.mark.exhaustive), "_GENEROUS", "_POLICY"])
 def test_a_policy_that_an_application_gives_only_narrows_the_machines(policed: Ground, own: str) -> None:
     given = "" if not own else str(policed.own_rule(globals()[own]).rename(policed.root / "application.toml"))
     policed.write_plan("permissions: {net: [example.com]}")

@@ -201,8 +201,25 @@ _KEYED = """
         await coordinator.mount("tools", Keyed(config, coordinator))
 """
 _ACTS = ("return", "return text", "encode", "fail", "raise", "print", "log", "reach", "emit", "die")
-# Each act is shown both for people and for scripts, and by both verbs; each verb shows half of the acts for either.
+# Each act is shown by both verbs. A call shows half of them for people and half for scripts, a run all for either.
 _FOR_EITHER = ((), ("--json",))
+_ALL_ACTS = """
+    import json
+
+    class All:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            said = {}
+            for do in json.loads(prompt):
+                try:
+                    result = await tools["keyed"].execute({"do": do})
+                    said[do] = f"{result.output} {result.error}"
+                except Exception as error:
+                    said[do] = repr(error)
+            return json.dumps(said)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", All())
+"""
 
 
 @pytest.fixture
@@ -229,9 +246,12 @@ def test_a_secret_from_wherever_it_is_kept_reaches_the_configuration(operator: O
     operator.keep(how)
     called = operator.paddock(*_call(keyed, "digest", "--json"))
     assert json.loads(called.stdout)["output"] == operator.digest, called.stderr
+    assert not operator.is_in(called.stdout + called.stderr + operator.kept())
+    if how != "command":  # of the others there are runs below
+        return
     ran = operator.paddock("run", str(operator.plan(_tool(keyed), {"do": "digest"})), "go", "--trust-plan")
     assert ran.stdout == f"It said: {operator.digest}\n", ran.stderr
-    assert not operator.is_in(called.stdout + called.stderr + ran.stdout + ran.stderr + operator.kept())
+    assert not operator.is_in(ran.stdout + ran.stderr + operator.kept())
 
 
 @pytest.mark.parametrize(("do", "options"), [(do, _FOR_EITHER[at % 2]) for at, do in enumerate(_ACTS)], ids=_ACTS)
@@ -246,20 +266,23 @@ def test_no_output_or_record_of_a_call_has_a_tools_secret(
     assert not operator.is_in(operator.kept())
 
 
-@pytest.mark.parametrize(("do", "options"), [(do, _FOR_EITHER[at % 2 - 1]) for at, do in enumerate(_ACTS)], ids=_ACTS)
+@pytest.mark.parametrize("options", [(), ("--json", "-v")], ids=["for people", "for scripts"])
 def test_no_output_or_record_of_a_run_has_a_tools_secret(
-    operator: Operator, keyed: str, do: str, options: tuple[str, ...]
+    operator: Operator, keyed: str, write_module: WriteModule, options: tuple[str, ...]
 ) -> None:
     operator.keep("file")
-    plan = operator.plan(_tool(keyed), {"do": do})
-    done = operator.paddock("run", str(plan), "go", "--trust-plan", *options, *["-v"] * len(options))
+    loop = {"module": "loop-acts", "source": write_module("loop-acts", _ALL_ACTS)}
+    plan = operator.plan(_tool(keyed), {}, session={"orchestrator": loop, "context": "context-simple"})
+    done = operator.paddock("run", str(plan), json.dumps(_ACTS), "--trust-plan", *options)
     assert done.returncode == 0, done.stderr
-    assert "[secret KEY]" in done.stdout + done.stderr or do == "emit"
+    told = json.loads(json.loads(done.stdout)["response"] if options else done.stdout)
+    assert {"return", "return text", "encode", "fail", "raise"} <= {do for do in told if "[secret KEY]" in told[do]}
+    assert all(f"{stream} [secret KEY]" in done.stderr for stream in ("out", "err", "with", "dying with"))
     assert not operator.is_in(done.stdout + done.stderr)
     assert not operator.is_in(operator.kept())
 
 
-@pytest.mark.parametrize(("command", "times"), [("call", 2), ("call --json", 3), ("run", 3), ("run --json", 2)])
+@pytest.mark.parametrize(("command", "times"), [("call --json", 3), ("run", 3)])
 def test_a_secret_is_hidden_in_json_in_json(operator: Operator, keyed: str, command: str, times: int) -> None:
     half = len(operator.digits) // 2
     operator.key = f'{operator.digits[:half]}"\\/{operator.digits[half:]}'
@@ -295,7 +318,9 @@ def test_a_secret_in_what_is_told_of_a_module_that_starts_is_hidden(
     assert not operator.is_in(operator.kept())
 
 
-@pytest.mark.parametrize("how", ["environment", "file", "command"])
+@pytest.mark.parametrize(
+    "how", ["environment", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("file", "command"))]
+)
 def test_a_secret_is_in_no_argument_and_no_other_environment(operator: Operator, keyed: str, how: str) -> None:
     operator.keep(how)
     tools = [_tool(keyed), {"module": "tool-filesystem", "permissions": {"read": ["."], "env": ["LANG=C"]}}]
@@ -410,8 +435,12 @@ _PRYING = r"""
     SECONDS = 6
 
     def digests(data):
-        found = {hashlib.sha256(one).hexdigest() for one in LOOKS_LIKE_IT.findall(data)}
-        for one in ENCODED.findall(data):
+        # Whether a word is in there is found in a tenth of an expression's time.
+        found = set()
+        if b"sk-live-" in data:
+            found |= {hashlib.sha256(one).hexdigest() for one in LOOKS_LIKE_IT.findall(data)}
+        encoded = any(word in data for word in (b"c2stbGl2ZS", b"NrLWxpdmUt", b"zay1saXZlL"))
+        for one in ENCODED.findall(data) if encoded else ():
             for start in range(4):
                 try:
                     plain = base64.b64decode(one[start:start + (len(one) - start) // 4 * 4])
@@ -633,7 +662,7 @@ def test_without_injection_a_module_finds_its_key_in_all_that_is_searched(
     assert not operator.is_in(done.stdout + done.stderr + operator.kept())
 
 
-@pytest.mark.parametrize("how", ["environment", "file", "command"])
+@pytest.mark.parametrize("how", ["environment", "file", pytest.param("command", marks=pytest.mark.exhaustive)])
 def test_an_injected_key_is_in_requests_and_out_of_the_modules_reach(
     operator: Operator, prying: str, level: str, how: str
 ) -> None:
