@@ -66,12 +66,37 @@ async def _call(source: str, tool: str = "tool_greet", folder: Path | None = Non
         return await call.run()
 
 
-async def test_what_a_module_depends_on_is_installed_and_found_by_it(index: IndexServer, tmp_path: Path) -> None:
+async def test_a_module_finds_what_it_depends_on_and_nothing_of_anothers(index: IndexServer, tmp_path: Path) -> None:
     index.add_wheel("leaf", "1.5.0")
     index.add_wheel("branch", "2.0.0", requires=["leaf>=1"])
-    answer = "[__import__('branch').__version__, metadata.version('leaf'), metadata.version('amplifier-core')]"
-    outcome = await _call(_module(tmp_path, answer, "branch", "amplifier-core @ git+https://example.com/core"))
-    assert outcome.result.output == ["2.0.0", "1.5.0", "2.0.2"], outcome.result
+    index.add_wheel("theirs", "1.0")
+    seen = (
+        "sorted(one.metadata['Name'] for one in metadata.distributions()"
+        " if one.metadata['Name'] in ('leaf', 'branch', 'theirs'))"
+    )
+    answer = (
+        "{'versions': [__import__('branch').__version__, metadata.version('leaf'), metadata.version('amplifier-core'),"
+        " metadata.version('amplifier-module-tool-greet')],"
+        " 'modules': [one.name for one in metadata.entry_points(group='amplifier.modules')],"
+        " 'writable': [os.access(one, os.W_OK) for one in (__import__('leaf').__file__, __file__)],"
+        f" 'seen': {seen}}}"
+    )
+    source = _module(tmp_path, answer, "branch", "amplifier-core @ git+https://example.com/core")
+    expected = {
+        "versions": ["2.0.0", "1.5.0", "2.0.2", "1.0.0"],
+        "modules": ["tool-greet"],
+        "writable": [False, False],
+        "seen": ["branch", "leaf"],
+    }
+    outcome = await _call(source)
+    assert outcome.result.output == expected, outcome.result
+    other = await _call(_module(tmp_path, seen, "theirs", name="tool-other"), "tool_other")
+    assert other.result.output == ["theirs"]
+    # From then on it comes from the cache.
+    index.requests.clear()
+    index.add_wheel("leaf", "1.6.0")
+    again = await _call(source, offline=True, use=LockUse.FROZEN)
+    assert (again.result.output, index.requests) == (expected, [])
 
 
 async def test_a_module_for_a_newer_contract_is_refused_before_it_runs(tmp_path: Path) -> None:
@@ -80,24 +105,6 @@ async def test_a_module_for_a_newer_contract_is_refused_before_it_runs(tmp_path:
     assert isinstance(outcome.error, UnknownContractError)
     assert "requires `amplifier-core>=3`, and there is amplifier-core 2.0.2" in str(outcome.error)
     assert outcome.level == ""  # no process was started
-
-
-async def test_it_is_asked_for_once_and_from_then_on_comes_from_the_cache(index: IndexServer, tmp_path: Path) -> None:
-    index.add_wheel("leaf", "1.5.0")
-    source = _module(tmp_path, "metadata.version('leaf')", "leaf")
-    assert (await _call(source)).result.output == "1.5.0"
-    index.requests.clear()
-    index.add_wheel("leaf", "1.6.0")
-    outcome = await _call(source, offline=True, use=LockUse.FROZEN)
-    assert (outcome.result.output, index.requests) == ("1.5.0", [])
-
-
-async def test_a_module_is_told_its_own_version_and_entry_points(tmp_path: Path) -> None:
-    answer = (
-        "[metadata.version('amplifier-module-tool-greet'),"
-        " [one.name for one in metadata.entry_points(group='amplifier.modules')]]"
-    )
-    assert (await _call(_module(tmp_path, answer))).result.output == ["1.0.0", ["tool-greet"]]
 
 
 async def test_a_module_that_wants_another_version_than_the_runtime_has_gets_it(
@@ -124,23 +131,6 @@ async def test_nothing_of_a_package_that_would_have_to_be_built_is_run(index: In
     outcome = await _call(_module(tmp_path, "0", "trap"))
     assert outcome.error is not None and "`trap`" in str(outcome.error) and "has no wheel" in str(outcome.error)
     assert not trace.exists()
-
-
-async def test_a_module_sees_its_own_packages_and_not_those_of_another(index: IndexServer, tmp_path: Path) -> None:
-    index.add_wheel("mine", "1.0")
-    index.add_wheel("theirs", "1.0")
-    seen = (
-        "sorted(one.metadata['Name'] for one in metadata.distributions() if one.metadata['Name'] in ('mine', 'theirs'))"
-    )
-    other = await _call(_module(tmp_path, seen, "theirs", name="tool-other"), "tool_other")
-    own = await _call(_module(tmp_path, seen, "mine"))
-    assert (own.result.output, other.result.output) == (["mine"], ["theirs"])
-
-
-async def test_a_module_cannot_change_what_was_installed_for_it(index: IndexServer, tmp_path: Path) -> None:
-    index.add_wheel("leaf", "1.0")
-    answer = "os.access(__import__('leaf').__file__, os.W_OK) or os.access(__file__, os.W_OK)"
-    assert (await _call(_module(tmp_path, answer, "leaf"))).result.output is False
 
 
 async def test_a_folder_is_run_as_a_copy_or_live(tmp_path: Path) -> None:

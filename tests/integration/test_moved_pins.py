@@ -7,9 +7,8 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -194,20 +193,24 @@ def test_what_paddock_moves_for_a_folder_stays_accepted(root: Path) -> None:
         made.says(answer)
 
 
-@pytest.mark.parametrize("command", [("add", "./mine"), ("update",), ("lock",), ("remove", "./mine")])
-def test_no_command_makes_an_accepted_pin_of_a_moved_one(command: tuple[str, ...], project: Project) -> None:
+def test_no_command_makes_an_accepted_pin_of_a_moved_one(project: Project) -> None:
     _write(project.folder / "mine", module_files("tool-mine"))
-    if command[0] == "remove":
-        project.paddock("add", "./mine")
+    project.paddock("add", "./mine")
     project.commit("two")
     mine = project.lock.read_text()
     project.pull()
-    if command[0] == "remove":
-        project.lock.write_text(_together(project.lock.read_text(), mine, "./mine"))
-    if command[0] == "update":
-        project.commit("three")
-    project.paddock(*command)
-    assert project.is_refused()
+    pulled = project.lock.read_text()
+    with_mine = _together(pulled, mine, "./mine")
+    project.commit("three")
+    for command, lock in (
+        (("add", "./mine"), pulled),
+        (("lock",), pulled),
+        (("remove", "./mine"), with_mine),
+        (("update",), pulled),
+    ):
+        project.lock.write_text(lock)
+        project.paddock(*command)
+        assert project.is_refused(), command
 
 
 def test_a_pin_that_was_taken_out_is_asked_about(project: Project) -> None:
@@ -282,14 +285,11 @@ def test_commands_at_the_same_time_leave_the_plan_accepted(project: Project) -> 
     for name in names:
         _write(project.folder / name, module_files(f"tool-{name}"))
     commands = [["update"], *(["add", f"./{name}"] for name in names)]
-    command = [sys.executable, "-c", "from paddock.cli import main; main()"]
-    began = [
-        subprocess.Popen([*command, *args], cwd=project.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for args in commands
-    ]
-    code, told = project.run()
-    assert (code, told["response"]) in [(0, "It said one"), (0, "It said two")], told
-    assert [process.wait(60) for process in began] == [0] * len(began)
+    with ThreadPoolExecutor(len(commands)) as pool:
+        began = [pool.submit(paddock, *args, cwd=project.folder) for args in commands]
+        code, told = project.run()
+        assert (code, told["response"]) in [(0, "It said one"), (0, "It said two")], told
+        assert [one.result(60).returncode for one in began] == [0] * len(began)
     assert all(f'"./{name}"' in project.lock.read_text() for name in names)
     project.says("two")
 

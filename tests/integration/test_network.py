@@ -6,7 +6,7 @@ proxy and no grant.
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from integration.conftest import OpenSession
 from paddock.egress import stream_redactor as echo_filter
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
@@ -23,10 +24,10 @@ from vendors.echoing_server import OpenAIServer
 
 _SECONDS = 200  # for one call; hit only by a hang
 _MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"
-_NO_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason=f"there is no curl in {os.get_exec_path()}")
-_CURL = pytest.param("curl", marks=_NO_CURL)
-_CLIENTS = ("urllib", "requests", "httpx", "aiohttp", "raw", _CURL)
-_GO_BY_THE_PROXY = ("urllib", "requests", "httpx", _CURL)  # those that look for one unasked
+_CLIENTS = {
+    "ns": ("urllib", "requests", "httpx", "aiohttp", "raw", "curl"),
+    "landlock": ("urllib", "requests", "httpx", "curl"),  # those that look for a proxy unasked
+}
 
 
 @pytest.fixture(scope="module")
@@ -54,44 +55,34 @@ async def reach(
         return await call.run()
 
 
-@pytest.mark.parametrize("client", _CLIENTS)
 async def test_every_usual_client_reaches_a_granted_host_and_no_other_port_of_it(
-    client_module: Path, server: OpenAIServer, client: str
+    client_module: Path, server: OpenAIServer, level: IsolationLevel, open_session: OpenSession
 ) -> None:
-    permissions: dict[str, Any] = {"net": [f"127.0.0.1:{server.port}"], "run": ["curl"] if client == "curl" else []}
-    reached = await reach(client_module, client, f"{server.url}/models", permissions=permissions)
-    assert reached.result.success, reached.result.error
-    assert "local-model" in str(reached.result.output)
-
+    has_curl = shutil.which("curl") is not None
+    permissions = {"net": [f"127.0.0.1:{server.port}"], "run": ["curl"] if has_curl else []}
+    tool = {"module": "tool-client", "source": str(client_module), "permissions": permissions}
+    clients = [one for one in _CLIENTS[level] if one != "curl" or has_curl]
+    wrong: dict[str, Any] = {}
     with OpenAIServer() as other:
-        refused = await reach(client_module, client, f"{other.url}/models", permissions=permissions)
-        assert not refused.result.success
-        assert not other.asked
+        async with open_session(tools=[tool], isolation=level) as session:
+
+            async def reached(client: str, url: str, **how: str) -> dict[str, Any]:
+                order = {"tool": "reach", "input": {"client": client, "url": url, **how}}
+                return dict(json.loads(await session.execute(json.dumps(order))))
+
+            for client in clients:
+                granted = await reached(client, f"{server.url}/models")
+                refused = await reached(client, f"{other.url}/models")
+                if not granted["success"] or "local-model" not in str(granted["output"]) or refused["success"]:
+                    wrong[client] = granted, refused
+            vendors = await reached("openai", server.url, api_key="key")
+        assert not wrong and not other.asked
+    assert (vendors["success"], vendors["output"]) == (True, "you said: hello"), vendors
 
 
-@pytest.mark.parametrize("client", _GO_BY_THE_PROXY)
-async def test_without_namespaces_clients_reach_granted_hosts_by_the_proxy(
-    client_module: Path, server: OpenAIServer, client: str
-) -> None:
-    permissions: dict[str, Any] = {"net": [f"127.0.0.1:{server.port}"], "run": ["curl"] if client == "curl" else []}
-    reached = await reach(client_module, client, f"{server.url}/models", "landlock", permissions=permissions)
-    assert reached.result.success, reached.result.error
-
-    with OpenAIServer() as other:
-        refused = await reach(client_module, client, f"{other.url}/models", "landlock", permissions=permissions)
-        assert not refused.result.success
-        assert not other.asked
-
-
-async def test_a_vendors_own_library_works_unchanged(
-    client_module: Path, server: OpenAIServer, level: IsolationLevel
-) -> None:
-    permissions = {"net": [f"127.0.0.1:{server.port}"]}
-    outcome = await reach(client_module, "openai", server.url, level, permissions=permissions, api_key="key")
-    assert outcome.result.success, outcome.result.error
-    assert outcome.result.output == "you said: hello"
-
-
+@pytest.mark.parametrize(
+    "level", ["ns", pytest.param("landlock", marks=pytest.mark.exhaustive)], indirect=True
+)  # the gate is the same
 async def test_a_vendors_library_reads_each_event_before_the_next_is_sent(
     client_module: Path, level: IsolationLevel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ import pytest
 from paddock.egress import dialer
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
+from support.examples import repeating
 from support.vendored import lay_beside
 
 _SECONDS = 60  # for one call; hit only by a hang
@@ -127,18 +128,26 @@ async def test_without_namespaces_a_public_host_is_reached_by_the_proxy(client_m
     assert world.connected == [f"{_SITE}:80"]
 
 
+_REFUSED = [
+    ("requests", "http://pages.example.org/to/127.0.0.1:{port}/secret"),
+    ("raw", "http://inside.example.org/secret"),
+    ("raw", "http://169.254.169.254/latest/meta-data/"),
+    ("requests", "http://pages.example.org/to/inside.example.org/secret"),
+    ("requests", "http://rebound.example.org/to/rebound.example.org/secret"),
+    ("requests", "http://metadata.example.org/latest/meta-data/"),
+    ("raw", "http://127.0.0.1:{port}/secret"),
+    ("raw", f"http://{_SITE}/secret"),
+]
+
+
 @pytest.mark.parametrize(
-    ("client", "url"),
+    ("level", "client", "url"),
     [
-        ("requests", "http://pages.example.org/to/127.0.0.1:{port}/secret"),
-        ("requests", "http://pages.example.org/to/inside.example.org/secret"),
-        ("requests", "http://rebound.example.org/to/rebound.example.org/secret"),
-        ("requests", "http://metadata.example.org/latest/meta-data/"),
-        ("raw", "http://inside.example.org/secret"),
-        ("raw", "http://127.0.0.1:{port}/secret"),
-        ("raw", f"http://{_SITE}/secret"),
-        ("raw", "http://169.254.169.254/latest/meta-data/"),
+        *(("ns", *one) for one in _REFUSED),
+        *(("landlock", *one) for one in _REFUSED[:3]),
+        *repeating(*(("landlock", *one) for one in _REFUSED[3:])),  # the gate is the same
     ],
+    indirect=["level"],
 )
 async def test_nothing_but_public_hosts_is_reached_however_it_is_asked_for(
     client_module: Path, world: World, level: IsolationLevel, client: str, url: str

@@ -85,8 +85,9 @@ def work(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An index with what the modules depend on, as it is installed here."""
-    wanted = [one for module_id in shipped.IDS for one in shipped.project(module_id).get("dependencies", ())]
+    """An index with what the modules depend on, but for providers, as it is installed here."""
+    used = [one for one in shipped.IDS if not one.startswith("provider-")]
+    wanted = [one for module_id in used for one in shipped.project(module_id).get("dependencies", ())]
     with IndexServer() as index:
         offer(index, *shipped.installed_for(wanted))
         monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)

@@ -133,8 +133,14 @@ def test_a_locked_plan_runs_the_same_when_all_sources_are_gone(world: World, tmp
         world.told("add", source, "--to", "plan.yaml")
     locked = (world.folder / "paddock.lock").read_text()
     assert "hush" not in locked + (world.folder / "plan.yaml").read_text()
+    assert world.asked()
     first = world.told("run", "plan.yaml", "go")
     assert json.loads(first["response"]) == _TOOLS
+    # What is locked and in the cache is asked of nobody.
+    world.forget()
+    assert world.told("run", "plan.yaml", "go", "--locked")["response"] == first["response"]
+    assert world.told("lock", "plan.yaml", "--check")
+    assert not world.asked()
 
     elsewhere = str(tmp_path / "other-cache")
     world.told("sync", PADDOCK_CACHE_DIR=elsewhere)
@@ -146,26 +152,6 @@ def test_a_locked_plan_runs_the_same_when_all_sources_are_gone(world: World, tmp
 
     told = world.told("run", "plan.yaml", "go", "--offline", code=1, PADDOCK_CACHE_DIR=str(tmp_path / "empty"))
     assert "paddock sync" in json.dumps(told)
-
-
-def test_what_is_locked_and_in_the_cache_is_asked_of_nobody(world: World) -> None:
-    sources = world.sources
-    plan = world.folder / "plan.yaml"
-    plan.write_text(
-        plan.read_text()
-        + "tools:\n"
-        + "".join(
-            f"  - {{module: {module_id}, source: '{source}'}}\n"
-            for module_id, source in zip(("tool-nested", "tool-private", "tool-lent"), sources, strict=False)
-        )
-    )
-    world.told("lock", "plan.yaml")  # before anything of the plan is accepted, only the person fetches what it names
-    first = world.told("run", "plan.yaml", "go")
-    assert world.asked()
-    world.forget()
-    assert world.told("run", "plan.yaml", "go", "--locked")["response"] == first["response"]
-    assert world.told("lock", "plan.yaml", "--check")
-    assert not world.asked()
 
 
 def _end(world: World) -> None:

@@ -24,6 +24,7 @@ from paddock.session.hosted_session import HostedSession
 from paddock.session.module import HostedModule
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import HookResult
+from support.examples import repeating
 from vendors.echoing_server import OpenAIServer
 
 _LOOP = """
@@ -623,18 +624,6 @@ async def test_a_module_has_a_network_and_a_home_of_its_own_in_each_session(
     assert again["output"] == [200, 2]
 
 
-async def test_nothing_is_left_in_memory_of_sub_sessions_but_what_was_said(open_family: Act) -> None:
-    def hosted() -> int:
-        gc.collect()
-        return sum(isinstance(one, HostedSession) for one in gc.get_objects())
-
-    async with open_family() as family:
-        before = hosted()
-        for _ in range(3):
-            await family.spawn()
-        assert hosted() == before
-
-
 # -- what a module cannot talk the host into -----------------------------------------------
 
 
@@ -797,7 +786,7 @@ async def test_a_turn_cancelled_while_its_messages_are_read_can_be_resumed(
             assert json.loads(again["output"])["messages"] == [instruction, "see"]
 
 
-@pytest.mark.parametrize("stage", ("announced", "ending"))
+@pytest.mark.parametrize("stage", ("ending", *repeating("announced")))
 async def test_a_turn_that_is_cancelled_when_it_is_over_still_ends_in_order(
     stage: str, open_family: Act, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -902,12 +891,19 @@ async def test_a_failed_sub_session_is_an_error_and_can_be_resumed(open_family: 
             assert json.loads(answer["output"]["output"])["messages"] == ["be kind", instruction, "see"]
 
 
-async def test_the_audit_log_says_in_which_sub_session_something_happened(
+async def test_a_sub_session_leaves_only_its_words_and_audit_lines(
     open_family: Act, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def hosted() -> int:
+        gc.collect()
+        return sum(isinstance(one, HostedSession) for one in gc.get_objects())
+
     async with open_family() as family:
+        before = hosted()
         result = await family.spawn()
+        assert hosted() == before  # nothing is left of it in memory but what was said
         id = family.session.session_id
     ours = [
         line for line in _audited(tmp_path) if line["session"] == id and line.get("sub_session") == result["session_id"]
