@@ -65,6 +65,7 @@ def test_the_test_is_mended_and_the_stranger_contained(
     assert (tmp_path / "kept" / "paddock.lock").exists()
 
 
+@pytest.mark.exhaustive  # test_chat.py has the same accidents in a chat
 @pytest.mark.usefixtures("packages")
 def test_a_task_outlives_a_cut_network_and_a_killed_provider(tmp_path: Path) -> None:
     level, python = require_level("ns"), find_python()

@@ -53,7 +53,7 @@ def test_the_job_is_done_and_every_misbehaviour_contained() -> None:
     assert modules["tool-chatterbox"]["exit_reports"] == []
 
 
-@pytest.mark.parametrize("columns", [60, 100])
+@pytest.mark.parametrize("columns", [60, pytest.param(100, marks=pytest.mark.exhaustive)])
 def test_people_get_one_table_that_fits_the_width_and_the_answer(columns: int) -> None:
     done = paddock("demo", environ={"COLUMNS": str(columns)})
     assert done.returncode == 0

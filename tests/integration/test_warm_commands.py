@@ -23,6 +23,7 @@ from integration.conftest import WriteModule
 from paddock.cli.command_group import LazyCommand
 from paddock.cli.commands import paddock as every_command
 from paddock.workers.runtime import WorkerRuntime
+from support.examples import repeating
 
 _PLAN = """\
 session: {orchestrator: loop-basic, context: context-simple}
@@ -105,8 +106,20 @@ def test_each_command_is_started_cold() -> None:
     assert [name for name in names if sum(is_of(name, line) for line in _COMMANDS) != 1] == []
 
 
+# One of each kind; that each of the others loads what it needs as well, `make test-all` shows.
+_STARTED = (
+    "run plan.yaml hello",
+    "call ./mine mine",
+    "doctor",
+    "add ./mine",
+    "list",
+    "cache list",
+    "module validate ./mine",
+)
+
+
 @pytest.mark.usefixtures("cold")
-@pytest.mark.parametrize("line", _COMMANDS)
+@pytest.mark.parametrize("line", [*_STARTED, *repeating(*(one for one in _COMMANDS if one not in _STARTED))])
 def test_a_command_loads_what_it_needs(
     line: str, tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:

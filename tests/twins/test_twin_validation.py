@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.examples import repeating
 from support.plain_pytest import PLAIN
 from twins.modules import MODULES
 from twins.published import Python
@@ -29,6 +30,8 @@ def outcomes(kernel: Python, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     return dict(kernel.outcomes("validation.py", str(folder), *PLAIN))
 
 
+# What was observed of the published package does not change: that it is so still, `make test-all` shows.
+@pytest.mark.parametrize("kernel", ["ours", *repeating("published")], indirect=True, scope="session")
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_is_judged_as_it_was_observed_to_be(outcomes: dict[str, Any], module: str) -> None:
     assert outcomes[module] == _OBSERVED[module]
