@@ -19,6 +19,7 @@ from .scripted_worker import ASYNC, ScriptedWorker
 
 _WORKERS = 3
 _RUNTIME = 30.0
+_LOOK = 0.01  # seconds of the time that is made up here; each is a turn of the loop
 
 Act = tuple[str, int, int]
 _acts = st.lists(
@@ -49,7 +50,7 @@ async def _serve(worker: ScriptedWorker, seconds: float) -> None:
     """Answer one request after the other, each in its time, as a module does that blocks its loop over it."""
     while True:
         while not worker.heard(Kind.REQUEST):
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(_LOOK)
         request = await worker.request_from_host()
         if seconds:
             await asyncio.sleep(seconds)
