@@ -240,7 +240,6 @@ def _behind(session: Session) -> set[str]:
     return {module.name for module in session._kernel.runtime.modules.all if module.peer.admission.is_behind}
 
 
-@pytest.mark.slow
 async def test_a_module_pays_only_for_its_own_part_of_a_shared_key(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,8 +251,8 @@ async def test_a_module_pays_only_for_its_own_part_of_a_shared_key(
         assert _behind(session) == set()
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        await _asked(session, "hostile", act="count", times=40)  # a little of what it filled itself
-        assert loop.time() - begun > 2.0, "100 000 values at 12 500 a second, but for the first 50 000"
+        await _asked(session, "hostile", act="count", times=9)  # a little of what it filled itself
+        assert loop.time() - begun > 2.0, "90 000 values at 12 500 a second, but for the first 50 000"
         assert (await _asked(session, "honest", act="count", times=1))["success"]
         assert _ended(session) == {}
 

@@ -221,10 +221,11 @@ def _leads_to_a_tool_beside_keys(python: Path, keys: Path) -> None:
         _leads_to_a_tool_beside_keys,
     ],
 )
+@pytest.mark.parametrize("level", ["ns", pytest.param("landlock", marks=pytest.mark.exhaustive)])
 async def test_an_environment_in_a_folder_shows_no_keys(
-    runner_at_each_level: Runner, home: Path, lie: Callable[[Path, Path], None]
+    runner: Runner, home: Path, lie: Callable[[Path, Path], None], level: IsolationLevel
 ) -> None:
-    runner = runner_at_each_level
+    runner.level = require_level(level)
     keys = [home / ".ssh/id_x", home / ".ssh/conf/id_y"]
     keys[1].parent.mkdir()
     keys[1].write_text("the other key")
