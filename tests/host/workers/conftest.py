@@ -184,7 +184,18 @@ async def template_launcher() -> AsyncIterator[ForkServerLauncher]:
     await launcher.aclose()
 
 
-@pytest.fixture(params=[ForkServerLauncher, ExecLauncher], ids=["template", "exec"])
+# The same code is a worker's init in both; a test of what they do differently, or of all ways to end, has both always.
+by_every_launcher = pytest.mark.parametrize(
+    "launcher", [ForkServerLauncher, ExecLauncher], ids=["template", "exec"], indirect=True
+)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(ForkServerLauncher, id="template"),
+        pytest.param(ExecLauncher, id="exec", marks=pytest.mark.exhaustive),
+    ]
+)
 async def launcher(request: pytest.FixtureRequest) -> AsyncIterator[Launcher]:
     launcher: Launcher = request.param()
     yield launcher

@@ -9,7 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from host.workers.conftest import children_of_this_process, descendants_of_this_process, left_open, open_fds
+from host.workers.conftest import (
+    by_every_launcher,
+    children_of_this_process,
+    descendants_of_this_process,
+    left_open,
+    open_fds,
+)
 from host.workers.levels import BWRAP, NS, NS_BY_EXEC, Levels, Way
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.workers.fork_server import ForkServerLauncher
@@ -26,6 +32,7 @@ async def only_these_live(pids: set[int]) -> None:
             await anyio.sleep(0.005)  # what it waits for needs the processor
 
 
+@by_every_launcher
 @pytest.mark.parametrize("native", [False, True], ids=["cancel scope", "task.cancel"])
 async def test_a_launch_cancelled_after_some_turns_of_the_loop_leaves_nothing(
     launcher: Launcher, spec: LaunchSpec, native: bool
@@ -102,6 +109,7 @@ async def test_a_launch_that_is_given_up_half_way_leaves_nothing(
     await launcher.aclose()  # that nothing else is left is seen after the test
 
 
+@by_every_launcher
 @pytest.mark.parametrize("moment", ["ready", "exited"])
 async def test_a_launch_cancelled_as_its_worker_speaks_leaves_nothing(
     launcher: Launcher, spec: LaunchSpec, moment: str, monkeypatch: pytest.MonkeyPatch
@@ -144,6 +152,7 @@ async def test_a_launch_can_be_cancelled_while_its_template_starts(
     assert (await ended(process)).code == 0
 
 
+@by_every_launcher
 async def test_a_stop_that_is_cancelled_still_ends_the_process(launcher: Launcher, spec: LaunchSpec) -> None:
     process = await launcher.launch(spec)
     await here(process)
@@ -154,6 +163,7 @@ async def test_a_stop_that_is_cancelled_still_ends_the_process(launcher: Launche
     process.rpc.close()
 
 
+@by_every_launcher
 async def test_a_natively_cancelled_stop_leaves_the_kill_to_the_init(launcher: Launcher, spec: LaunchSpec) -> None:
     process = await launcher.launch(spec)
     await here(process)

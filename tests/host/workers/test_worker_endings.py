@@ -5,43 +5,31 @@ from __future__ import annotations
 import signal
 
 import anyio
-import pytest
 
-from host.workers.conftest import Launch
+from host.workers.conftest import Launch, by_every_launcher
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.workers.exit_report import ExitReport
 
-
-@pytest.mark.parametrize(
-    ("function", "code"),
-    [("returns", 0), ("exits_with_3", 3), ("exits_with_text", 1), ("raises", 1), ("outlives_its_entry", 0)],
-)
-async def test_a_worker_that_ends_by_itself_is_reported_with_its_exit_code(
-    launch: Launch, function: str, code: int
-) -> None:
-    status = await ended(await launch(function))
-    assert (status.code, status.signal) == (code, None)
-    assert status.peak_memory_bytes is not None and status.peak_memory_bytes > 1 << 20
-    assert status.user_time is not None and status.system_time is not None
-    assert status.left_behind == 0
+# How each ends by itself, and what it says last.
+_ENDS = {
+    "returns": (0, ("tool-x is done",)),
+    "exits_with_3": (3, ()),
+    "exits_with_text": (1, ("no luck",)),
+    "raises": (1, ("RuntimeError: broken on purpose",)),
+    "outlives_its_entry": (0, ("thread done", "at exit")),  # its threads and exit handlers run to their end
+}
 
 
-async def test_what_a_worker_said_last_is_kept(launch: Launch) -> None:
-    process = await launch("raises")
-    await ended(process)
-    assert process.output.tail(1, "stderr") == ("RuntimeError: broken on purpose",)
-    process = await launch("exits_with_text")
-    await ended(process)
-    assert process.output.tail(1) == ("no luck",)
-    process = await launch("returns")
-    await ended(process)
-    assert process.output.tail(5, "stdout") == ("tool-x is done",)
-
-
-async def test_threads_and_exit_handlers_of_a_worker_run_to_their_end(launch: Launch) -> None:
-    process = await launch("outlives_its_entry")
-    await ended(process)
-    assert process.output.tail(5, "stdout") == ("thread done", "at exit")
+@by_every_launcher
+async def test_a_worker_that_ends_by_itself_is_reported_with_what_it_said_last(launch: Launch) -> None:
+    for function, (code, said) in _ENDS.items():
+        process = await launch(function)
+        status = await ended(process)
+        assert (status.code, status.signal) == (code, None), function
+        assert status.peak_memory_bytes is not None and status.peak_memory_bytes > 1 << 20
+        assert status.user_time is not None and status.system_time is not None
+        assert status.left_behind == 0
+        assert process.output.tail(len(said)) == said or not said, function
 
 
 async def test_a_crash_is_named_by_its_signal(launch: Launch) -> None:
