@@ -54,6 +54,11 @@ _INSPECT = """
 """
 
 
+def _some_of(moments: range) -> list[Any]:
+    """Return every second one, and the others for `make test-all`."""
+    return [pytest.param(one, marks=[pytest.mark.exhaustive] if at % 2 else []) for at, one in enumerate(moments)]
+
+
 def _inspect(write_module: WriteModule) -> dict[str, Any]:
     return {"module": "tool-inspect", "source": write_module("tool-inspect", _INSPECT)}
 
@@ -61,19 +66,14 @@ def _inspect(write_module: WriteModule) -> dict[str, Any]:
 async def test_a_module_sees_nothing_of_the_hosts_environment(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """And a flood of its output blocks neither the module nor the session."""
     monkeypatch.setenv("VERY_SECRET_KEY", "hunter2")
     async with open_session(tools=[_inspect(write_module)]) as session:
         seen = json.loads(await session.execute('{"tool": "inspect"}'))["output"]
+        answer = json.loads(await session.execute('{"tool": "inspect", "input": {"print": 64}}'))
     assert set(seen["environ"]) <= {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_OPTIONAL_LOCKS"}
     assert "site-packages" not in " ".join(seen["path"])
     assert seen["cwd"] == str(tmp_path / "work")
-
-
-async def test_a_flood_of_output_neither_blocks_the_module_nor_the_session(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(tools=[_inspect(write_module)]) as session:
-        answer = json.loads(await session.execute('{"tool": "inspect", "input": {"print": 64}}'))
     assert answer["success"]
 
 
@@ -184,10 +184,10 @@ _LEAVES_WORK = """
 @pytest.mark.parametrize(
     ("at", "how", "late"),
     [
-        (["never"], "", []),
-        (["session:end"], "", ["session:end"]),
-        (["cleanup"], "", ["cleanup functions"]),
-        (["memory:flushed"], "", ["what others emit"]),
+        pytest.param(["never"], "", [], marks=pytest.mark.exhaustive),
+        pytest.param(["session:end"], "", ["session:end"], marks=pytest.mark.exhaustive),
+        pytest.param(["cleanup"], "", ["cleanup functions"], marks=pytest.mark.exhaustive),
+        pytest.param(["memory:flushed"], "", ["what others emit"], marks=pytest.mark.exhaustive),
         (["session:end", "cleanup", "memory:flushed"], "", ["session:end", "cleanup functions", "what others emit"]),
         (["session:end"], "deny", []),
         (["session:end"], "lie", []),
@@ -270,17 +270,6 @@ async def test_an_applications_scope_ends_a_turn_in_which_a_hook_hangs(
         assert json.loads(await session.execute('{"tool": "inspect"}'))["success"]
 
 
-async def test_two_instances_of_one_provider_are_told_apart(open_session: OpenSession) -> None:
-    async with open_session(
-        providers=[
-            {"module": "provider-mock", "config": {"responses": ["plain"]}},
-            {"module": "provider-mock", "instance_id": "other", "config": {"responses": ["other"]}},
-        ]
-    ) as session:
-        assert sorted(session.coordinator.get("providers")) == ["mock", "other"]
-        assert not [module for module in session.modules if not module.is_mounted]
-
-
 # -- ways not to start ---------------------------------------------------------------------
 
 _NO_MOUNT = "answer = 42\n"
@@ -357,7 +346,7 @@ async def test_an_exception_inside_leaves_nothing_behind(open_session: OpenSessi
             raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("rounds", range(0, 40, 4))
+@pytest.mark.parametrize("rounds", _some_of(range(0, 40, 4)))
 async def test_a_start_that_is_cancelled_anywhere_leaves_nothing_behind(
     rounds: int, open_session: OpenSession, write_module: WriteModule
 ) -> None:
@@ -378,7 +367,7 @@ async def test_a_start_that_is_cancelled_anywhere_leaves_nothing_behind(
         await task
 
 
-@pytest.mark.parametrize("rounds", range(0, 40, 8))
+@pytest.mark.parametrize("rounds", _some_of(range(0, 40, 8)))
 async def test_an_end_that_is_cancelled_anywhere_leaves_nothing_behind(
     rounds: int, open_session: OpenSession, write_module: WriteModule
 ) -> None:
@@ -401,7 +390,9 @@ async def test_an_end_that_is_cancelled_anywhere_leaves_nothing_behind(
     _check_ended(workers)
 
 
-@pytest.mark.parametrize(("whom", "times"), (("the task", 1), ("the task", 3), ("every task", 1)))
+@pytest.mark.parametrize(
+    ("whom", "times"), (pytest.param("the task", 1, marks=pytest.mark.exhaustive), ("the task", 3), ("every task", 1))
+)
 async def test_an_end_cancelled_with_the_orchestrators_ends_all_modules(
     whom: str, times: int, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
