@@ -146,6 +146,22 @@ def policed_paddock(
     return machine.run(system, [*_PADDOCK, *args], folder=cwd, environ=environ)
 
 
+def python(
+    code: str, *args: str, cwd: Path, environ: Mapping[str, str], on: tuple[PolicedMachine, Path] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program that uses Paddock to its end, on a machine with an operator's policy if it is to be on one."""
+    environ = {**os.environ, **environ}
+    if _warm is not None:
+        places = None if on is None else on[0].places(on[1])
+        return _warm.run(["-c", code, *args], "", cwd, environ, machine=places)
+    command = [sys.executable, "-c", code, *args]
+    if on is not None:
+        return on[0].run(on[1], command, folder=cwd, environ=environ)
+    return subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, encoding="utf-8", timeout=_SECONDS, check=False
+    )
+
+
 class Terminal:
     """A command on a terminal of its own; stdout and stderr are both the terminal."""
 

@@ -11,12 +11,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
-from integration.command_line import paddock, policed_paddock
+from integration.command_line import paddock, policed_paddock, python
 from integration.policed_machine import SYSTEM_FOLDER, PolicedMachine
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorizer
@@ -109,8 +108,7 @@ class Ground:
     def python(self, code: str, *args: str) -> subprocess.CompletedProcess[str]:
         """Run a program in the project, on a machine with the operator's policy."""
         assert self._machine is not None
-        command = [sys.executable, "-c", code, *args]
-        return self._machine.run(self.system, command, folder=self.work, environ=self.environ)
+        return python(code, *args, cwd=self.work, environ=self.environ, on=(self._machine, self.system))
 
     def run(self, *options: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         return self.paddock("run", str(self.plan), "hello", *options, "--json", environ=environ)

@@ -10,19 +10,16 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
-from integration.command_line import paddock
+from integration.command_line import paddock, python
 from integration.manual_pages import MANUALS, ROOT, Block, Command, blocks, commands, is_shown, links
 
 _NAMED = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-_SECONDS = 200  # for one program; hit only by a hang
 _PLAN = """
 session: {orchestrator: loop-basic, context: context-simple}
 providers:
@@ -93,12 +90,7 @@ def _run(command: Command, folder: Path, code: int, place: str) -> None:
 
 
 def _run_program(text: str, folder: Path, place: str) -> None:
-    settings = [str(ROOT / name) for name in ("host", "sdk", "sources")]
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(settings)}
-    program = [sys.executable, "-c", text]
-    done = subprocess.run(
-        program, cwd=folder, env=environ, capture_output=True, encoding="utf-8", timeout=_SECONDS, check=False
-    )
+    done = python(text, cwd=folder, environ={})
     assert done.returncode == 0, f"{place}:\n{done.stderr}"
 
 

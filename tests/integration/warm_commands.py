@@ -53,7 +53,14 @@ def serve() -> None:
     gc.collect()
     gc.freeze()  # what is collected there is copied in each child
     if become_each(connection, enter):
-        run_and_end(cli.main)
+        run_and_end(_run_program if sys.argv[1:2] == ["-c"] else cli.main)
+
+
+def _run_program() -> None:
+    """Run the code after `-c`, as the interpreter does."""
+    sys.argv[:], code = ["-c", *sys.argv[3:]], sys.argv[2]
+    sys.path.insert(0, "")
+    exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
 
 
 def _check_nothing_leaks(*connections: socket.socket) -> None:
