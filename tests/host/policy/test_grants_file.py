@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
+import select
 import stat
 import subprocess
 import sys
 import tempfile
 import textwrap
+from ast import literal_eval
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -260,19 +262,23 @@ import os
 from pathlib import Path
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.owner import Owner
-path, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-file = GrantsFile(Owner(os.geteuid(), Path("/")), path)
-for number in range(first, first + count):
-    file.accept(f"sha256:{number:064x}", f"/{number}.yaml")
+path, count, *firsts = Path(sys.argv[1]), *map(int, sys.argv[2:])
+for first in firsts:
+    if os.fork() == 0:
+        file = GrantsFile(Owner(os.geteuid(), Path("/")), path)
+        for number in range(first, first + count):
+            file.accept(f"sha256:{number:064x}", f"/{number}.yaml")
+        os._exit(0)
+assert [os.wait()[1] for first in firsts] == [0, 0, 0]
 """
 
 
-def test_of_two_who_accept_at_the_same_time_neither_loses_anything(file: GrantsFile) -> None:
-    processes = [_process(_ACCEPT, file.path, first, 15) for first in (100, 200, 300)]
-    for process in processes:
-        _, errors = process.communicate(timeout=60)
-        assert process.returncode == 0, errors.decode()
-    expected = {digest(first + number) for first in (100, 200, 300) for number in range(15)}
+def test_of_three_who_accept_at_the_same_time_none_loses_anything(file: GrantsFile) -> None:
+    firsts = (100, 200, 300)
+    process = _process(_ACCEPT, file.path, 8, *firsts)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors.decode()
+    expected = {digest(first + number) for first in firsts for number in range(8)}
     assert {one.digest for one in file.all()} == expected
 
 
@@ -281,33 +287,44 @@ import os, signal
 from pathlib import Path
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.owner import Owner
-step = sys.argv[2]
+real_fsync, real_replace = os.fsync, os.replace
+
 def die(*args, **options):
     os.kill(os.getpid(), signal.SIGKILL)
-real_fsync, real_replace = os.fsync, os.replace
-if step == "half":
-    def fsync(descriptor):
-        os.ftruncate(descriptor, 20)
-        die()
-    os.fsync = fsync
-elif step == "before":
-    os.replace = die
-elif step == "after":
-    os.replace = lambda *paths: (real_replace(*paths), die())
-GrantsFile(Owner(os.geteuid(), Path("/")), Path(sys.argv[1])).accept("sha256:" + 64 * "f", "/f.yaml")
+
+def fsync_of_half(descriptor):
+    os.ftruncate(descriptor, 20)
+    die()
+
+ends = {
+    "half": lambda: setattr(os, "fsync", fsync_of_half),
+    "before": lambda: setattr(os, "replace", die),
+    "after": lambda: setattr(os, "replace", lambda *paths: (real_replace(*paths), die())),
+}
+for step in ends:
+    if os.fork() == 0:
+        ends[step]()
+        path = Path(sys.argv[1]) / step / "grants.toml"
+        GrantsFile(Owner(os.geteuid(), Path("/")), path).accept("sha256:" + 64 * "f", "/f.yaml")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == -signal.SIGKILL, step
 """
 
 
-@pytest.mark.parametrize(("step", "is_new"), [("half", False), ("before", False), ("after", True)])
-def test_a_killed_writer_leaves_a_whole_file_and_no_waiter(file: GrantsFile, step: str, is_new: bool) -> None:
-    file.accept(digest(1), "/1.yaml", GRANTS)
-    process = _process(_DIE, file.path, step)
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    assert {one.digest for one in file.all()} == {digest(1)} | ({f"sha256:{64 * 'f'}"} if is_new else set())
-    file.accept(digest(2), "/2.yaml")
-    assert file.find(digest(2)) is not None and file.find(digest(1)) is not None
-    assert sorted(path.name for path in file.path.parent.iterdir()) == ["grants.toml", "grants.toml.lock"]
+def test_a_killed_writer_leaves_a_whole_file_and_no_waiter(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    files = {step: GrantsFile(owner(), tmp_path / step / "grants.toml") for step in ("half", "before", "after")}
+    for file in files.values():
+        file.accept(digest(1), "/1.yaml", GRANTS)
+    process = _process(_DIE, tmp_path)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors.decode()
+    for step, file in files.items():
+        new = {f"sha256:{64 * 'f'}"} if step == "after" else set()
+        assert {one.digest for one in file.all()} == {digest(1)} | new, step
+        file.accept(digest(2), "/2.yaml")
+        assert file.find(digest(2)) is not None and file.find(digest(1)) is not None, step
+        assert sorted(path.name for path in file.path.parent.iterdir()) == ["grants.toml", "grants.toml.lock"], step
 
 
 def test_a_lock_that_nobody_lets_go_of_is_told(file: GrantsFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,31 +354,38 @@ import encodings.utf_8_sig, importlib.metadata, filelock, tomlkit  # imported la
 from paddock.errors import PaddockError, render
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.owner import Owner
-path, number = Path(sys.argv[1]), int(sys.argv[2])
+path = Path(sys.argv[1])
 if os.geteuid() == 0:
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)
     os.setresuid(65534, 65534, 65534)
-try:
-    GrantsFile(Owner(os.geteuid(), Path("/")), path).accept(f"sha256:{number:064x}", "/plan.yaml")
-except PaddockError as error:
-    print(type(error).__name__, render(error))
+for number in sys.stdin:
+    try:
+        GrantsFile(Owner(os.geteuid(), Path("/")), path).accept(f"sha256:{int(number):064x}", "/plan.yaml")
+        print("''", flush=True)
+    except PaddockError as error:
+        print(repr(f"{type(error).__name__} {render(error)}"), flush=True)
 """
 
 
 def test_a_folder_that_cannot_be_written_to_is_told_and_nothing_is_changed() -> None:
     """As somebody whom permissions bind: root, which they do not, becomes a user for it."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+    with tempfile.TemporaryDirectory(dir="/tmp") as made, ExitStack() as stack:
         folder = Path(made)
         path = folder / "grants.toml"
         if os.geteuid() == 0:
             os.chown(folder, 65534, 65534)
 
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = stack.enter_context(_process(_ACCEPT_AND_TELL, path, **pipes))
+        stack.callback(process.kill)
+
         def told(number: int) -> str:
-            process = _process(_ACCEPT_AND_TELL, path, number, stdout=subprocess.PIPE)
-            output, errors = process.communicate(timeout=60)
-            assert process.returncode == 0, errors.decode()
-            return str(output.decode())
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write(b"%d\n" % number)
+            process.stdin.flush()
+            assert select.select([process.stdout], [], [], 60)[0]
+            return str(literal_eval(process.stdout.readline().decode()))
 
         assert told(1) == ""
         before = path.read_text()
