@@ -110,8 +110,8 @@ def test_options_of_a_chat_load_nothing_it_works_with() -> None:
     assert "paddock.cli.options" in loaded and not {*_NOT_FOR_HELP}.difference(["asyncio"]).intersection(loaded)
 
 
-def test_each_command_loads_only_the_libraries_of_its_kind() -> None:
-    *loaded, names = _printed(
+def test_each_command_loads_only_the_libraries_of_its_kind_and_is_listed() -> None:
+    *loaded, names, (listed, briefs) = _printed(
         "from paddock.cli.commands import paddock",
         "from paddock.cli.command_group import LazyCommand",
         "def load(name):",
@@ -122,6 +122,10 @@ def test_each_command_loads_only_the_libraries_of_its_kind() -> None:
         *(f"[load(name) for name in {row!r}]\n{_LOADED}" for row, _ in _ROWS),
         "import json",
         "print(json.dumps([*paddock.commands]))",
+        "from paddock.cli.modules import module",
+        "lazy = [one for group in (paddock, module) for one in group.commands.values()]",
+        "briefs = [(one.get_short_help_str(1000), one.load().get_short_help_str(1000)) for one in lazy]",
+        "print(json.dumps([[(one.name, one.load().name) for one in lazy], briefs]))",
     )
     assert {*names} == {name.partition(" ")[0] for row, _ in _ROWS for name in row}
     known: set[str] = set()
@@ -132,6 +136,9 @@ def test_each_command_loads_only_the_libraries_of_its_kind() -> None:
         )
         assert found - known == {*of_it}, row
         known |= found
+    # Lists have the first sentence of each help, without loading what it is of.
+    assert len(listed) > 20
+    assert [pair for pair in [*listed, *briefs] if pair[0] != pair[1]] == []
 
 
 def test_a_command_runs_no_plugin_of_pydantic(tmp_path: Path) -> None:
@@ -150,21 +157,6 @@ def test_a_command_runs_no_plugin_of_pydantic(tmp_path: Path) -> None:
     )
     assert "a stranger ran" in outside.stderr  # or else the command proves nothing
     assert inside.returncode == 0 and "a stranger ran" not in inside.stderr
-
-
-def test_lists_show_the_first_sentence_of_each_help() -> None:
-    *_, briefs = _printed(
-        "import json",
-        "from paddock.cli.command_group import LazyCommand",
-        "from paddock.cli.commands import paddock",
-        "from paddock.cli.modules import module",
-        "lazy = [one for group in (paddock, module) for one in group.commands.values()]",
-        "lists = [(one.get_short_help_str(1000), one.load().get_short_help_str(1000)) for one in lazy]",
-        "print(json.dumps([[(one.name, one.load().name) for one in lazy], lists]))",
-    )
-    names, lists = briefs
-    assert len(names) > 20
-    assert [pair for pair in [*names, *lists] if pair[0] != pair[1]] == []
 
 
 def _printed(*statements: str) -> list[Any]:

@@ -3,8 +3,8 @@
     python inside.py SOCKET REQUEST
 
 REQUEST is JSON: `ports` to listen at, none for no network of its own; `certificates`, a file; `proxy`, a URL or
-nothing; `key`, sent as a bearer's; `host`, what is asked for. The sockets of the network go through SOCKET, a
-descriptor. Says what each client got, as JSON.
+nothing; `key`, sent as a bearer's; `urls`, what is asked for. The sockets of the network go through SOCKET, a
+descriptor. Says what each client got of each, as JSON.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ def main() -> None:
         line.send(b"ready")
     assert line.recv(2) == b"go"
     os.environ.update(given["environ"])
-    told = {}
-    for name in given["clients"]:
-        try:
-            told[name] = CLIENTS[name](given["url"], given["key"])
-        except Exception as error:
-            told[name] = f"{type(error).__name__}: {error}"
+    told = {url: {name: _answer(name, url, given["key"]) for name in given["clients"]} for url in given["urls"]}
     sys.stdout.write(json.dumps(told))
+
+
+def _answer(client: str, url: str, key: str) -> str:
+    try:
+        return CLIENTS[client](url, key)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def _see_only(text: str, path: str) -> None:

@@ -45,13 +45,13 @@ def why_no_network_of_its_own() -> str:
 
 
 @asynccontextmanager
-async def site(context: Any) -> AsyncIterator[tuple[int, list[str]]]:
-    """Have a server of an application; it keeps the keys that it was sent."""
-    keys: list[str] = []
+async def site(context: Any) -> AsyncIterator[tuple[int, set[tuple[str, str]]]]:
+    """Have a server of an application; it keeps by which names it was called, and the keys that it was sent."""
+    keys: set[tuple[str, str]] = set()
 
-    def keep(request: web.Request) -> str:
-        keys.append(request.headers.get("Authorization", "").removeprefix("Bearer "))
-        return keys[-1]
+    def keep(request: web.Request) -> None:
+        key = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        keys.add((request.host.partition(":")[0], key))
 
     async def hello(request: web.Request) -> web.Response:
         keep(request)
@@ -109,8 +109,10 @@ async def site(context: Any) -> AsyncIterator[tuple[int, list[str]]]:
         await runner.cleanup()
 
 
-async def told_inside(gate: EgressGate, way: Way, certificates: Path, url: str, clients: list[str]) -> dict[str, str]:
-    """Return what each client got that ran in the place of a worker."""
+async def told_inside(
+    gate: EgressGate, way: Way, certificates: Path, urls: list[str], clients: list[str]
+) -> dict[str, dict[str, str]]:
+    """Return what each client got of each URL that ran in the place of a worker."""
     environ = dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), str(certificates))
     if way == "token":
         gate.listen()
@@ -120,7 +122,7 @@ async def told_inside(gate: EgressGate, way: Way, certificates: Path, url: str, 
         "ports": [] if way == "token" else gate.ports,
         "environ": environ,
         "clients": clients,
-        "url": url,
+        "urls": urls,
         "key": PLACEHOLDER,
     }
     ours, theirs = socket.socketpair()
@@ -150,7 +152,7 @@ async def told_inside(gate: EgressGate, way: Way, certificates: Path, url: str, 
                 await process.wait()
     assert said == b"ready", problems.decode()
     assert process.returncode == 0, problems.decode()
-    told: dict[str, str] = json.loads(out)
+    told: dict[str, dict[str, str]] = json.loads(out)
     return told
 
 
@@ -169,22 +171,22 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 @asynccontextmanager
 async def gate_to(
-    port: int, authority: TestAuthority, *injections: KeyInjection
+    tls_port: int, port: int, authority: TestAuthority, *injections: KeyInjection
 ) -> AsyncIterator[tuple[EgressGate, Ledger]]:
-    """Have a gate to the names `api.test` at the ports of the web, which are the server's port here."""
+    """Have a gate to two names at the ports of the web, which are those of two servers here."""
     ledger = Ledger()
-    rules = ("api.test", "api.test:80", f"{LOOPBACK}:443", f"{LOOPBACK}:80")
+    rules = ("api.test", "api.test:80", "keyed.test", f"{LOOPBACK}:443", f"{LOOPBACK}:80")
     gate = EgressGate(
         "tool-x",
         NetRules([NetRule.parse(rule) for rule in rules]),
         audit=ledger,
         on_denial=ledger.deny,
         injections=injections,
-        resolve=Names.all_here("api.test"),
+        resolve=Names.all_here("api.test", "keyed.test"),
         upstream_tls=authority.client(),
     )
     with pytest.MonkeyPatch.context() as patch:
-        redirect_ports(patch, p443=port, p80=port)
+        redirect_ports(patch, p443=tls_port, p80=port)
         try:
             yield gate, ledger
         finally:
@@ -194,40 +196,35 @@ async def gate_to(
 EVERY = [name for name in CLIENTS if name != "curl" or shutil.which("curl")]
 
 
-@pytest.mark.parametrize("scheme", ["https", "http"])
-async def test_what_was_granted_is_reached_by_every_client(way: Way, scheme: str, authority: TestAuthority) -> None:
-    async with site(authority.server("api.test") if scheme == "https" else None) as (port, keys):
-        async with gate_to(port, authority) as (gate, ledger):
-            told = await told_inside(gate, way, authority.file, f"{scheme}://api.test", EVERY)
-    assert told == dict.fromkeys(EVERY, "hello")
-    assert {*keys} == {PLACEHOLDER}
-    assert not ledger.denials
-    protocols = {record["protocol"] for record in ledger.records}
-    # Some ask a proxy for a tunnel whatever they speak in it.
-    assert protocols == ({"tls"} if scheme == "https" else {"http"})
-    assert {record["way"] for record in ledger.records} == {"direct" if way == "direct" else "proxy"}
+# What is granted, and what the gate speaks of it; some ask a proxy for a tunnel whatever they speak in it.
+GRANTED = {"https://api.test": "tls", "http://api.test": "http", "https://keyed.test": "inject"}
+DENIED = "https://evil.test"
 
 
-async def test_the_key_is_put_in_for_every_client(way: Way, authority: TestAuthority, tmp_path: Path) -> None:
-    injection = KeyInjection("KEY", PLACEHOLDER, KEY, NetRule.parse("api.test"))
+async def test_each_client_reaches_what_was_granted_and_no_more(
+    way: Way, authority: TestAuthority, tmp_path: Path
+) -> None:
+    injection = KeyInjection("KEY", PLACEHOLDER, KEY, NetRule.parse("keyed.test"))
     async with (
-        site(authority.server("api.test")) as (port, keys),
-        gate_to(port, authority, injection) as (gate, ledger),
+        site(authority.server("api.test", "keyed.test")) as (tls_port, tls_keys),
+        site(None) as (port, keys),
+        gate_to(tls_port, port, authority, injection) as (gate, ledger),
     ):
         certificates = tmp_path / "certificates.pem"
-        certificates.write_text(gate.ca_pem)
-        told = await told_inside(gate, way, certificates, "https://api.test", EVERY)
-    assert told == dict.fromkeys(EVERY, "hello")
-    assert {*keys} == {KEY}
-    assert {record["protocol"] for record in ledger.records} == {"inject"}
-
-
-async def test_what_was_not_granted_is_reached_by_none_and_each_says_something(
-    way: Way, authority: TestAuthority
-) -> None:
-    async with site(None) as (port, keys), gate_to(port, authority) as (gate, ledger):
-        told = await told_inside(gate, way, authority.file, "https://evil.test", EVERY)
-    assert not keys
-    assert all(text and text != "hello" for text in told.values()), told
-    targets = {denial.target for denial in ledger.denials}
-    assert targets == ({"evil.test"} if way == "direct" else {"evil.test:443"})
+        certificates.write_text(authority.file.read_text() + gate.ca_pem)
+        told = await told_inside(gate, way, certificates, [*GRANTED, DENIED], EVERY)
+    assert {url: told[url] for url in GRANTED} == {url: dict.fromkeys(EVERY, "hello") for url in GRANTED}
+    assert keys == {("api.test", PLACEHOLDER)}
+    assert tls_keys == {("api.test", PLACEHOLDER), ("keyed.test", KEY)}
+    assert {record["way"] for record in ledger.records} == {"direct" if way == "direct" else "proxy"}
+    spoken = {
+        (record["destination"], record["protocol"]) for record in ledger.records if record["outcome"] != "refused"
+    }
+    ports = {"https": 443, "http": 80}
+    assert spoken == {
+        (f"{host}:{ports[scheme]}", protocol)
+        for url, protocol in GRANTED.items()
+        for scheme, _, host in [url.partition("://")]
+    }
+    assert all(text and text != "hello" for text in told[DENIED].values()), told
+    assert {denial.target for denial in ledger.denials} == ({"evil.test"} if way == "direct" else {"evil.test:443"})

@@ -369,14 +369,12 @@ def addresses_of(name: str) -> Callable[[], list[str]]:
 def test_a_name_with_its_last_dot_is_asked_for_in_no_domain_of_the_network() -> None:
     # In a process of its own: the library keeps the domains that it once knew.
     act = "import sys; from host.egress.test_egress_dns import addresses_of, in_a_thread_that_asks as ask; "
-    act += "ask(int(sys.argv[1]), addresses_of(sys.argv[2]))"
+    act += "[ask(int(port), addresses_of(name)) for port, name in zip(sys.argv[1::2], sys.argv[2::2])]"
     environ = {"LOCALDOMAIN": "corp.test", "RES_OPTIONS": "ndots:5", "PYTHONPATH": os.pathsep.join(sys.path)}
-    asked = {}
-    for name in ("denied.test", "denied.test."):
-        with served() as server:
-            command = [sys.executable, "-c", act, str(server.port), name]
-            subprocess.run(command, env={**os.environ, **environ}, timeout=60, check=True)
-            asked[name] = set(server.names)
+    with served() as without, served() as with_dot:
+        wanted = [str(without.port), "denied.test", str(with_dot.port), "denied.test."]
+        subprocess.run([sys.executable, "-c", act, *wanted], env={**os.environ, **environ}, timeout=60, check=True)
+        asked = {"denied.test": set(without.names), "denied.test.": set(with_dot.names)}
     assert "denied.test.corp.test" in asked["denied.test"]
     assert asked["denied.test."] == {"denied.test"}
 
