@@ -90,7 +90,7 @@ def _leave(terminal: Seen) -> None:
     assert terminal.exit_code() == 0
 
 
-@pytest.mark.parametrize("columns", [80, 20])
+@pytest.mark.parametrize("columns", [pytest.param(80, marks=pytest.mark.exhaustive), 20])
 def test_a_person_sees_text_the_change_the_question_and_the_outcome(
     plan: Callable[..., Path], tmp_path: Path, columns: int
 ) -> None:

@@ -16,7 +16,6 @@ from integration.command_line import Terminal, nothing_outlives_its_command, pad
 from integration.conftest import WriteModule
 from paddock.module_sources.sourced_modules import named_sources
 from paddock.session.tool_call import ToolCallSession
-from sources.git.origin_repository import OriginRepository
 from sources.git_repositories import module_files, repository
 
 _PLAN = """\
@@ -56,13 +55,6 @@ def _nothing_outlives_its_command(
         yield
 
 
-@pytest.fixture
-def origin(tmp_path: Path) -> OriginRepository:
-    found = repository(tmp_path / "repo", module_files(answer="'hello'"))
-    assert paddock("add", f"git+file://{tmp_path}/repo@v1").returncode == 0
-    return found
-
-
 def _plan(*tools: str) -> None:
     listed = "".join(f"  - {tool}\n" for tool in tools)
     Path("plan.yaml").write_text(_PLAN + (f"tools:\n{listed}" if tools else ""))
@@ -76,7 +68,9 @@ def _greet(*args: str) -> tuple[int, Any, str]:
 # -- modules by their ids ------------------------------------------------------------------
 
 
-def test_locked_modules_go_by_their_ids(tmp_path: Path, origin: OriginRepository) -> None:
+def test_locked_modules_go_by_their_ids(tmp_path: Path) -> None:
+    repository(tmp_path / "repo", module_files(answer="'hello'"))
+    assert paddock("add", f"git+file://{tmp_path}/repo@v1").returncode == 0
     assert paddock("list").stdout.split()[0] == "tool-greet"
     # A lock file alone chooses no code: whoever wrote it is not known.
     code, told, said = _greet("tool-greet", "tool_greet", "-q")
@@ -86,9 +80,25 @@ def test_locked_modules_go_by_their_ids(tmp_path: Path, origin: OriginRepository
         "paddock.lock names a source of `tool-greet`" in said and typed in said and typed in told["error"]["hints"][-1]
     ), said
     assert json.loads(paddock("verify", "--json").stdout)["modules"][0]["module"] == "tool-greet"
-    # Without its code, only the source has a name.
-    assert paddock("list", environ={"PADDOCK_CACHE_DIR": str(tmp_path / "empty")}).stdout.split()[0] == "repo"
+    # Without its code, only the source has a name, and `verify` fails until it is fetched.
+    empty = {"PADDOCK_CACHE_DIR": str(tmp_path / "empty")}
+    assert paddock("list", environ=empty).stdout.split()[0] == "repo"
+    assert paddock("verify").returncode == 0
+    done = paddock("verify", environ=empty)
+    assert done.returncode == 1 and "not fetched" in done.stdout and "`paddock sync`" in done.stderr
+    assert paddock("sync", environ=empty).returncode == 0
     assert paddock("remove", "tool-greet").returncode == 0
+
+    # Adding what is there says how to replace it.
+    _plan()
+    source = f"git+file://{tmp_path}/repo@v1"
+    assert paddock("add", source, "--to", "plan.yaml").returncode == 0
+    again = paddock("add", source, "--to", "plan.yaml")
+    assert again.returncode == 1 and "`paddock remove tool-greet --from plan.yaml`" in again.stderr
+    assert "`--as tool-greet-2`" in again.stderr
+    assert paddock("add", source, "--to", "plan.yaml", "--as", "tool-greet-2").returncode == 0
+    assert paddock("remove", "tool-greet", "--from", "plan.yaml").returncode == 0
+    assert paddock("add", source, "--to", "plan.yaml").returncode == 0
 
 
 def test_a_call_runs_no_code_of_a_plan_that_nobody_accepted(tmp_path: Path, write_module: WriteModule) -> None:
@@ -142,21 +152,13 @@ def test_a_call_finds_a_tool_of_an_accepted_plan_by_its_id(tmp_path: Path) -> No
     assert f"may name it, and cannot be read: {tmp_path}/plan.yaml:{len(plan.read_text().splitlines())}: " in said, said
 
 
-def test_adding_what_is_there_says_how_to_replace_it(tmp_path: Path, origin: OriginRepository) -> None:
-    _plan()
-    source = f"git+file://{tmp_path}/repo@v1"
-    assert paddock("add", source, "--to", "plan.yaml").returncode == 0
-    again = paddock("add", source, "--to", "plan.yaml")
-    assert again.returncode == 1 and "`paddock remove tool-greet --from plan.yaml`" in again.stderr
-    assert "`--as tool-greet-2`" in again.stderr
-    assert paddock("add", source, "--to", "plan.yaml", "--as", "tool-greet-2").returncode == 0
-    assert paddock("remove", "tool-greet", "--from", "plan.yaml").returncode == 0
-    assert paddock("add", source, "--to", "plan.yaml").returncode == 0
-
-
 @pytest.mark.parametrize(
     ("source", "kind"),
-    [("loop-basic", "an orchestrator"), ("provider-mock", "a provider"), ("hooks-logging", "a hook")],
+    [
+        ("hooks-logging", "a hook"),
+        pytest.param("loop-basic", "an orchestrator", marks=pytest.mark.exhaustive),
+        pytest.param("provider-mock", "a provider", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_call_of_another_kind_says_so_and_proposes_no_grant(source: str, kind: str) -> None:
     done = paddock("call", source, "x")
@@ -213,7 +215,11 @@ def test_isolation_is_said_before_modules_speak(write_module: WriteModule) -> No
 
 @pytest.mark.parametrize(
     ("number", "said"),
-    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM"), (signal.SIGHUP, "ended by SIGHUP")],
+    [
+        (signal.SIGINT, "interrupted"),
+        (signal.SIGTERM, "ended by SIGTERM"),
+        pytest.param(signal.SIGHUP, "ended by SIGHUP", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_run_that_is_ended_says_by_what(number: signal.Signals, said: str, write_module: WriteModule) -> None:
     code = "import asyncio\nasync def mount(coordinator, config):\n    print('mounting')\n    await asyncio.sleep(3600)"
@@ -228,7 +234,7 @@ def test_a_run_that_is_ended_says_by_what(number: signal.Signals, said: str, wri
     assert events[-1]["event"] == "session.ended", events[-1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive), signal.SIGHUP])
 def test_a_chat_that_is_ended_ends_its_session(number: signal.Signals) -> None:
     Path("plan.yaml").write_text(_PLAN)
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "paddock/audit.jsonl"
@@ -243,13 +249,6 @@ def test_a_chat_that_is_ended_ends_its_session(number: signal.Signals) -> None:
 
 
 # -- the cache and usage -------------------------------------------------------------------
-
-
-def test_verify_fails_where_locked_code_is_missing(tmp_path: Path, origin: OriginRepository) -> None:
-    assert paddock("verify").returncode == 0
-    done = paddock("verify", environ={"PADDOCK_CACHE_DIR": str(tmp_path / "empty")})
-    assert done.returncode == 1 and "not fetched" in done.stdout and "`paddock sync`" in done.stderr
-    assert paddock("sync", environ={"PADDOCK_CACHE_DIR": str(tmp_path / "empty")}).returncode == 0
 
 
 def test_an_age_that_may_be_months_is_refused() -> None:
