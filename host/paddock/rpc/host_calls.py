@@ -11,7 +11,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from anyio import CancelScope
 
@@ -31,6 +31,7 @@ from paddock_sdk.protocol.frames import Buffer
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 _LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, for any kind of owner
 _RESPONSE: Final = int(Kind.RESPONSE)
+_T = TypeVar("_T")
 
 
 class HostCall(RoutedCall):
@@ -390,7 +391,10 @@ class HostCalls:
 
 
 class StandInCaller:
-    """The way from a stand-in in the host to its object, from any thread of the application."""
+    """The way from a stand-in in the host to its object, from any thread of the application.
+
+    Each call is made on the session's loop, also for another thread.
+    """
 
     __slots__ = ("_handle", "_host_calls")
 
@@ -419,10 +423,12 @@ class StandInCaller:
         begun = calls.begin(self._handle, method, message)
         return asyncio.ensure_future(calls.call_value(self._handle, method, message, begun))
 
-    def _from_thread(self, method: int, value: object) -> concurrent.futures.Future[Any]:
-        return asyncio.run_coroutine_threadsafe(self.call(0, method, value), self._host_calls.router.loop)
+    def stream(self, target: int, method: int, value: object) -> AsyncGenerator[Any, None]:
+        """Call a generator, and return its items; another thread gets each from the session's loop."""
+        items = self._items(method, value)
+        return items if self._host_calls.router.is_at_hand else self._handed_over(items)
 
-    async def stream(self, target: int, method: int, value: object) -> AsyncGenerator[Any, None]:
+    async def _items(self, method: int, value: object) -> AsyncGenerator[Any, None]:
         calls = self._host_calls
         calls.check_brought(self._handle)
         items = calls.stream(self._handle, method, calls.marshaller.encode(value, share=True))
@@ -430,6 +436,30 @@ class StandInCaller:
             async for item in items:
                 yield calls.marshaller.decode(item)
 
+    async def _handed_over(self, items: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+        """Yield what a generator of the session's loop yields there; leaving early closes it there."""
+        try:
+            while True:
+                more = await asyncio.wrap_future(self._on_loop(_take(items)))
+                if not more:
+                    return
+                yield more[0]
+        finally:
+            await asyncio.wrap_future(self._on_loop(items.aclose()))
+
+    def _from_thread(self, method: int, value: object) -> concurrent.futures.Future[Any]:
+        return self._on_loop(self.call(0, method, value))
+
+    def _on_loop(self, work: Coroutine[Any, Any, _T]) -> concurrent.futures.Future[_T]:
+        return asyncio.run_coroutine_threadsafe(work, self._host_calls.router.loop)
+
     def circumstances(self) -> tuple[()]:
         """Return nothing: the host runs no orchestrator, so its calls carry no circumstances."""
         return ()
+
+
+async def _take(items: AsyncGenerator[Any, None]) -> tuple[Any, ...]:
+    """Return the next item; nothing after the last."""
+    async for item in items:
+        return (item,)
+    return ()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -265,3 +268,44 @@ async def test_a_stream_the_host_reads_ends_as_its_source_does(end: str, network
         source.close()
     with pytest.raises(RefusedError if end == "failure" else ModuleGoneError):
         await first
+
+
+@pytest.mark.parametrize("end", ["is over", "is left", "is cancelled", "fails"])
+async def test_a_thread_of_the_application_reads_a_stream(end: str, network: Network) -> None:
+    _, source = await network.connect("source")
+    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
+    stand_in: Any = network.marshaller.object_of(handle)
+    arrived: list[str] = []
+    has_arrived = threading.Event()
+
+    async def read() -> None:
+        async with asyncio.timeout(60), contextlib.aclosing(stand_in.items("argument")) as items:
+            async for item in items:
+                arrived.append(item)
+                has_arrived.set()
+                if end == "is left":
+                    return
+
+    async def read_a_while() -> None:
+        reading = asyncio.ensure_future(read())
+        await asyncio.to_thread(has_arrived.wait, 60)
+        reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await reading
+
+    work = read_a_while if end == "is cancelled" else read
+    working = asyncio.ensure_future(asyncio.to_thread(asyncio.run, work()))
+    request = await source.request_from_host()
+    assert source.value(request)[0] == ["argument"]
+    await source.take(Kind.CREDIT)
+    _item(source, request.id, "first")
+    if end in ("is left", "is cancelled"):
+        assert (await source.take(Kind.CANCEL)).id == request.id
+    elif end == "fails":
+        source.fail(request.id, RefusedError("not today"))
+        with pytest.raises(RefusedError, match="not today"):
+            await working
+    else:
+        source.respond(request.id)
+    await asyncio.wait([working])
+    assert arrived == ["first"]
