@@ -5,19 +5,34 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_before_validator_function
 
 from paddock.plan.problems import NotAcceptedError, StrictModel
 from paddock.plan.units import parse_count, parse_duration, parse_percentage, parse_size, size_text
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
 _MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe its objects
+_LINE: Final = re.compile(r"limits: \{(\w+): ([\w.]+%?)\}")
 
 
-def _unless_absent(parse: Callable[[object], object]) -> BeforeValidator:
-    return BeforeValidator(lambda value: None if value is None else parse(value))
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """How the value of a limit is read from a plan, shown to people, and written in a plan; a field's annotation."""
+
+    parse: Callable[[object], float]
+    show: Callable[[float], str]
+    write: Callable[[float], str]
+    most: float = math.inf
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_before_validator_function(
+            lambda value: None if value is None else self.parse(value), handler(source)
+        )
 
 
 def _parse_frame(value: object) -> int:
@@ -27,42 +42,17 @@ def _parse_frame(value: object) -> int:
     return size
 
 
-def limit_text(name: str, value: float | None) -> str:
-    """Return the value of a limit for people; no limit is `unlimited`."""
-    if value is None or value == math.inf:
-        return "unlimited"
-    if name in _SIZES:
-        return size_text(int(value))
-    if name in _DURATIONS:
-        return f"{value:g} s"
-    return f"{value * 100:g}%" if name == "cpu_quota" else f"{value:.0f}"
-
-
-def limit_written(name: str, value: float) -> str:
-    """Return the value of a limit as a plan writes it."""
-    if name in _DURATIONS:
-        return f"{_plain(value)}s"
-    if name == "cpu_quota":
-        return f"{_plain(value * 100)}%"
-    if name not in _SIZES:
-        return limit_text(name, value)
+def _size_written(value: float) -> str:
     size = int(value)
-    return next((f"{size // factor}{unit}" for unit, factor in _UNITS if size % factor == 0), str(size))
+    return next((f"{size // factor}{letter}" for letter, factor in _FACTORS if size % factor == 0), str(size))
 
 
-def raised_limit_line(name: str, reached: float) -> str:
-    """Return the line of a plan that Paddock proposes when a limit was reached: it allows twice as much.
-
-    It is empty where a plan cannot allow more.
-    """
-    raised = min(2 * reached, _MOST.get(name, math.inf))
-    return f"limits: {{{name}: {limit_written(name, raised)}}}" if raised > reached else ""
+def _size_shown(value: float) -> str:
+    return size_text(int(value))
 
 
-def limit_option_in_line(line: str) -> str | None:
-    """Return the option of `paddock call` for such a line; None for another line."""
-    found = _LINE.fullmatch(line)
-    return None if found is None else f"--limit {found[1]}={found[2]}"
+def _count(value: float) -> str:
+    return f"{value:.0f}"
 
 
 def _plain(value: float) -> str:
@@ -70,17 +60,18 @@ def _plain(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-_UNITS: Final = (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
-_SIZES: Final = frozenset({"memory_max", "file_size_max", "tmp_max", "output_max", "frame_max"})
-_LINE: Final = re.compile(r"limits: \{(\w+): ([\w.]+%?)\}")
-_MOST: Final = {"frame_max": MAX_FRAME_BYTES}
-_DURATIONS: Final = frozenset({"runtime_max", "start_max"})
+_FACTORS: Final = (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
+_COUNT: Final = _Unit(parse_count, _count, _count)
 
-_Size = Annotated[int | None, _unless_absent(parse_size)]
-_Frame = Annotated[int | None, _unless_absent(_parse_frame)]
-_Share = Annotated[float | None, _unless_absent(parse_percentage)]
-_Count = Annotated[int | None, _unless_absent(parse_count)]
-_Duration = Annotated[float | None, _unless_absent(parse_duration)]
+_Size = Annotated[int | None, _Unit(parse_size, _size_shown, _size_written)]
+_Frame = Annotated[int | None, _Unit(_parse_frame, _size_shown, _size_written, MAX_FRAME_BYTES)]
+_Share = Annotated[
+    float | None, _Unit(parse_percentage, lambda value: f"{value * 100:g}%", lambda value: f"{_plain(value * 100)}%")
+]
+_Count = Annotated[int | None, _COUNT]
+_Duration = Annotated[
+    float | None, _Unit(parse_duration, lambda value: f"{value:g} s", lambda value: f"{_plain(value)}s")
+]
 
 
 class Limits(StrictModel):
@@ -101,3 +92,34 @@ class Limits(StrictModel):
     output_max: _Size = None
     frame_max: _Frame = None
     calls_max: _Count = None
+
+
+def limit_text(name: str, value: float | None) -> str:
+    """Return the value of a limit for people; no limit is `unlimited`."""
+    return "unlimited" if value is None or value == math.inf else _unit_of(name).show(value)
+
+
+def limit_written(name: str, value: float) -> str:
+    """Return the value of a limit as a plan writes it."""
+    return _unit_of(name).write(value)
+
+
+def raised_limit_line(name: str, reached: float) -> str:
+    """Return the line of a plan that Paddock proposes when a limit was reached: it allows twice as much.
+
+    It is empty where a plan cannot allow more.
+    """
+    raised = min(2 * reached, _unit_of(name).most)
+    return f"limits: {{{name}: {limit_written(name, raised)}}}" if raised > reached else ""
+
+
+def limit_option_in_line(line: str) -> str | None:
+    """Return the option of `paddock call` for such a line; None for another line."""
+    found = _LINE.fullmatch(line)
+    return None if found is None else f"--limit {found[1]}={found[2]}"
+
+
+def _unit_of(name: str) -> _Unit:
+    """Return the unit of a field of `Limits`; what else the host bounds, such as record locks, it counts."""
+    field = Limits.model_fields.get(name)
+    return _COUNT if field is None else next(one for one in field.metadata if isinstance(one, _Unit))

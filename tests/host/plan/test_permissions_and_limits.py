@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PlanError
-from paddock.plan.limits import Limits, limit_option_in_line, raised_limit_line
+from paddock.plan.limits import Limits, limit_option_in_line, limit_text, raised_limit_line
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import (
     Permissions,
@@ -339,6 +339,22 @@ def test_only_a_line_of_permissions_is_read_as_permissions() -> None:
         'permissions: {read: "a"}',
     ):
         assert permissions_in_line(other) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "shown", "raised"),
+    [
+        ("memory_max", "1G", "1 GiB", "2G"),
+        ("frame_max", "4M", "4 MiB", "8M"),
+        ("cpu_quota", "50%", "50%", "100%"),
+        ("tasks_max", 32, "32", "64"),
+        ("runtime_max", "1.5s", "1.5 s", "3s"),
+    ],
+)
+def test_a_limit_is_shown_and_raised_in_its_unit(name: str, written: object, shown: str, raised: str) -> None:
+    value = getattr(Limits.model_validate({name: written}), name)
+    assert limit_text(name, value) == shown
+    assert raised_limit_line(name, value) == f"limits: {{{name}: {raised}}}"
 
 
 def test_a_raised_limit_is_one_that_a_plan_and_a_call_take() -> None:
