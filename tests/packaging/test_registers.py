@@ -17,6 +17,8 @@ from paddock.plan.model import Kind
 from paddock.plan.permissions import FAMILIES
 from paddock.policy.authority import RIGHTS
 from paddock.policy.grant_caps import GrantCaps
+from paddock.workers.limits.tree_limits import REASONS
+from paddock.workers.limits.watchdog import WatchedName
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
 
 _PAGE = (Path(__file__).resolve().parents[2] / "sdk/PROTOCOL.md").read_text(encoding="utf-8")
@@ -38,6 +40,10 @@ def test_every_kind_has_rights_and_a_name(kind: Kind) -> None:
 def test_the_page_of_the_protocol_has_a_row_for_each_number(numbers: type[IntEnum]) -> None:
     rows = {(int(number), name) for number, name in re.findall(r"^\| (\d+) \| `(\w+)`", _PAGE, re.MULTILINE)}
     assert {(one.value, one.name) for one in numbers} <= rows
+
+
+def test_every_limit_that_the_watchdog_names_has_an_exit_reason() -> None:
+    assert set(REASONS) == set(get_args(WatchedName))
 
 
 @pytest.mark.parametrize("name", limits.Limits.model_fields)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from paddock.plan.units import size_text
 from paddock.workers.exit_report import ExitReason, ExitStatus, LimitHit
@@ -17,6 +17,13 @@ from paddock_sandbox.cgroup import Cgroup
 
 _RECORD_LOCKS_MAX = 2048  # which no control group counts; a database takes some five for each connection
 _INIT_TASKS = 1  # the init is in the group with the worker, and belongs to the host
+
+REASONS: Final[Mapping[str, ExitReason]] = {
+    "memory_max": ExitReason.MEMORY,
+    "record locks": ExitReason.MEMORY,
+    "tasks_max": ExitReason.TASKS,
+}
+"""Why a tree was ended, by the name of the limit that the watchdog saw passed; it has each `WatchedName`."""
 
 OnOverrun = Callable[[ExitReason, LimitHit], None]
 
@@ -84,7 +91,7 @@ class LimitEnforcer:
             kernel_kill = partial(_kernel_kill, group, tree_limits.memory_max)
         if watched != WatchedLimits() or kernel_kill is not None:
             watch = self._watchdog.watch(
-                process.init_pid, watched, lambda hit: on_overrun(_REASONS[hit.name], hit), unmapped, kernel_kill
+                process.init_pid, watched, lambda hit: on_overrun(REASONS[hit.name], hit), unmapped, kernel_kill
             )
         return LimitedTree(watch, tree_limits)
 
@@ -127,10 +134,3 @@ def _kernel_kill(group: Cgroup, memory_max: int) -> LimitHit | None:
 
 def _memory_hit(memory_max: int, peak: int | None) -> LimitHit:
     return LimitHit("memory_max", memory_max, "" if peak is None else size_text(peak), "cgroup memory")
-
-
-_REASONS = {
-    "memory_max": ExitReason.MEMORY,
-    "record locks": ExitReason.MEMORY,
-    "tasks_max": ExitReason.TASKS,
-}

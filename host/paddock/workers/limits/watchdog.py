@@ -38,6 +38,8 @@ _SECOND_LOOK_SECONDS = 0.02  # a child that borrows its parent's memory until it
 _MEASUREMENTS_AT_ONCE = 2
 _ACTIVITY_SECONDS = 1.0
 Activity = Literal["busy", "blocked"]
+WatchedName = Literal["memory_max", "tasks_max", "record locks"]
+"""The name of a limit in a hit; `LimitEnforcer` has an exit reason for each."""
 
 
 class Clock(Protocol):
@@ -268,7 +270,7 @@ class Watch:
             observed = f"{reading.tasks}" if reading.is_complete else f"{reading.tasks} or more"
             self._exceeded("tasks_max", limit, observed)
 
-    def _exceeded(self, name: str, limit: float, observed: str) -> None:
+    def _exceeded(self, name: WatchedName, limit: float, observed: str) -> None:
         self._report(LimitHit(name, limit, observed, "watchdog"))
 
     def _report(self, hit: LimitHit) -> None:
