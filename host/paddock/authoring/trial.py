@@ -161,7 +161,7 @@ async def _answer_of(
     except OSError:  # also the end of the stream
         pass
     except ValueError:  # also from msgpack, for input it cannot read
-        supervisor.end(ExitReason.PROTOCOL, detail="it gave an answer that is none")
+        supervisor.end(ExitReason.PROTOCOL, detail="it gave a malformed answer")
     raise ModuleDiedError(supervisor.spec.name, await supervisor.report(process))
 
 

@@ -337,7 +337,7 @@ class HostedModule:
             case {"mounted": False, "stage": "import" | "lookup" | "mount" as stage, "error": BaseException() as error}:
                 raise load_error(self.name, stage, error, self.resolution.package_dir)
             case _:
-                raise ModuleLoadError(self.name, "mount", "its runtime gave an answer that is none")
+                raise ModuleLoadError(self.name, "mount", "its runtime gave a malformed answer")
 
     async def session_ready(self) -> None:
         """Notify the module that everything is mounted.

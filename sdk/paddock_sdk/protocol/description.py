@@ -154,7 +154,7 @@ def check_description(data: Buffer) -> int:
     try:
         return weight_of(data, MAX_DESCRIPTION_VALUES)
     except RemoteProtocolError as exc:
-        raise RemoteProtocolError(f"an object's description that is none: {exc}") from exc
+        raise RemoteProtocolError(f"malformed object description: {exc}") from exc
 
 
 def without_data(described: bytes) -> bytes:
@@ -193,14 +193,14 @@ def decode_description(data: bytes, codec: Codec) -> Description:
             read = tuple([_read_member(member) for member in members])
             if all(is_public(name) for name in (*own, *of_class, *properties)):
                 return Description(type_name, read, {**of_class, **own}, is_function, of_class, frozenset(properties))
-    raise RemoteProtocolError("an object's description that is none")
+    raise RemoteProtocolError("malformed object description")
 
 
 def _read_member(member: object) -> Member:
     match member:
         case [str() as name, int() as code] if type(code) is int and len(name) <= _MAX_NAME:
             return _known_member(name, code)
-    raise RemoteProtocolError("a member of an object that is none")
+    raise RemoteProtocolError("malformed object member")
 
 
 @functools.lru_cache(maxsize=_KEPT_MEMBERS)  # the same few, each time that an object's data changes
@@ -209,7 +209,7 @@ def _known_member(name: str, code: int) -> Member:
         flavour = code & ~_OF_CLASS
         if flavour in (0, 1, 2):
             return Member(name, Flavour(flavour), bool(code & _OF_CLASS))
-    raise RemoteProtocolError("a member of an object that is none")
+    raise RemoteProtocolError("malformed object member")
 
 
 def is_identifier(name: object) -> bool:

@@ -343,8 +343,8 @@ async def test_a_restarted_hooks_handler_keeps_its_place_in_the_order(hosted: Ho
         ({"mounted": False, "stage": "import", "error": ImportError("no such package")}, "no such package"),
         ({"mounted": False, "stage": "lookup", "error": AttributeError("no function `mount`")}, "no function `mount`"),
         ({"mounted": False, "stage": "mount", "error": KeyError("api_key")}, "api_key"),
-        ({"mounted": "perhaps"}, "an answer that is none"),
-        (None, "an answer that is none"),
+        ({"mounted": "perhaps"}, "a malformed answer"),
+        (None, "a malformed answer"),
     ],
 )
 async def test_a_module_that_cannot_be_mounted_is_ended_and_says_why(outcome: Any, said: str, hosted: Hosted) -> None:

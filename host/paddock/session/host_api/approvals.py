@@ -71,7 +71,7 @@ class ApprovalService:
         self._coordinator = coordinator
         self._now = now
 
-    @handles(HostMethod.REQUEST_APPROVAL, _Ask, "a request for approval")
+    @handles(HostMethod.REQUEST_APPROVAL, _Ask, "approval request")
     async def ask(self, module: HostedModule, args: _Ask) -> object:
         """Ask in the module's name, and return the answer."""
         system = self._coordinator.approval_system

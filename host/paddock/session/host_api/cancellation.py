@@ -44,7 +44,7 @@ class CancellationService:
         self._functions = functions
         self._now = now
 
-    @handles(HostMethod.REQUEST_CANCEL, _Request, "a cancellation")
+    @handles(HostMethod.REQUEST_CANCEL, _Request, "cancellation request")
     def request(self, module: HostedModule, args: _Request) -> bool:
         """Cancel the running turn, or withdraw the cancellation; return whether that changed anything."""
         if args.urgency != "reset":
@@ -57,7 +57,7 @@ class CancellationService:
             self._token.withdraw()
         return True
 
-    @handles(HostMethod.ON_CANCEL, _OnCancel, "a callback", decode=Decode.HANDLES)
+    @handles(HostMethod.ON_CANCEL, _OnCancel, "callback registration", decode=Decode.HANDLES)
     def on_cancel(self, module: HostedModule, args: _OnCancel) -> None:
         """Register a function to be called when callbacks are triggered."""
         function = self._functions.of(module, args.callback)
@@ -70,7 +70,7 @@ class CancellationService:
         module.authority.check_cancellation("trigger", "the callbacks of a cancellation")
         await self._token.trigger_callbacks()
 
-    @handles(HostMethod.TOOL_STARTED, _ToolStarted, "the start of a tool", decode=Decode.DATA, is_notice=True)
+    @handles(HostMethod.TOOL_STARTED, _ToolStarted, "notice of a tool's start", decode=Decode.DATA, is_notice=True)
     def tool_started(self, module: HostedModule, args: _ToolStarted) -> None:
         """Note that a module runs a tool."""
         call_id, name = args.call_id[:_MAX_NAME], args.tool[:_MAX_NAME]
@@ -83,7 +83,7 @@ class CancellationService:
             raise CallRefusedError(Denial("run", "tools", module.name, reason=str(exc))) from exc
         self._token.register_tool_start(call_id, name)
 
-    @handles(HostMethod.TOOL_COMPLETED, _ToolCompleted, "the end of a tool", decode=Decode.DATA, is_notice=True)
+    @handles(HostMethod.TOOL_COMPLETED, _ToolCompleted, "notice of a tool's end", decode=Decode.DATA, is_notice=True)
     def tool_completed(self, module: HostedModule, args: _ToolCompleted) -> None:
         """Note that a tool has ended."""
         call_id = args.call_id[:_MAX_NAME]

@@ -19,7 +19,7 @@ from paddock_sdk.protocol.methods import HostMethod
 _LONGEST_CALL: Final = 24 * 3600.0  # seconds; it also keeps NaN and infinity out
 _MAX_ATTEMPTS: Final = 64  # in one message
 _MAX_TARGET: Final = 4096  # characters of a path
-_AN_ACCOUNT: Final = "an account of attempts"
+_ACCOUNT: Final = "account of attempts"
 _MAX_DENIALS: Final = 10  # denials in a tool's result, which a model may get to read
 
 
@@ -34,7 +34,7 @@ class DenialService:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
 
-    @handles(HostMethod.EXPLAIN, _Explain, "a question about what was refused")
+    @handles(HostMethod.EXPLAIN, _Explain, "request for explanation")
     def explain(self, module: HostedModule, args: _Explain) -> object:
         """Return what a module was refused during a call that failed, as far as the module may know it."""
         read = _read_attempts(args.attempts)
@@ -49,7 +49,7 @@ class DenialService:
     def attempted(self, module: HostedModule, args: Any) -> None:
         """Find out which of a module's attempts were refused, for people."""
         if not isinstance(args, list):
-            raise malformed(_AN_ACCOUNT)
+            raise malformed(_ACCOUNT)
         module.attempts.weigh(_read_attempts(args), has_failed=False, now=self._now())
 
 
@@ -60,14 +60,14 @@ def _read_attempts(written: list[Any]) -> list[AccessAttempt]:
         RemoteProtocolError: it is none.
     """
     if len(written) > _MAX_ATTEMPTS:
-        raise malformed(_AN_ACCOUNT)
+        raise malformed(_ACCOUNT)
     read = []
     for one in written:
         match one:
             case [str() as kind, str() as target] if kind in ATTEMPT_KINDS and len(target) <= _MAX_TARGET:
                 read.append(AccessAttempt(kind, target))
             case _:
-                raise malformed(_AN_ACCOUNT)
+                raise malformed(_ACCOUNT)
     return read
 
 

@@ -69,7 +69,7 @@ class EmissionService:
         elif not EventDelivery.begin(self._router, hooks, call, event, payload, partial(self._emit, module, hooks.ask)):
             self._router.serve(call, self._emit(module, hooks.emit_payload, event, payload))
 
-    @handles(HostMethod.EMIT_AND_COLLECT, _Collect, "an event", decode=Decode.PLAIN, collects=True)
+    @handles(HostMethod.EMIT_AND_COLLECT, _Collect, "event", decode=Decode.PLAIN, collects=True)
     async def collect(self, module: HostedModule, args: _Collect) -> object:
         """Deliver an event and return the answers of its handlers within the given time."""
         if self._undelivered(module, args.event) is not None:
@@ -92,7 +92,7 @@ class EmissionService:
                     return event, Payload.of(data)
                 except (RuntimeError, TypeError) as exc:
                     raise RemoteProtocolError(f"an event with data that no event has: {exc}") from exc
-        raise malformed("an event")
+        raise malformed("event")
 
     def _undelivered(self, module: HostedModule, event: str) -> HookResult | None:
         """Return the answer to an event that reaches no handler, None for any other."""

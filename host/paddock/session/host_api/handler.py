@@ -40,9 +40,9 @@ class Decode(Enum):
 class HandlerSpec:
     """The declaration of one method.
 
-    `what` names the request where it is none. With `answers_itself`, the handler gets the call, the module and the
-    message as it came, and ends the call, at once or later. With `collects`, its answer consists of modules' answers,
-    which were counted as they came.
+    `what` is the name of a malformed request, without an article. With `answers_itself`, the handler gets the call, the
+    module and the message as it came, and ends the call, at once or later. With `collects`, its answer consists of
+    modules' answers, which were counted as they came.
     """
 
     method: HostMethod
@@ -100,7 +100,7 @@ def handlers_of(part: object) -> Iterator[tuple[HostMethod, MethodHandler]]:
 
 def malformed(what: str) -> RemoteProtocolError:
     """Return the error that ends a worker for arguments that do not fit their method."""
-    return RemoteProtocolError(f"{what} that is none")
+    return RemoteProtocolError(f"malformed {what}")
 
 
 def within(least: float, most: float) -> Callable[[float], bool]:

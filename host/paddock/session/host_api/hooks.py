@@ -92,7 +92,7 @@ class HookService:
         for number in gone:
             del self._handlers[number]
 
-    @handles(HostMethod.REGISTER, _Register, "a handler's registration", decode=Decode.HANDLES)
+    @handles(HostMethod.REGISTER, _Register, "handler registration", decode=Decode.HANDLES)
     def register(self, module: HostedModule, args: _Register) -> int:
         """Register a handler; return its number."""
         event, priority, name, handler = args
@@ -108,14 +108,14 @@ class HookService:
         self._handlers[number] = (module.peer, registered)
         return number
 
-    @handles(HostMethod.UNREGISTER, _Unregister, "the end of a registration")
+    @handles(HostMethod.UNREGISTER, _Unregister, "handler removal")
     def unregister(self, module: HostedModule, args: _Unregister) -> None:
         """Remove one handler of the module's."""
         known = self._handlers.get(args.number)
         if known is not None and known[0] is module.peer:
             self._take_back(module, args.number)
 
-    @handles(HostMethod.UNREGISTER_NAME, _UnregisterName, "a handler's name")
+    @handles(HostMethod.UNREGISTER_NAME, _UnregisterName, "handler removal by name")
     def unregister_name(self, module: HostedModule, args: _UnregisterName) -> None:
         """Remove the module's latest handler of a name."""
         latest = module.latest_handler(args.name)
@@ -130,7 +130,7 @@ class HookService:
         module.unregister_handler(registered)
         module.quota.give_back(("handler", number))
 
-    @handles(HostMethod.LIST_HANDLERS, _ListHandlers, "an event")
+    @handles(HostMethod.LIST_HANDLERS, _ListHandlers, "request for handlers")
     def list_handlers(self, module: HostedModule, args: _ListHandlers) -> object:
         """Return the names of the handlers of an event, or of all."""
         return self._coordinator.hooks.list_handlers(args.event)
@@ -150,7 +150,7 @@ class HookService:
             )
         self._coordinator.hooks.set_fields_of_module(module.peer, converted)
 
-    @handles(HostMethod.PROCESS_HOOK_RESULT, _ProcessHookResult, "a hook's result")
+    @handles(HostMethod.PROCESS_HOOK_RESULT, _ProcessHookResult, "hook result")
     async def process_hook_result(self, module: HostedModule, args: _ProcessHookResult) -> object:
         """Act on a hook's answer, and return the part that is left to act on."""
         result, event, hook_name = args

@@ -37,7 +37,7 @@ class MessageService:
             module.deny(Denial("show", "messages", module.name, reason=f"more than {budget.describe()}"))
         return False
 
-    @handles(HostMethod.SHOW_MESSAGE, _Show, "a message", decode=Decode.DATA, is_notice=True)
+    @handles(HostMethod.SHOW_MESSAGE, _Show, "message", decode=Decode.DATA, is_notice=True)
     def show(self, module: HostedModule, args: _Show) -> None:
         """Show a message; where the session has no display, it is logged."""
         if not self.may_show(module):

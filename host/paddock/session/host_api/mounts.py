@@ -46,7 +46,7 @@ class MountService:
         self._marshaller = marshaller
         self._now = now
 
-    @handles(HostMethod.MOUNT, _Mount, "a mount", decode=Decode.HANDLES)
+    @handles(HostMethod.MOUNT, _Mount, "mount request", decode=Decode.HANDLES)
     def mount(self, module: HostedModule, args: _Mount) -> None:
         """Mount an object of the module's."""
         if max(len(args.point), len(args.name or "")) > MAX_NAME:
@@ -54,13 +54,13 @@ class MountService:
         module.quota.spend(("mount", args.point, args.name), weight_of_objects(module, args.obj))
         module.mount(self._coordinator, args.point, args.name, args.obj)
 
-    @handles(HostMethod.UNMOUNT, _Unmount, "an unmount")
+    @handles(HostMethod.UNMOUNT, _Unmount, "unmount request")
     def unmount(self, module: HostedModule, args: _Unmount) -> bool:
         """Unmount an object of the module's; return whether there was one."""
         module.quota.give_back(("mount", args.point, args.name))
         return module.unmount(args.point, args.name)
 
-    @handles(HostMethod.DESCRIBE, _Describe, "an object's description", decode=Decode.DATA, is_notice=True)
+    @handles(HostMethod.DESCRIBE, _Describe, "object description", decode=Decode.DATA, is_notice=True)
     def describe(self, module: HostedModule, args: _Describe) -> None:
         """Take an object's new description."""
         handle = module.peer.export(args.object_id)

@@ -100,7 +100,7 @@ class OfferService:
         self._marshaller.decode(value)  # as with a capability
         self._coordinator.attach_from(module.peer, module.authority, name, value)
 
-    @handles(HostMethod.DELETE_ATTRIBUTE, _DeleteAttribute, "an attribute's name", decode=Decode.DATA, is_notice=True)
+    @handles(HostMethod.DELETE_ATTRIBUTE, _DeleteAttribute, "attribute removal", decode=Decode.DATA, is_notice=True)
     def delete_attribute(self, module: HostedModule, args: _DeleteAttribute) -> None:
         """Drop an attribute."""
         if not self._keeps_attribute(module, args.name):
@@ -115,7 +115,7 @@ class OfferService:
             self._coordinator.keep_attribute(module.peer, name)
         return refusal is not None
 
-    @handles(HostMethod.REGISTER_CONTRIBUTOR, _RegisterContributor, "a contributor", decode=Decode.HANDLES)
+    @handles(HostMethod.REGISTER_CONTRIBUTOR, _RegisterContributor, "contributor registration", decode=Decode.HANDLES)
     def register_contributor(self, module: HostedModule, args: _RegisterContributor) -> None:
         """Add a contributor to a channel."""
         channel, name, callback = args
@@ -130,12 +130,12 @@ class OfferService:
             module.quota.spend(("data", self._functions.number()), len(channel) + len(name))
             self._coordinator.contribute_from(module.peer, channel, name, None)
 
-    @handles(HostMethod.COLLECT_CONTRIBUTIONS, _Collect, "a channel", collects=True)
+    @handles(HostMethod.COLLECT_CONTRIBUTIONS, _Collect, "request for contributions", collects=True)
     async def collect_contributions(self, module: HostedModule, args: _Collect) -> object:
         """Return the contributions of all contributors to a channel."""
         return await self._coordinator.collect_contributions(args.channel)
 
-    @handles(HostMethod.REGISTER_CLEANUP, _RegisterCleanup, "a cleanup function", decode=Decode.HANDLES)
+    @handles(HostMethod.REGISTER_CLEANUP, _RegisterCleanup, "registration of a cleanup function", decode=Decode.HANDLES)
     def register_cleanup(self, module: HostedModule, args: _RegisterCleanup) -> None:
         """Register a function to run when the session ends."""
         function = self._functions.of(module, args.function)

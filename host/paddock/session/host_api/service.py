@@ -88,7 +88,7 @@ class HostService:
         module = self._module_of(call.peer)
         handler = self._handlers.get(method)
         if handler is None or handler.spec.is_notice:
-            raise RemoteProtocolError(f"a request of host method {method}, which there is not")
+            raise RemoteProtocolError(f"request of unknown host method {method}")
         if handler.spec.answers_itself:
             handler.run(call, module, message)
             return
@@ -102,7 +102,7 @@ class HostService:
         """Take a worker's notification."""
         handler = self._handlers.get(method)
         if handler is None or not handler.spec.is_notice:
-            raise RemoteProtocolError(f"a notification of host method {method}, which there is not")
+            raise RemoteProtocolError(f"notification of unknown host method {method}")
         module = self._module_of(peer)
         args = handler.read(self._decoded(handler, peer, message))
         try:
@@ -138,7 +138,7 @@ class HostService:
     def _headed(self, peer: Peer, message: Encoded) -> tuple[str, Encoded]:
         name, rest = unpack_prefix(message.body)
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
-            raise malformed("a named value")
+            raise malformed("named value")
         peer.charge(rest)
         return name, Encoded(bytes(rest), message.handles)
 

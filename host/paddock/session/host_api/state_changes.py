@@ -39,7 +39,7 @@ class StateService:
         """Take a module's changes.
 
         Raises:
-            RemoteProtocolError: they are none.
+            RemoteProtocolError: they are malformed.
         """
         match self._codec.decode(message.body):  # data alone, no live objects
             case [*changes] if len(changes) <= _MAX_CHANGES and all(is_change(change) for change in changes):
@@ -56,7 +56,7 @@ class StateService:
                 for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
                     module.deny(refusal)
                 return
-        raise malformed("a change of state")
+        raise malformed("change of state")
 
     def _weight(self, module: HostedModule, key: Hashable) -> int:
         """Return the memory under a key that is charged to a module.
