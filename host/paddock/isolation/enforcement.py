@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from paddock.errors import PlanError, PlanProblem, PolicyRefusedError, Refusal
 from paddock.plan.model import ModuleEntry
 from paddock.plan.problems import path_text
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.rule import refusal_by
+from paddock.workers.exit_report import Mechanism
 from paddock_sandbox.profile import IsolationLevel
 
 LEVELS_WITH_NAMESPACES: Final = frozenset[IsolationLevel]({"ns", "bwrap"})
@@ -25,7 +26,7 @@ class Enforcement:
     """How a limit is enforced: by `mechanism`, or by none, and then why not and what would help."""
 
     limit: str
-    mechanism: str
+    mechanism: Mechanism | Literal[""]
     why: str = ""
     fix: str = ""
 
@@ -121,7 +122,7 @@ def _tasks(level: IsolationLevel, cgroups: Collection[str]) -> Enforcement:
     return Enforcement("tasks_max", "RLIMIT_NPROC" if level in LEVELS_WITH_NAMESPACES else "watchdog")
 
 
-def _own_limit(limit: str, mechanism: str, level: IsolationLevel) -> Enforcement:
+def _own_limit(limit: str, mechanism: Mechanism, level: IsolationLevel) -> Enforcement:
     if level != "none":
         return Enforcement(limit, mechanism)
     return Enforcement(limit, "", "a module without isolation does nothing to limit itself", _stronger("landlock"))
