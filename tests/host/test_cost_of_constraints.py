@@ -38,7 +38,7 @@ async def test_constraints_of_a_plan_are_read_and_judged_once(
 ) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     (tmp_path / "plan.yaml").write_text(_plan(own))
-    plan = load_plan(tmp_path / "plan.yaml", environ={})
+    plan = load_plan(tmp_path / "plan.yaml")
     done: Counter[str] = Counter()
     parse, judge = Constraint.parse, constraints._candidates
 
@@ -70,8 +70,8 @@ def test_entries_together_have_no_more_constraints_than_a_list(tmp_path: Path) -
     entries = [{"module": "tool-a", "constraints": [f"a!={number}", f"b!={number}"]} for number in range(101)]
     session = {"orchestrator": "loop-basic", "context": "context-simple"}
     plan = {"session": session, "tools": entries[:100], "agents": {"one": {"tools": entries[:100]}}}
-    assert len(list(load_plan(plan, environ={}).entries())) == 202  # what an agent repeats counts once
+    assert len(list(load_plan(plan).entries())) == 202  # what an agent repeats counts once
     with pytest.raises(PlanError) as caught:
-        load_plan({**plan, "tools": entries}, environ={})
+        load_plan({**plan, "tools": entries})
     (problem,) = caught.value.problems
     assert problem.path == "tools[100].constraints" and "more than 200 constraints" in problem.message

@@ -93,7 +93,7 @@ class Ground:
 
     def accept(self) -> None:
         """Have the user accept the plan as it is."""
-        plan = with_places(load_plan(self.plan, environ={}), self.work, Owner.current(os.environ))
+        plan = with_places(load_plan(self.plan), self.work, Owner.current(os.environ))
         PlanAcceptance.accepting(plan, GrantsFile.of_user(self.environ))
 
     # -- with the command
@@ -154,7 +154,7 @@ class Ground:
 
     async def _judge_plan(self, environ: Mapping[str, str], grants: Mapping[str, str], trust: bool) -> None:
         authorizer = self._authorizer(environ)
-        plan = load_plan(self.plan, environ=environ)
+        plan = load_plan(self.plan)
         with SourceCache.of_user(environ) as cache:
             sources = ModuleSources(
                 cache,

@@ -759,7 +759,7 @@ def test_what_needs_nobodys_leave_is_had_from_a_plan_that_nobody_accepted(projec
 def _accept(plan: Path, project: Path) -> GrantsFile:
     """Have a plan accepted as it is, for a folder to work in, and return where that is kept."""
     grants = GrantsFile.of_user(os.environ)
-    PlanAcceptance.accepting(with_places(load_plan(plan, environ={}), project, Owner.current(os.environ)), grants)
+    PlanAcceptance.accepting(with_places(load_plan(plan), project, Owner.current(os.environ)), grants)
     return grants
 
 

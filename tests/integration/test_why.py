@@ -236,7 +236,7 @@ def test_what_was_given_when_a_plan_was_accepted_counts(scene: Scene, plan: Path
     asked = ("why", "tool-try", "read", "secret.txt", "--plan", str(plan), "--json")
     before = json.loads(paddock(*asked, cwd=scene.work).stdout)
     assert before["allowed"] is False and before["rules"][-1]["text"].startswith("you have not accepted the plan")
-    loaded = load_plan(plan, environ={})
+    loaded = load_plan(plan)
     source = str(scene.root / "amplifier-module-tool-try")
     given = AcceptedGrant("tools[0]", source, Permissions(read=("secret.txt",)))
     PlanAcceptance.accepting(loaded, GrantsFile.of_user(os.environ), [given])

@@ -366,7 +366,7 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
 def _load(plan: Path) -> MountPlan:
     from paddock.plan.load import load_plan  # only here: a call of a tool by its source reads no plan
 
-    return load_plan(plan, environ={})
+    return load_plan(plan)
 
 
 def _usual_plan(folder: Path) -> tuple[MountPlan | None, PaddockError | None]:

@@ -109,7 +109,7 @@ def with_entry(
         PlanError: the file is no plan.
         PlanNotEditedError: it has such a module already, or no place for it was found.
     """
-    plan = load_plan(path, environ={})
+    plan = load_plan(path)
     if kind in ("orchestrator", "context"):
         has = plan.orchestrator if kind == "orchestrator" else plan.context
         place = plan.place_of(has.path).text
@@ -155,7 +155,7 @@ def without_entry(path: Path, place: str) -> PlanEdit:
     """
     match = _ITEM.fullmatch(place)
     if match is None and place.startswith("agents"):
-        line = load_plan(path, environ={}).place_of(place).text
+        line = load_plan(path).place_of(place).text
         raise PlanNotEditedError(
             path, f"it is an agent that has what is at `{place}`", lines=[f"the entry to take out by hand is at {line}"]
         )
@@ -243,7 +243,7 @@ def _edited(
 
 def _read_back(path: Path, after: bytes) -> MountPlan:
     try:
-        return load_plan(path, environ={}, written=after)
+        return load_plan(path, written=after)
     except PlanError as error:
         raise PlanNotEditedError(path, "with the change it would be no plan", lines=error.detail) from error
 

@@ -32,14 +32,11 @@ _UNWRITTEN = "the plan"  # the name, in messages, of a plan without a file
 _EXAMPLE = "write session: {orchestrator: loop-basic, context: context-simple}"
 
 
-def load_plan(
-    plan: Path | str | Mapping[str, object], *, environ: Mapping[str, str], written: bytes | None = None
-) -> MountPlan:
+def load_plan(plan: Path | str | Mapping[str, object], *, written: bytes | None = None) -> MountPlan:
     """Return the plan in a file (`.yaml`, `.yml`, `.json`, `.toml`) or in a mapping; a file may be `written`.
 
     Relative sources start from the file's folder, those of a mapping from the current one. References to secrets are
-    not checked here: whether they are granted and set depends on the operator's further grants. `environ` has no
-    effect.
+    not checked here: whether they are granted and set depends on the operator's further grants.
 
     Raises:
         PlanError: with every problem found.

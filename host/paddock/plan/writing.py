@@ -147,7 +147,7 @@ def write_plan(path: Path, text: str, *, replace: bool = False) -> MountPlan:
         try:
             with open(unfinished, "x", encoding="utf-8") as file:
                 file.write(text)
-            load_plan(unfinished, environ={})
+            load_plan(unfinished)
             if replace:
                 os.replace(unfinished, path)
             else:
@@ -163,7 +163,7 @@ def write_plan(path: Path, text: str, *, replace: bool = False) -> MountPlan:
             f"`{path}` cannot be written: {reason_of(error)}",
             hints=["name a file in a folder that you can write to"],
         ) from error
-    return load_plan(path, environ={})
+    return load_plan(path)
 
 
 def _entry(module: PlannedModule) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Scene:
     def plan(self, tools: str) -> MountPlan:
         path = self.root / "plan.yaml"
         path.write_text(f"{_HEAD}tools:\n{dedent(tools)}\n", encoding="utf-8")
-        return load_plan(path, environ={})
+        return load_plan(path)
 
     def write(self, name: str, text: str) -> Path:
         path = self.config / name

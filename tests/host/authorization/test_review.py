@@ -46,7 +46,7 @@ class Scene:
     def plan(self, text: str) -> MountPlan:
         path = self.folder / "plan.yaml"
         path.write_text(HEAD + dedent(text))
-        return load_plan(path, environ={})
+        return load_plan(path)
 
     def rule(self, text: str) -> None:
         path = self.root / "policy.toml"
@@ -310,7 +310,7 @@ def test_what_the_machine_cannot_give_is_not_proposed(scene: Scene) -> None:
 
 
 def test_a_plan_that_is_no_file_is_told_as_one_of_the_application(scene: Scene) -> None:
-    plan = load_plan({"session": {"orchestrator": "loop-basic", "context": "context-simple"}}, environ={})
+    plan = load_plan({"session": {"orchestrator": "loop-basic", "context": "context-simple"}})
     resolutions = {entry.path: scene.resolution(entry.module) for entry in plan.entries()}
     assert review_plan(plan, scene.asked(plan), resolutions, scene.context, {}).plan == "of this application"
 

@@ -62,10 +62,10 @@ def test_without_a_terminal_the_vendor_whose_key_is_set_is_taken(told: Told, mon
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-123")
     _, shown, _ = told(asks_nothing=True)
-    assert load_plan(Path("plan.yaml"), environ={}).providers[0].module == "provider-openai"
+    assert load_plan(Path("plan.yaml")).providers[0].module == "provider-openai"
     assert "as OPENAI_API_KEY is set" in shown and "sk-123" not in shown
     _, shown, _ = told(asks_nothing=True, replaces=True, provider="provider-mock")
-    assert load_plan(Path("plan.yaml"), environ={}).providers[0].module == "provider-mock" and "is set" not in shown
+    assert load_plan(Path("plan.yaml")).providers[0].module == "provider-mock" and "is set" not in shown
 
 
 def test_init_without_terminal_or_options_writes_a_shipped_plan(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_init_without_terminal_or_options_writes_a_shipped_plan(told: Told, monk
     code, shown, errors = told()
     assert "provider-mock plays a script, as neither" in shown
     assert (code, errors) == (0, "")
-    plan = load_plan(Path("plan.yaml"), environ={})
+    plan = load_plan(Path("plan.yaml"))
     assert [entry.module for entry in plan.entries()] == [
         "loop-basic",
         "context-simple",
@@ -96,7 +96,7 @@ def test_what_is_granted_is_explained_beside_it(told: Told) -> None:
 def test_a_log_has_its_folder_made_since_what_is_granted_has_to_exist(told: Told, tmp_path: Path) -> None:
     told(logs=True)
     assert (tmp_path / "logs").is_dir()
-    assert load_plan(Path("plan.yaml"), environ={}).hooks[0].permissions.write == ("./logs",)
+    assert load_plan(Path("plan.yaml")).hooks[0].permissions.write == ("./logs",)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_on_a_terminal_tools_that_change_things_have_approvals(
     monkeypatch.setattr("sys.stdin.isatty", lambda: has_terminal)
     monkeypatch.setattr("sys.stderr.isatty", lambda: has_terminal)
     assert told(asks_nothing=True, **options)[0] == 0
-    hooks = load_plan(Path("plan.yaml"), environ={}).hooks
+    hooks = load_plan(Path("plan.yaml")).hooks
     assert [hook.module for hook in hooks] == ["hooks-approval"] * is_there
     assert all(hook.permissions == Permissions() and not hook.config for hook in hooks)
     text = Path("plan.yaml").read_text()
@@ -133,7 +133,7 @@ def test_modules_in_folders_are_named_by_what_they_are_and_where_they_are(told: 
         "plans/my.yml", provider="./elsewhere/odd name", tools=["./amplifier-module-tool-mine", "tool-filesystem"]
     )
     assert (code, errors) == (0, "")
-    plan = load_plan(Path("plans/my.yml"), environ={})
+    plan = load_plan(Path("plans/my.yml"))
     assert (plan.providers[0].module, plan.providers[0].source) == ("provider-own", str(elsewhere))
     assert [entry.module for entry in plan.tools] == ["tool-mine", "tool-filesystem"]
     code, _, _ = told("plan.yaml", tools=["./amplifier-module-tool-mine"])
@@ -149,7 +149,7 @@ def test_a_known_vendors_module_gets_its_host_and_an_injected_key(
     code, shown, _ = told(provider="./amplifier-module-provider-openai")
     assert code == 0
     assert "export OPENAI_API_KEY=…" in shown and "--trust-plan" in shown
-    granted = load_plan(Path("plan.yaml"), environ={}).providers[0].permissions
+    granted = load_plan(Path("plan.yaml")).providers[0].permissions
     assert granted.net == ("api.openai.com:443",) and granted.env == ("OPENAI_API_KEY=${OPENAI_API_KEY}",)
     assert [(secret.name, bool(secret.inject)) for secret in granted.secrets] == [("OPENAI_API_KEY", True)]
     assert "it never sees the value" in Path("plan.yaml").read_text()
@@ -162,7 +162,7 @@ def test_a_known_vendors_module_gets_its_host_and_an_injected_key(
 def test_the_vendors_of_shipped_providers_can_be_named(told: Told, vendor: str) -> None:
     code, _, errors = told(provider=vendor, tools=["none"])
     assert (code, errors) == (0, "")
-    (entry,) = load_plan(Path("plan.yaml"), environ={}).providers
+    (entry,) = load_plan(Path("plan.yaml")).providers
     variable = f"{vendor.upper()}_API_KEY"
     assert entry.module == f"provider-{vendor}" and entry.config["default_model"]
     assert entry.config["api_key"] == f"${{{variable}}}"
@@ -180,9 +180,9 @@ def test_what_a_module_goes_without_is_said_in_the_plan(told: Told, tmp_path: Pa
 
 def test_no_tool_is_an_answer_and_the_same_one_twice_is_one(told: Told) -> None:
     told(tools=["none"])
-    assert load_plan(Path("plan.yaml"), environ={}).tools == ()
+    assert load_plan(Path("plan.yaml")).tools == ()
     told(tools=["tool-filesystem", "builtin:tool-filesystem"], replaces=True)
-    assert len(load_plan(Path("plan.yaml"), environ={}).tools) == 1
+    assert len(load_plan(Path("plan.yaml")).tools) == 1
 
 
 def test_scripts_are_told_what_was_written(told: Told, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_plan_that_is_there_stays_as_it_is(told: Told, tmp_path: Path, kind: s
 def test_a_plan_is_replaced_when_it_is_said_to_be(told: Told, tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text("mine")
     assert told(replaces=True)[0] == 0
-    assert load_plan(Path("plan.yaml"), environ={}).tools
+    assert load_plan(Path("plan.yaml")).tools
     assert [path.name for path in tmp_path.iterdir()] == ["plan.yaml"]
 
 

@@ -162,7 +162,7 @@ def test_added_to_a_plan_it_is_granted_what_suits_it(told: Told, provider: TwinP
     assert (facts["grant"], facts["permissions"]) == ("permissions: shell", "shell")
     assert facts["granted"] == {"read": ["."], "write": ["."]} and facts["replaced"] is None
     assert path.read_text().startswith(PLAN)
-    (added,) = load_plan(path, environ={}).hooks
+    (added,) = load_plan(path).hooks
     assert (added.module, added.source) == ("hooks-y", "git+https://example.org/hooks")
     assert added.permissions.as_written() == facts["granted"]  # no family as a whole by a stranger's manifest
     assert "# files and folders that it may read and change" in path.read_text()
@@ -176,7 +176,7 @@ def test_the_lock_file_lies_beside_the_plan(told: Told, provider: TwinProvider, 
     provider.folders[folder / "module"] = Version("m")
     code, facts = told.json("add", "./module", "--to", "plans/plan.yaml")
     assert code == 0 and facts["lock"] == str(folder / "plans" / "paddock.lock")
-    assert load_plan(folder / "plans/plan.yaml", environ={}).tools[1].source == str(folder / "module")
+    assert load_plan(folder / "plans/plan.yaml").tools[1].source == str(folder / "module")
     assert list(locked(folder / "plans")) == [str(folder / "module")]
 
 
@@ -227,7 +227,7 @@ def test_credentials_are_neither_written_nor_shown(told: Told, provider: TwinPro
     assert (code, missing[0]) == (0, 1)
     written = path.read_text() + (folder / "paddock.lock").read_text()
     assert "s3cr3t" not in "".join([shown, errors, *map(str, (*told_json, *missing)), written])
-    assert load_plan(path, environ={}).tools[1].source == "git+https://example.org/team/tool-z"
+    assert load_plan(path).tools[1].source == "git+https://example.org/team/tool-z"
 
 
 def test_with_ssh_the_user_is_kept_and_what_ran_outside_is_told(
@@ -542,7 +542,7 @@ def test_what_the_plan_names_is_of_use_also_while_another_source_stands_in(
     code, facts = told.json("lock")
     assert (code, facts["unused"], len(locked(folder))) == (0, [], 2)
     code, facts = told.json("remove", f"git+{X}@v1", "--from", "plan.yaml")
-    assert (code, locked(folder), load_plan(path, environ={}).tools) == (0, {}, ())
+    assert (code, locked(folder), load_plan(path).tools) == (0, {}, ())
 
 
 def test_an_unknown_module_is_reported_and_the_others_are_locked(

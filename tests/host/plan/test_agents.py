@@ -15,7 +15,7 @@ from paddock.plan.model import MountPlan
 
 def _load(agents: Any, **sections: Any) -> MountPlan:
     plan = {"session": {"orchestrator": "loop-a", "context": "context-a"}, **sections, "agents": agents}
-    return load_plan(plan, environ={})
+    return load_plan(plan)
 
 
 def _problems(agents: Any, **sections: Any) -> dict[str, str]:
@@ -184,7 +184,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         """
     file.write_text(textwrap.dedent(text))
     with pytest.raises(PlanError) as caught:
-        load_plan(file, environ={})
+        load_plan(file)
     (problem,) = caught.value.problems
     assert (problem.path, problem.line) == ("agents.researcher.tools[0].limits.memory_max", 6)
 

@@ -90,7 +90,7 @@ def test_a_yaml_plan_keeps_every_character(case: str, tmp_path: Path) -> None:
 def test_an_uncertain_place_leaves_the_plan_and_shows_the_lines(text: str, tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(text)
-    assert len(load_plan(path, environ={}).tools) == 1
+    assert len(load_plan(path).tools) == 1
     with pytest.raises(PlanNotEditedError) as caught:
         with_entry(path, "tool", ENTRY)
     assert "- module: tool-new" in caught.value.lines and "source:" in caught.value.lines[-1]
@@ -224,7 +224,7 @@ def test_of_a_toml_and_a_json_plan_as_well(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(TOML)
     without_entry(path, "tools[0]").write()
-    assert not load_plan(path, environ={}).tools and "# of mine" in path.read_text() and "y = 2" in path.read_text()
+    assert not load_plan(path).tools and "# of mine" in path.read_text() and "y = 2" in path.read_text()
     content = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [{"module": "a"}]}
     other = tmp_path / "plan.json"
     other.write_text(json.dumps(content))
@@ -319,7 +319,7 @@ def test_an_edit_is_undone_unless_the_plan_changed_meanwhile(tmp_path: Path) -> 
     path = tmp_path / "plan.yaml"
     path.write_text(LIST, encoding="utf-8")
     edit = with_permissions(path, "tools[0]", Permissions.model_validate({"preset": "workspace"}))
-    assert edit.write().digest == load_plan(path, environ={}).digest
+    assert edit.write().digest == load_plan(path).digest
     edit.undo()
     assert path.read_text(encoding="utf-8") == LIST
     with pytest.raises(PlanNotEditedError):

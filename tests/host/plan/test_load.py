@@ -18,18 +18,18 @@ def plan(**keys: Any) -> dict[str, Any]:
     return {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, **keys}
 
 
-def load(written: Any, **environ: str) -> MountPlan:
-    return load_plan(written, environ=environ)
+def load(written: Any) -> MountPlan:
+    return load_plan(written)
 
 
-def problems_of(written: Any, **environ: str) -> list[PlanProblem]:
+def problems_of(written: Any) -> list[PlanProblem]:
     with pytest.raises(PlanError) as caught:
-        load(written, **environ)
+        load(written)
     return list(caught.value.problems)
 
 
-def problem_of(written: Any, **environ: str) -> PlanProblem:
-    (problem,) = problems_of(written, **environ)
+def problem_of(written: Any) -> PlanProblem:
+    (problem,) = problems_of(written)
     return problem
 
 
@@ -410,7 +410,7 @@ def with_config(config: Any, permissions: Any = None) -> dict[str, Any]:
 
 def test_a_granted_reference_stays_one_in_the_plan() -> None:
     config = {"api_key": "${KEY}", "deep": [{"url": "https://x/${KEY}"}]}
-    loaded = load(with_config(config, {"secrets": ["KEY"]}), KEY="s3cret")
+    loaded = load(with_config(config, {"secrets": ["KEY"]}))
     assert loaded.providers[0].config == config
     assert loaded.raw["providers"][0]["config"] == config
     assert "s3cret" not in repr(loaded)
@@ -438,7 +438,7 @@ def test_a_bad_secret_reference_is_a_problem_of_its_entry_only(
 
 @pytest.mark.parametrize("reference", ["${KEY:default}", "${KEY:-default}", "${KEY-}", "${KEY:?}"])
 def test_a_reference_with_a_default_is_not_taken_for_text(reference: str) -> None:
-    problem = problem_of(with_config({"k": reference}, {"secrets": ["KEY"]}), KEY="x")
+    problem = problem_of(with_config({"k": reference}, {"secrets": ["KEY"]}))
     assert "default" in problem.message
     assert problem.hint == "write ${KEY}"
 
@@ -486,7 +486,7 @@ SECTION = st.lists(ENTRY | JUNK, max_size=3) | JUNK
 )
 def test_any_value_is_a_plan_or_a_plan_error(written: Any) -> None:
     try:
-        loaded = load_plan({"": written} if isinstance(written, str) else written, environ={})
+        loaded = load_plan({"": written} if isinstance(written, str) else written)
     except PlanError as error:
         assert error.problems
         assert render(error).startswith("error: plan has ")

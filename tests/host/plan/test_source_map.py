@@ -194,7 +194,7 @@ def test_the_problems_of_a_plan_are_told_with_their_lines(tmp_path: Path) -> Non
     path = tmp_path / "plan.yaml"
     path.write_text(YAML.replace("1M", "much").replace("module: tool-b", "module: tool-b\n  confg: {}"))
     with pytest.raises(PlanError) as caught:
-        load_plan(path, environ={})
+        load_plan(path)
     shown = render(caught.value)
     assert f"{path}:11: tools[0].limits.memory_max: `much` is not understood" in shown
     assert f"{path}:15: tools[1]: unknown key `confg`" in shown
@@ -204,16 +204,16 @@ def test_the_problems_of_a_plan_are_told_with_their_lines(tmp_path: Path) -> Non
 
 def test_the_problems_of_a_mapping_have_no_line() -> None:
     with pytest.raises(PlanError) as caught:
-        load_plan({"session": {}}, environ={})
+        load_plan({"session": {}})
     assert {problem.line for problem in caught.value.problems} == {None}
 
 
 def test_a_plan_knows_its_lines_and_its_digest(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text("session: {orchestrator: loop-basic,\n  context: context-simple}\n")
-    plan = load_plan(path, environ={})
+    plan = load_plan(path)
     assert plan.place_of("session.context") == Location(str(path), 2)
-    assert plan.digest.startswith("sha256:") and plan.digest == load_plan(path, environ={}).digest
+    assert plan.digest.startswith("sha256:") and plan.digest == load_plan(path).digest
 
 
 def test_a_digest_stands_for_every_byte_and_for_where_the_plan_is(tmp_path: Path) -> None:
@@ -222,9 +222,9 @@ def test_a_digest_stands_for_every_byte_and_for_where_the_plan_is(tmp_path: Path
     for place in places:
         place.parent.mkdir(exist_ok=True)
         place.write_text(text)
-    digests = [load_plan(place, environ={}).digest for place in places]
+    digests = [load_plan(place).digest for place in places]
     places[0].write_text(text + "# nothing\n")
-    digests.append(load_plan(places[0], environ={}).digest)
+    digests.append(load_plan(places[0]).digest)
     assert len(set(digests)) == len(digests)
 
 
@@ -234,7 +234,7 @@ def test_the_digest_of_a_mapping_stands_for_what_it_says_and_where(
     plan = {"session": {"context": "context-simple", "orchestrator": "loop-basic"}, "tools": []}
     same = {"tools": [], "session": {"orchestrator": "loop-basic", "context": "context-simple"}}
     other = {**plan, "tools": [{"module": "tool-a", "source": "./a"}]}
-    digest = load_plan(plan, environ={}).digest
-    assert digest == load_plan(same, environ={}).digest != load_plan(other, environ={}).digest
+    digest = load_plan(plan).digest
+    assert digest == load_plan(same).digest != load_plan(other).digest
     monkeypatch.chdir(tmp_path)
-    assert load_plan(plan, environ={}).digest != digest
+    assert load_plan(plan).digest != digest

@@ -120,7 +120,7 @@ def test_every_rule_that_was_looked_at_is_kept_with_its_line(tmp_path: Path, wor
         "session: {orchestrator: loop-basic, context: context-simple}\n"
         "tools:\n- module: tool-x\n  permissions:\n    net: [a.example]\n    env: [MODE=secret]\n"
     )
-    loaded = load_plan(plan, environ={})
+    loaded = load_plan(plan)
     text = (
         "minimum_isolation = 'bwrap'\ngit_hosts = ['github.com']\nmax_limits = {tasks_max = 8, calls_max = 10000}\n"
         + capped("net = ['a.example', 'b.example']", "git+https://github.com/*")
@@ -653,7 +653,7 @@ def test_everything_wrong_with_every_entry_is_told_at_once_with_its_line(tmp_pat
         "  limits:\n"
         "    tasks_max: 64\n"
     )
-    loaded = load_plan(plan, environ={})
+    loaded = load_plan(plan)
     text = "minimum_isolation = 'ns'\nmax_limits = {tasks_max = 8}\n" + capped("net = ['a.example']")
     where = EvaluationContext(policy(text), Trust(True), work, owner(), {}, loaded.positions)
     with pytest.raises(PolicyRefusedError) as caught:

@@ -365,7 +365,7 @@ async def test_an_unknown_module_is_reported_with_places_and_remedy(home: Path) 
         "      key: ${KEY}\n"
         "    permissions: {secrets: [KEY, EMPTY]}\n"
     )
-    plan = load_plan(plan_file, environ={})
+    plan = load_plan(plan_file)
     found = sources(home, "[OTHER]\nenv = 'GONE'", {"EMPTY": ""})
     with pytest.raises(SecretError) as caught:
         await found.fetch(

@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> GrantsFile:
 
 def plan_at(path: Path, text: str = PLAN) -> MountPlan:
     path.write_text(text)
-    return load_plan(path, environ={})
+    return load_plan(path)
 
 
 def decide(plan: MountPlan, acceptance: PlanAcceptance, folder: Path) -> list[Permissions]:
@@ -122,9 +122,9 @@ def test_a_flag_accepts_what_the_text_says_and_keeps_nothing(file: GrantsFile, t
 
 def test_a_plan_that_is_in_no_file_is_accepted_by_what_it_says(file: GrantsFile) -> None:
     written = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
-    PlanAcceptance.accepting(load_plan(written, environ={}), file)
-    assert PlanAcceptance.of(load_plan(written, environ={}), file).trust.accepted
-    other = PlanAcceptance.of(load_plan({**written, "tools": []}, environ={}), file)
+    PlanAcceptance.accepting(load_plan(written), file)
+    assert PlanAcceptance.of(load_plan(written), file).trust.accepted
+    other = PlanAcceptance.of(load_plan({**written, "tools": []}), file)
     assert not other.trust.accepted and other.trust.rule is None
 
 

@@ -32,7 +32,7 @@ def _plan(agents: dict[str, Any] | None = None, **sections: Any) -> MountPlan:
         "agents": agents or {},
         **sections,
     }
-    return load_plan(plan, environ={})
+    return load_plan(plan)
 
 
 def _request(*, above: int = 0, **wishes: Any) -> SpawnRequest:

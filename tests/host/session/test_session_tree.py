@@ -16,8 +16,7 @@ _PLAN = load_plan(
     {
         "session": {"orchestrator": "loop-a", "context": "context-a"},
         "agents": {"researcher": {}, "foundation:writer": {}},
-    },
-    environ={},
+    }
 )
 
 

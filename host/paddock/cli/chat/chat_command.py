@@ -36,7 +36,7 @@ def chat(plan: Path, options: SessionOptions, verbose: bool) -> int:
         from paddock.plan.load import load_plan
 
         try:
-            load_plan(plan, environ={})
+            load_plan(plan)
         except PlanError as error:  # as `paddock run` reports it, instead of below a line to type in
             Screen(sys.stderr).text(failure.text(error))
             return failure.exit_code(error)

@@ -202,7 +202,7 @@ class ChatSession:
         line = escape(grant_line(path, permissions))
         written = await anyio.to_thread.run_sync(lambda: read_document(path).written)
         # The question shows one entry, and answers for the whole plan.
-        if load_plan(path, environ={}, written=written).digest != conversation.session.plan.digest:
+        if load_plan(path, written=written).digest != conversation.session.plan.digest:
             self._screen.warning(f"{escape(str(path))} changed since this session started; start the chat again for it")
             return False
         edit = with_permissions(path, entry.path, permissions)

@@ -229,7 +229,7 @@ async def _added(
 
 def _scripted(plan: Path, added: PlannedModule) -> str | None:
     """Return the provider that plays a script, if it is a plan's only one and the added one asks a model."""
-    providers = load_plan(plan, environ={}).providers
+    providers = load_plan(plan).providers
     if added.kind != "provider" or len(providers) != 1 or is_scripted(added.module):
         return None
     return providers[0].module if is_scripted(providers[0].module) else None
@@ -244,7 +244,7 @@ def _folder_and_rules(
     file has one record of it. Without a plan it is the working directory, and there are none.
     """
     own = DependencyRules(by_uv_lock=by_uv_lock)
-    loaded = load_plan(plan, environ={}) if plan is not None else None
+    loaded = load_plan(plan) if plan is not None else None
     if loaded is None or loaded.origin is None:
         return start.resolve(), lambda _: own
     folder = loaded.origin.parent

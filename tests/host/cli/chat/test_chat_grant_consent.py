@@ -38,7 +38,7 @@ async def test_the_answer_to_a_grant_is_good_for_its_plan_once(tmp_path: Path) -
     edit = _edit(tmp_path, net=["example.org"])
     assert consent.covers(edit.plan)
     consent.agree(edit.plan)
-    assert edit.write().digest == load_plan(edit.path, environ={}).digest
+    assert edit.write().digest == load_plan(edit.path).digest
     review = PlanReview("plan.yaml", edit.plan.digest, (_NETWORK,))
     assert await consent.ask(review) is ConsentAnswer.ACCEPT and person.asked == 0
     assert await consent.ask(review) is ConsentAnswer.AS_IT_IS and person.asked == 1
