@@ -183,7 +183,7 @@ class AttemptJudge:
             return None
         if kind == "read" and self._works_in_scratch and (meant := self._in_working_dir(named)) is not None:
             reason = f"{_IN_SCRATCH} it was looked for in the module's private folder"
-            return self._denial(kind, str(meant), "files", self._line(kind, self._written_as(meant)), reason)
+            return self._denial(kind, str(meant), "files", self._line(kind, self._subject.written_as(meant)), reason)
         if kind == "read" and (in_real_home := self._in_real_home(named)) is not None:
             home = self._subject.owner.home
             place = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
@@ -197,7 +197,7 @@ class AttemptJudge:
             return None
         if found.nearest is None:
             wanted = self._place_to_write(found.path) if kind == "write" else found.path
-            line = self._line(kind, self._written_as(wanted))
+            line = self._line(kind, self._subject.written_as(wanted))
             return self._denial(kind, str(found.path), "files", line, _NOT_LOOKED_AT)
         if not found.is_there and found.nearest != found.path.parent:
             return None  # nor could it be made
@@ -225,7 +225,7 @@ class AttemptJudge:
         if not path.is_absolute() or self._is_its_own(path) or self._is_granted(path, wants_write=kind == "write"):
             return None
         place = _meant(path) if kind == "write" else path
-        return self._denial(kind, target, "files", self._line(kind, self._written_as(place)), _NOT_GRANTED)
+        return self._denial(kind, target, "files", self._line(kind, self._subject.written_as(place)), _NOT_GRANTED)
 
     def _place_to_write(self, path: Path) -> Path:
         """Return what to grant for a path that was not looked at: its folder, where it is known to be a new name."""
@@ -251,13 +251,6 @@ class AttemptJudge:
         if self._profile.level == "ns":
             folders += SHARED_FOLDERS
         return str(path) in DEVICES or any(path.is_relative_to(folder) for folder in folders)
-
-    def _written_as(self, path: Path) -> str:
-        working_dir = self._subject.working_dir
-        if not path.is_relative_to(working_dir):
-            return str(path)
-        inside = path.relative_to(working_dir)
-        return f"./{inside}" if inside.parts else "."
 
     def _in_real_home(self, path: Path) -> Path | None:
         """Return the path in the user's home that corresponds to one in the module's own home."""
@@ -297,7 +290,7 @@ class AttemptJudge:
         if folder in ("", *SEARCH_PATH):
             return self._explained("run", target) if _is_program(name) else None
         if (in_working_dir := self._in_working_dir(Path(target))) is not None:
-            line = self._line("run", self._written_as(in_working_dir))
+            line = self._line("run", self._subject.written_as(in_working_dir))
             reason = f"{_IN_SCRATCH} it was looked for in the module's private folder"
             return self._denial("run", str(in_working_dir), "programs", line, reason)
         denial = self._tell_program("run", target)
@@ -310,9 +303,7 @@ class AttemptJudge:
             return replace(denial, reason=_NOT_LOOKED_AT)
         if not found.is_there or not _may_be_program(found.path):
             return None
-        granted = self._subject.permissions.run
-        only = f"of programs it may run only {', '.join(granted)}" if granted else "it may run no program at all"
-        return replace(denial, reason=only)
+        return replace(denial, reason=self._subject.programs_text)
 
     def _tell_program(self, kind: AttemptKind, target: str) -> Denial | None:
         folder, name = os.path.split(target)
@@ -323,7 +314,7 @@ class AttemptJudge:
         elif Path(target).is_relative_to(self._profile.scratch):
             return self._denial(kind, target, "programs", "", _NO_PROGRAMS_IN_SCRATCH)
         else:
-            is_granted, written = self._is_executed(Path(target)), self._written_as(Path(target))
+            is_granted, written = self._is_executed(Path(target)), self._subject.written_as(Path(target))
         return None if is_granted else self._denial(kind, target, "programs", self._line(kind, written), _NOT_GRANTED)
 
     def _is_executed(self, path: Path) -> bool:

@@ -2,6 +2,10 @@
 
 The answers come from the module's actual sandbox (its mounts and programs) and from the permissions in effect; nothing
 is tried. Acts through the host are explained by the code that decides about them.
+
+Paths are followed by two means, on purpose (session/adr/0001). An operator's path is resolved as a grant would be
+(`ReachablePath`): links outside the grants are looked up. A path that a module chose never is: `AttemptedPath` follows
+it within the module's mounts only, and `explain_kept` looks up nothing further.
 """
 
 from __future__ import annotations
@@ -81,10 +85,10 @@ def explain_kept(subject: ExplainedModule, path: Path, nearest: Path) -> Explana
 
     For a path without links in it: nothing is looked up.
     """
-    reachable = ReachablePath(path, path, subject.profile, subject.working_dir, subject.owner)
+    reachable = ReachablePath(path, path, subject)
     if reachable.is_around_writable():
-        return _kept(subject, "write", reachable)
-    grant, why_not = reachable.grantable_as(subject.fixed, nearest)
+        return _kept(subject, "write", path)
+    grant, why_not = reachable.grantable_as(nearest)
     reason = f"{ONLY_READ}; it cannot be granted: {why_not}" if why_not else ONLY_READ
     return _refused(subject, "write", reason, "files", grant)
 
@@ -145,27 +149,26 @@ def _refused_without(subject: ExplainedModule, reason: str, layer: str, missing:
 def _file(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     if subject.profile.level == "none":
         return _allowed(f"{_NO_ISOLATION}: it may do all that the user who runs it may", "files")
-    path = ReachablePath.find(target, subject.profile, subject.working_dir, subject.owner)
+    path = ReachablePath.find(target, subject)
     wants_write = family == "write"
-    standing = path.standing(subject.permissions, wants_write=wants_write)
+    standing = path.standing(wants_write=wants_write)
     if standing.allowed:
         return _allowed(standing.reason, "files", standing.by)
     if standing.is_kept:
-        return _kept(subject, family, path)
-    grant, why_not = path.grantable(subject.fixed, wants_write=wants_write)
+        return _kept(subject, family, path.real)
+    grant, why_not = path.grantable(wants_write=wants_write)
     reason = f"{standing.reason}; it cannot be granted: {why_not}" if why_not else standing.reason
     return _refused(subject, family, reason, "files", grant)
 
 
-def _kept(subject: ExplainedModule, family: Family, path: ReachablePath) -> Explanation:
+def _kept(subject: ExplainedModule, family: Family, real: Path) -> Explanation:
     """Explain a place in a folder that may be written to, which itself may not."""
-    real = path.real
     for kept in subject.protected:
         if real.is_relative_to(kept):
             reason = (
                 f"{runner_of(kept)} may run what is in `{kept}`, so it stays as it is unless it is granted by itself"
             )
-            return _refused(subject, family, reason, "files", path.written_as(kept))
+            return _refused(subject, family, reason, "files", subject.written_as(kept))
     codes = ((code.root, f"which is the code of module `{code.module_id}`") for code in subject.fixed.codes)
     for fixed, what in (*codes, *subject.fixed.others):
         if real.is_relative_to(fixed):
@@ -188,8 +191,7 @@ def _program(subject: ExplainedModule, family: Family, target: str) -> Explanati
     missing = [path for path in (program.files if is_path else (program.path,)) if not _is_executable(profile, path)]
     if not missing:
         return _allowed(f"it is {program.describe()}", "programs", _by_run(subject))
-    granted = subject.permissions.run
-    reason = f"of programs it may run only {', '.join(granted)}" if granted else "it may run no program at all"
+    reason = subject.programs_text
     if missing[0] != program.path:
         reason = f"it needs {missing[0]}, and {reason}"
     return _refused(subject, family, reason, "programs", written)
@@ -199,10 +201,7 @@ def _program_written(subject: ExplainedModule, target: str) -> str:
     """Return a program's path as a plan would spell it, with the names of its links."""
     if target.startswith("~/"):
         return target
-    path = Path(os.path.normpath(subject.working_dir / target))
-    if not path.is_relative_to(subject.working_dir):
-        return str(path)
-    return f"./{path.relative_to(subject.working_dir)}"
+    return subject.written_as(Path(os.path.normpath(subject.working_dir / target)))
 
 
 def _is_executable(profile: SandboxProfile, path: Path) -> bool:

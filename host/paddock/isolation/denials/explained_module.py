@@ -64,3 +64,16 @@ class ExplainedModule:
     def permissions(self) -> Permissions:
         """Its grants, family by family."""
         return grants_of(self.entry.permissions)
+
+    @property
+    def programs_text(self) -> str:
+        """Which programs it may run, as a clause for people."""
+        granted = self.permissions.run
+        return f"of programs it may run only {', '.join(granted)}" if granted else "it may run no program at all"
+
+    def written_as(self, path: Path) -> str:
+        """Return a path as a plan would spell it: relative to the working directory if below it."""
+        if not path.is_relative_to(self.working_dir):
+            return str(path)
+        inside = path.relative_to(self.working_dir)
+        return f"./{inside}" if inside.parts else "."

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
-from paddock.isolation.fixed_paths import FixedPaths
-from paddock.plan.permissions import Permissions
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
-from paddock_sandbox.profile import Mount, SandboxProfile
+from paddock_sandbox.profile import Mount
 
 ONLY_READ: Final = "it may be read, and not written to"
 _OF_ITS_OWN: Final = ("/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf")
@@ -45,26 +43,24 @@ class ReachablePath:
 
     named: Path
     real: Path
-    profile: SandboxProfile
-    working_dir: Path
-    owner: Owner
+    subject: ExplainedModule
 
     @classmethod
-    def find(cls, target: str, profile: SandboxProfile, working_dir: Path, owner: Owner) -> Self:
-        """Return the path for a spelling as in a plan: absolute, below `working_dir`, or below the home as `~/…`."""
-        spelled = owner.expanded(target, working_dir)
+    def find(cls, target: str, subject: ExplainedModule) -> Self:
+        """Return the path for a spelling as in a plan: absolute, in the working directory, or in the home as `~/…`."""
+        spelled = subject.owner.expanded(target, subject.working_dir)
         real = Path(os.path.realpath(spelled))
         # With a `..` behind a link, only the kernel knows where it leads.
         named = real if ".." in spelled.parts else Path(os.path.normpath(spelled))
-        return cls(named, real, profile, working_dir, owner)
+        return cls(named, real, subject)
 
-    def standing(self, permissions: Permissions, *, wants_write: bool) -> PathAccess:
+    def standing(self, *, wants_write: bool) -> PathAccess:
         """Return whether the module may read the path, or also write to it."""
         mount = self._mount()
         if mount is None:
             return self._unseen()
         if not wants_write or mount.writable:
-            return self._unless_the_user_may_not(self._seen(mount, permissions, wants_write=wants_write), wants_write)
+            return self._unless_the_user_may_not(self._seen(mount, wants_write=wants_write), wants_write)
         if any(outer.writable for outer in self._mounts_around(Path(mount.target))):
             return PathAccess(False, "it is kept as it is", is_kept=True)
         return PathAccess(False, ONLY_READ)
@@ -73,43 +69,36 @@ class ReachablePath:
         """Whether the path lies in a writable folder of the module, and is left out of it."""
         return any(outer.writable for outer in self._mounts_around(self.named))
 
-    def grantable_as(self, fixed: FixedPaths, place: Path) -> tuple[str, str]:
+    def grantable_as(self, place: Path) -> tuple[str, str]:
         """Return the grant to write to a place, which exists and has no link in it, or why there is none."""
-        written = self.written_as(place)
+        written = self.subject.written_as(place)
         granted = GrantedPath(written, place, place, (), is_directory=True)
         try:
             granted.refuse_writing_to_the_system()
-            fixed.refuse(granted, by_mounts=self.profile.level in LEVELS_WITH_NAMESPACES)
+            self.subject.fixed.refuse(granted, by_mounts=self.subject.profile.level in LEVELS_WITH_NAMESPACES)
         except NotAcceptedError as error:
             return "", error.problem
         return written, ""
 
-    def grantable(self, fixed: FixedPaths, *, wants_write: bool) -> tuple[str, str]:
+    def grantable(self, *, wants_write: bool) -> tuple[str, str]:
         """Return the grant by which the module reaches the path, or why there is none; neither for no file."""
         if not wants_write and not os.path.lexists(self.named):
             return "", ""
         path = self.named if os.path.lexists(self.named) else _nearest_folder(self.named)
-        written = self.written_as(path)
+        written = self.subject.written_as(path)
         try:
-            granted = GrantedPath.resolve(written, self.working_dir, self.owner)
+            granted = GrantedPath.resolve(written, self.subject.working_dir, self.subject.owner)
             if wants_write:
                 granted.refuse_writing_to_the_system()
-                fixed.refuse(granted, by_mounts=self.profile.level in LEVELS_WITH_NAMESPACES)
+                self.subject.fixed.refuse(granted, by_mounts=self.subject.profile.level in LEVELS_WITH_NAMESPACES)
         except NotAcceptedError as error:
             return "", error.problem
         return written, ""
 
-    def written_as(self, path: Path) -> str:
-        """Return a path as a plan would spell it: relative to the working directory if below it."""
-        if not path.is_relative_to(self.working_dir):
-            return str(path)
-        inside = path.relative_to(self.working_dir)
-        return f"./{inside}" if inside.parts else "."
-
     def _mount(self) -> Mount | None:
         """Return the mount that the path is reached through; of several, the one that decides."""
-        if self.profile.level not in LEVELS_WITH_NAMESPACES:
-            around = [mount for mount in self.profile.mounts if self.real.is_relative_to(mount.source)]
+        if self.subject.profile.level not in LEVELS_WITH_NAMESPACES:
+            around = [mount for mount in self.subject.profile.mounts if self.real.is_relative_to(mount.source)]
             return max(around, key=lambda mount: mount.writable, default=None)  # rules of Landlock add up
         mount = self._deepest(self.named)
         if mount is None:
@@ -118,18 +107,18 @@ class ReachablePath:
         return mount if Path(os.path.realpath(place)) == place else self._deepest(self.real)
 
     def _deepest(self, path: Path) -> Mount | None:
-        around = (mount for mount in self.profile.mounts if path.is_relative_to(mount.target))
+        around = (mount for mount in self.subject.profile.mounts if path.is_relative_to(mount.target))
         return max(around, key=lambda mount: len(Path(mount.target).parts), default=None)
 
     def _mounts_around(self, place: Path) -> Iterable[Mount]:
-        return (mount for mount in self.profile.mounts if place.is_relative_to(mount.target))
+        return (mount for mount in self.subject.profile.mounts if place.is_relative_to(mount.target))
 
-    def _seen(self, mount: Mount, permissions: Permissions, *, wants_write: bool) -> PathAccess:
+    def _seen(self, mount: Mount, *, wants_write: bool) -> PathAccess:
         for family in ("write",) if wants_write else ("read", "write"):
             covering: dict[Path, str] = {}
-            for written in getattr(permissions, family):
+            for written in getattr(self.subject.permissions, family):
                 try:
-                    granted = GrantedPath.resolve(written, self.working_dir, self.owner)
+                    granted = GrantedPath.resolve(written, self.subject.working_dir, self.subject.owner)
                 except NotAcceptedError:
                     continue  # no longer the same file as when the module was confined
                 if self.real.is_relative_to(granted.path):
@@ -166,7 +155,7 @@ class ReachablePath:
 
     def _of_its_own(self) -> PathAccess | None:
         """Return the answer for places where a module has something of its own."""
-        profile, named = self.profile, self.named
+        profile, named = self.subject.profile, self.named
         if str(named) in DEVICES:
             return PathAccess(True, "every module has it")
         if profile.level not in LEVELS_WITH_NAMESPACES:
@@ -185,8 +174,8 @@ class ReachablePath:
 
     def _private_folder(self) -> str | None:
         """Return the folder that the path is in, if the module has one of its own by that name."""
-        shared = SHARED_FOLDERS if self.profile.level == "ns" else ()
-        return next((one for one in (self.profile.scratch, *shared) if self.named.is_relative_to(one)), None)
+        shared = SHARED_FOLDERS if self.subject.profile.level == "ns" else ()
+        return next((one for one in (self.subject.profile.scratch, *shared) if self.named.is_relative_to(one)), None)
 
 
 def _nearest_folder(path: Path) -> Path:
