@@ -44,14 +44,14 @@ class PeerLimits:
 
 
 class AdmissionControl:
-    """The requests of one worker, and its debt; `give_up` gets the exception that admitting a request raises."""
+    """The requests of one worker, and its debt; `fail` gets the exception that admitting a request raises."""
 
-    __slots__ = ("_give_up", "_loop", "_owes_until", "_put_off", "_work", "is_behind")
+    __slots__ = ("_fail", "_loop", "_owes_until", "_put_off", "_work", "is_behind")
 
-    def __init__(self, work: TokenBucket, give_up: Callable[[Exception], None]) -> None:
+    def __init__(self, work: TokenBucket, fail: Callable[[Exception], None]) -> None:
         self.is_behind = False  # whether its next request is to be put off
         self._work = work
-        self._give_up = give_up
+        self._fail = fail
         self._loop = asyncio.get_running_loop()
         self._owes_until = 0.0
         self._put_off: deque[Callable[[], None]] = deque()
@@ -88,7 +88,7 @@ class AdmissionControl:
             try:
                 self._put_off.popleft()()
             except Exception as exc:
-                self._give_up(exc)
+                self._fail(exc)
                 return
         if self._put_off or self.seconds_owed > 0:
             self._look_later()

@@ -290,7 +290,7 @@ class RoutedCall(OpenCall):
                 return
             call = call.cause.origin
 
-    def on_given_up(self, now: float) -> None:
+    def on_cancelled(self, now: float) -> None:
         if self.is_stream and self.credit == 0:
             self.nested_ends(now)  # its items are not wanted any more
         if self.deadline != FOREVER:

@@ -175,7 +175,7 @@ class Channel(asyncio.BufferedProtocol):
         if self.is_open:
             frame = self.connection.send_cancel(call.id)
             if frame is not None:
-                self.calls.keep_given_up(call, self._loop.time())
+                self.calls.keep_cancelled(call, self._loop.time())
                 self.write(frame)
 
     def respond(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> None:
@@ -323,7 +323,7 @@ class Channel(asyncio.BufferedProtocol):
         try:
             events = self.connection.buffer_updated(nbytes)
         except Exception as exc:
-            self.give_up(exc)
+            self.fail_worker(exc)
             return
         unheard = iter(events)
         if not self._hear(unheard, len(events) > 1) and self._transport is not None:
@@ -397,10 +397,10 @@ class Channel(asyncio.BufferedProtocol):
                     if acted_on % _JOINED_AFTER == 0:
                         self._batch.send()
         except Exception as exc:
-            self.give_up(exc)
+            self.fail_worker(exc)
         return True
 
-    def give_up(self, exc: Exception) -> None:
+    def fail_worker(self, exc: Exception) -> None:
         """End a worker whose message caused an error in the host."""
         self.is_open = False
         broken = exc if isinstance(exc, RemoteProtocolError) else RemoteProtocolError(f"{type(exc).__name__}: {exc}")

@@ -358,14 +358,14 @@ class HostCalls:
                     taken = 0
                 yield item
         finally:
-            self.router.give_up(routed)
+            self.router.cancel_call(routed)
 
     async def _end_of(self, routed: HostCall) -> Encoded | None:
         """Wait for the answer, None when the worker went before it; raise the callee's exception."""
         try:
             outcome = await routed.future
         except asyncio.CancelledError:
-            self.router.give_up(routed)
+            self.router.cancel_call(routed)
             raise
         if isinstance(outcome, Frame):
             raise self.marshaller.decode_error(outcome.body)

@@ -21,12 +21,12 @@ class OpenCall:
     behalf of this one; it runs while the host answers the worker.
     """
 
-    __slots__ = ("_nested", "_nested_since", "deadline", "id", "is_given_up")
+    __slots__ = ("_nested", "_nested_since", "deadline", "id", "is_cancelled")
 
     def __init__(self, deadline: float = FOREVER) -> None:
         self.id = 0
         self.deadline = deadline
-        self.is_given_up = False  # no caller waits for it, and the worker was asked to end it
+        self.is_cancelled = False  # no caller waits for it, and the worker was asked to end it
         self._nested = 0
         self._nested_since = 0.0
 
@@ -39,10 +39,10 @@ class OpenCall:
         """Note its number on the connection: it was sent."""
         self.id = id
 
-    def give_up(self, now: float) -> None:
+    def mark_cancelled(self, now: float) -> None:
         """Note that the worker was sent a cancellation."""
-        self.is_given_up = True
-        self.on_given_up(now)
+        self.is_cancelled = True
+        self.on_cancelled(now)
 
     def limit_time(self, now: float, seconds: float) -> None:
         """Require it to end within this many seconds from now."""
@@ -67,7 +67,7 @@ class OpenCall:
         """Take the end of the call: an answer, or None because the connection is gone."""
         raise NotImplementedError
 
-    def on_given_up(self, now: float) -> None:
+    def on_cancelled(self, now: float) -> None:
         """Allow the worker, which was sent a cancellation, the time of a call to end it."""
 
     def on_over(self) -> None:
@@ -95,7 +95,7 @@ class OpenCalls:
     def take(self, id: int) -> OpenCall | None:
         """Forget the call of this number; return it if it was running."""
         call = self._calls.pop(id, None)
-        return None if call is None or call.is_given_up else call
+        return None if call is None or call.is_cancelled else call
 
     def take_all(self) -> list[OpenCall]:
         """Forget every call; return those that were running."""
@@ -103,32 +103,32 @@ class OpenCalls:
         self._calls.clear()
         return running
 
-    def keep_given_up(self, call: OpenCall, now: float) -> None:
+    def keep_cancelled(self, call: OpenCall, now: float) -> None:
         """Keep a call whose cancellation is on its way, unless it may take forever."""
-        call.give_up(now)
+        call.mark_cancelled(now)
         if call.deadline != FOREVER:
             self._calls[call.id] = call
 
     def get(self, id: int) -> OpenCall | None:
         """Return the running call of this number."""
         call = self._calls.get(id)
-        return None if call is None or call.is_given_up else call
+        return None if call is None or call.is_cancelled else call
 
     def is_running(self, call: OpenCall) -> bool:
         """Whether the worker has yet to end a call, and its caller waits; another worker's call is not running here."""
-        return self._calls.get(call.id) is call and not call.is_given_up
+        return self._calls.get(call.id) is call and not call.is_cancelled
 
     def running(self) -> list[OpenCall]:
         """Return the calls whose callers wait."""
-        return [call for call in self._calls.values() if not call.is_given_up]
+        return [call for call in self._calls.values() if not call.is_cancelled]
 
     def oldest(self) -> int | None:
         """Return the number of the running call that began first."""
-        return next((id for id, call in self._calls.items() if not call.is_given_up), None)
+        return next((id for id, call in self._calls.items() if not call.is_cancelled), None)
 
     def latest(self) -> OpenCall | None:
         """Return the running call that began last."""
-        return next((call for call in reversed(self._calls.values()) if not call.is_given_up), None)
+        return next((call for call in reversed(self._calls.values()) if not call.is_cancelled), None)
 
     def number(self, level: int) -> int:
         """Return how many calls of this nesting level the worker serves, including those that were given up."""
@@ -149,4 +149,4 @@ class OpenCalls:
 
     def _has_ended(self, id: int, call: OpenCall) -> bool:
         """Whether the worker has ended a call that was given up; the connection drops such an end."""
-        return call.is_given_up and not self._connection.is_calling(id)
+        return call.is_cancelled and not self._connection.is_calling(id)

@@ -294,7 +294,7 @@ class Router:
         if call.task is not None:
             call.task.cancel()
         elif call.served_by is not None:
-            self.give_up(call.served_by)
+            self.cancel_call(call.served_by)
             self.fail(call, asyncio.CancelledError())
         else:  # it was put off
             self.fail(call, asyncio.CancelledError())
@@ -362,7 +362,7 @@ class Router:
                     routed.on_unmade(exc)
         peer.channel.await_room(waiting.size > 0)
 
-    def give_up(self, routed: RoutedCall) -> None:
+    def cancel_call(self, routed: RoutedCall) -> None:
         """Wait no more for a call, and do not end it."""
         if routed.is_waiting:
             routed.owner.waiting.discard(routed)

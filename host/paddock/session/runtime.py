@@ -149,7 +149,7 @@ class SessionRuntime:
                 for module in self.modules.all:
                     await module.attempts.settled()  # their last attempts are in their logs once they ended
             for module in self.modules.all:
-                module.attempts.give_up()
+                module.attempts.drop_waiting()
 
     async def kill(self) -> None:
         """End every process at once, and start none again; calls that wait for one fail."""

@@ -257,7 +257,7 @@ async def _with_denials(outcome: ToolCallOutcome, session_runtime: SessionRuntim
     await module.stop()
     with anyio.move_on_after(_WEIGHING_SECONDS):
         await module.attempts.settled()
-    module.attempts.give_up()
+    module.attempts.drop_waiting()
     outcome = replace(
         outcome,
         denials=module.denials,

@@ -71,11 +71,11 @@ async def test_attempts_that_were_not_judged_in_time_are_counted() -> None:
         review.weigh([AccessAttempt("read", f"/a/{number}") for number in range(3)], has_failed=False, now=0.0)
         await anyio.to_thread.run_sync(explainer.judging.wait, _SECONDS)
         review.weigh([AccessAttempt("read", "/b")], has_failed=False, now=0.0)
-        review.give_up()
+        review.drop_waiting()
         assert len(left_out) == 4
         explainer.may_judge.set()
         await review.settled()
-        review.give_up()
+        review.drop_waiting()
         assert len(left_out) == 4
         await asyncio.gather(*tasks)
 

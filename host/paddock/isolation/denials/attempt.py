@@ -477,7 +477,7 @@ class AttemptReview:
         """Return when no attempt waits to be looked at."""
         await self._settled.wait()
 
-    def give_up(self) -> None:
+    def drop_waiting(self) -> None:
         """Count the attempts that still wait to be looked at as left out."""
         for _ in range(self._under_way + len(self._waiting)):
             self._leave_out()
