@@ -70,9 +70,9 @@ class AdmissionControl:
             self.is_behind = True
             self._look_later()
 
-    def put_off(self, admit: Callable[[], None]) -> None:
+    def put_off(self, dispatch: Callable[[], None]) -> None:
         """Keep a request until the worker is out of debt and the requests before it were admitted."""
-        self._put_off.append(admit)
+        self._put_off.append(dispatch)
 
     def forget(self) -> None:
         """Admit none of the requests: the worker is gone."""

@@ -249,7 +249,7 @@ class HostCalls:
         if not handle.owner.takes_calls:
             return None
         routed = HostCall(self.router, current.get(), handle, method, message)
-        self.router.start_admitted(routed)
+        self.router.start_checked(routed)
         return routed
 
     def begin_directly(
@@ -264,7 +264,7 @@ class HostCalls:
         if not handle.owner.takes_calls:
             return None
         routed = DirectCall(self.router, origin, handle, method, message, on_ended)
-        self.router.start_admitted(routed)
+        self.router.start_checked(routed)
         return routed
 
     async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any:
@@ -300,7 +300,7 @@ class HostCalls:
                     instead = await self.router.failure_policy.revive(handle, self.router.method_name(routed))
                     if instead is not None:
                         return instead
-                self.router.start_admitted(routed)
+                self.router.start_checked(routed)
             begun = None
             answer = await self._end_of(routed)
             if answer is not None:

@@ -118,11 +118,11 @@ class Router:
                 self.fail(call, self.host_methods.refuse(peer, handle))
                 return
         if peer.admission.is_behind:
-            peer.admission.put_off(partial(self._admit, call, handle, request.method, message))
+            peer.admission.put_off(partial(self._dispatch, call, handle, request.method, message))
         else:
-            self._admit(call, handle, request.method, message)
+            self._dispatch(call, handle, request.method, message)
 
-    def _admit(self, call: IncomingCall, handle: AnyHandle | None, method: int, message: Encoded) -> None:
+    def _dispatch(self, call: IncomingCall, handle: AnyHandle | None, method: int, message: Encoded) -> None:
         """Carry out a worker's request that has not been given up; without a `handle` the host serves it."""
         peer = call.peer
         if peer.incoming.get(call.id) is not call:
@@ -306,13 +306,13 @@ class Router:
         assert call is not None  # a forward always has one
         try:
             if owner.takes_calls:
-                self.start_admitted(forward)
+                self.start_checked(forward)
             else:
                 call.serve_by(self.tasks.start(self._start_after_revival(forward)))
         except (LocalProtocolError, DeadlockError, AttributeError, OverLimitError) as exc:
             self.fail(call, exc)
 
-    def start_admitted(self, routed: RoutedCall) -> None:
+    def start_checked(self, routed: RoutedCall) -> None:
         """Start a call unless the policy of its object rejects it; the policy's exception propagates."""
         admit = routed.handle.policy.admit
         if admit is not None:
@@ -465,7 +465,7 @@ class Router:
                 self.respond(call, instead)
                 return
             call.serve_by(forward)  # from here on a cancellation goes to the owner
-            self.start_admitted(forward)
+            self.start_checked(forward)
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
             raise

@@ -72,7 +72,7 @@ class ModuleStatus:
 
 
 class HostedSession(AmplifierSession):
-    """One session's kernel, whose modules run once they were admitted."""
+    """One session's kernel, whose modules run once their rights were decided."""
 
     def __init__(
         self,
@@ -117,15 +117,15 @@ class HostedSession(AmplifierSession):
     @property
     def runtime(self) -> SessionRuntime:
         """The runtime of its modules."""
-        assert self._runtime is not None, "modules run once they were admitted"
+        assert self._runtime is not None, "modules run once their rights were decided"
         return self._runtime
 
     @property
-    def is_admitted(self) -> bool:
+    def has_runtime(self) -> bool:
         """Whether the modules' rights were decided, so that they are started at all."""
         return self._runtime is not None
 
-    def admit(self, authorized: Mapping[str, AuthorizedModule], runtime: SessionRuntime) -> None:
+    def attach_runtime(self, authorized: Mapping[str, AuthorizedModule], runtime: SessionRuntime) -> None:
         """Take the decision about each module, by the place of its entry, and the resources to run them on."""
         self._authorized = authorized
         self._runtime = runtime

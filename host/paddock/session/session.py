@@ -169,7 +169,7 @@ class Session:
     @property
     def modules(self) -> tuple[ModuleStatus, ...]:
         """The status of each module of the plan, in mount order; none before the session was opened."""
-        if not self._kernel.is_admitted:
+        if not self._kernel.has_runtime:
             return ()
         return self._kernel.statuses()
 
@@ -228,7 +228,7 @@ class Session:
             )
             self._resources = modules.resources
             runtime = await stack.enter_async_context(SessionRuntime.open(self._kernel.core, modules.resources))
-            self._kernel.admit(modules.by_path, runtime)
+            self._kernel.attach_runtime(modules.by_path, runtime)
             stack.push_async_callback(runtime.deadlines.run, self._kernel.cleanup)
             if self.plan.agents:
                 session_tree = SessionTree(self._id, modules.resources, modules.by_path, self.plan.agents)
@@ -281,7 +281,7 @@ class Session:
     def _supervisors_of(self, module: str) -> tuple[Supervisor, ...]:
         """Return the supervisors of the modules that go by a name: an instance's, or else an id."""
         names = {entry.instance_id or entry.module for entry in self.plan.entries()}
-        if self._opened.is_admitted and self._resources is not None and module in names:
+        if self._opened.has_runtime and self._resources is not None and module in names:
             return self._resources.supervisors_of(module)
         raise ModuleError(
             module, f"the plan has no module `{module}`", hints=[f"its modules are {', '.join(sorted(names))}"]

@@ -231,7 +231,7 @@ class SubSessions:
             session_runtime = await stack.enter_async_context(
                 SessionRuntime.open(session.core, resources, audit=audit, name=conversation.agent)
             )
-            session.admit(self._session_tree.authorized, session_runtime)
+            session.attach_runtime(self._session_tree.authorized, session_runtime)
             report = _TurnReport(session.coordinator.hooks)
             own = self._parent.coordinator.cancellation
             own.register_child(session.coordinator.cancellation)
