@@ -48,7 +48,6 @@ _log = logging.getLogger(__name__)
 
 _BY_FLAGS: Final = Trust(True, Rule(Location("the command line"), "--allow-… and --config"))
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_UNNAMED: Final = "of this application"
 _NO_PINS: Final[Pins] = MappingProxyType({})
 
 
@@ -171,8 +170,7 @@ class Authorizer:
         """
         from paddock.authorization.consent import ConsentAnswer, PlanReview  # only for what is asked about
 
-        name = str(plan.origin) if plan.origin is not None else _UNNAMED
-        review = PlanReview(name, plan.digest, (), fetches=tuple(dict.fromkeys(takes.values())))
+        review = PlanReview(plan.title, plan.digest, (), fetches=tuple(dict.fromkeys(takes.values())))
         match ConsentAnswer.AS_IT_IS if consent is None else await consent.ask(review):
             case ConsentAnswer.AS_IT_IS:
                 raise_findings([own_rights_findings(takes)], plan.positions)

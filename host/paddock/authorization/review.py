@@ -32,7 +32,6 @@ from paddock_sources import Resolution
 _UNASKED: Final = Trust(False, Rule(BUILT_IN, "the operator has not answered yet"))
 _TRUSTED: Final = Trust(True)
 _PROPOSED: Final = Rule(Location("the review"), "what fits the module")
-_UNNAMED: Final = "of this application"
 
 
 def review_plan(
@@ -50,9 +49,8 @@ def review_plan(
     known = ProposalContext(context.working_dir, context.owner, environ, context.secrets)
     modules = tuple(_module(one, resolutions[one.entry.path], context, known) for one in asked)
     warnings = open_web_warnings(map(_granted, asked, modules))
-    name = str(plan.origin) if plan.origin is not None else _UNNAMED
     is_refused = _is_refused(asked, context)
-    return PlanReview(name, plan.digest, modules, warnings=warnings, is_refused_as_it_is=is_refused)
+    return PlanReview(plan.title, plan.digest, modules, warnings=warnings, is_refused_as_it_is=is_refused)
 
 
 def _is_refused(asked: Sequence[GrantRequest], context: EvaluationContext) -> bool:

@@ -286,6 +286,11 @@ class MountPlan:
     notes: tuple[str, ...]
     constraints: tuple[str, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """Its file, or `of this application`, for a sentence about the plan."""
+        return str(self.origin) if self.origin is not None else "of this application"
+
     def entries(self) -> Iterator[ModuleEntry]:
         """Yield every entry that a session may start: its own, and those in which its agents differ."""
         yield from self.own_entries()

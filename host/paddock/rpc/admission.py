@@ -39,8 +39,8 @@ class PeerLimits:
     calls_max: int
     work: TokenBucket
     answers: TokenBucket
-    open_bytes_max: int = 64 * 1024 * 1024
-    unread_seconds: float = 60.0
+    open_bytes_max: int
+    unread_seconds: float
 
 
 class AdmissionControl:

@@ -88,8 +88,7 @@ class Channel(asyncio.BufferedProtocol):
         self,
         connection: Connection,
         receiver: ChannelDelegate,
-        unread_seconds: float = 60.0,
-        *,
+        unread_seconds: float,
         batch: WriteBatch,
     ) -> None:
         self.connection = connection

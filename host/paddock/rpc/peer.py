@@ -222,7 +222,7 @@ class Peer:
         self._let_go_of: dict[int, bytes] = {}  # descriptions of released objects that may be in transit again
         self._handed_out = HandedOut()  # and not released, or whose release is not confirmed
         self._grants: ObjectGrants[AnyHandle] = ObjectGrants()
-        self.channel = Channel(connection, self, limits.unread_seconds, batch=router.batch)
+        self.channel = Channel(connection, self, limits.unread_seconds, router.batch)
 
     @property
     def is_open(self) -> bool:

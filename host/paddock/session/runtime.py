@@ -45,7 +45,6 @@ from paddock_sdk.kernel.session import AmplifierSession
 T = TypeVar("T")
 
 _GRANTED_PATHS: Final = "session.granted_paths"  # the capability that tells each module its own grants
-_WEIGHING_SECONDS: Final = 5.0  # to find out the latest denials; it takes milliseconds, but on a busy machine
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
 
@@ -145,11 +144,9 @@ class SessionRuntime:
                 async with anyio.create_task_group() as stopping:
                     for module in self.modules.all:
                         stopping.start_soon(module.stop)
-            with anyio.move_on_after(_WEIGHING_SECONDS):
+            async with anyio.create_task_group() as finishing:
                 for module in self.modules.all:
-                    await module.attempts.settled()  # their last attempts are in their logs once they ended
-            for module in self.modules.all:
-                module.attempts.drop_waiting()
+                    finishing.start_soon(module.attempts.finish)  # the last are in its log once it ended
 
     async def kill(self) -> None:
         """End every process at once, and start none again; calls that wait for one fail."""

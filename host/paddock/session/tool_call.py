@@ -14,9 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
-
-import anyio
+from typing import Any
 
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, Authorizer
@@ -57,8 +55,6 @@ from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LockFile
 from paddock_sources.module_id import kind_of_id
 from paddock_sources.uri import BuiltinUri, PackageUri
-
-_WEIGHING_SECONDS: Final = 5.0  # to find out the denials of a failed call; it takes milliseconds, but on a busy machine
 
 _log = logging.getLogger(__name__)
 
@@ -255,9 +251,7 @@ async def _with_denials(outcome: ToolCallOutcome, session_runtime: SessionRuntim
     if module is None:
         return outcome
     await module.stop()
-    with anyio.move_on_after(_WEIGHING_SECONDS):
-        await module.attempts.settled()
-    module.attempts.drop_waiting()
+    await module.attempts.finish()
     outcome = replace(
         outcome,
         denials=module.denials,

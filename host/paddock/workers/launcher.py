@@ -22,7 +22,7 @@ from paddock.errors import LaunchError
 from paddock.workers.limits.tree_limits import TreeLimits
 from paddock.workers.output import OutputLine, OutputRate
 from paddock.workers.pipes import ChildPipes
-from paddock.workers.process import ModuleProcess
+from paddock.workers.process import REMOVAL_SECONDS, ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox import self_check
 from paddock_sandbox.cgroup import CgroupHome
@@ -40,7 +40,6 @@ _OUTPUT_AT_ONCE: Final = 16  # times the bytes that may be printed in a second
 
 
 _logger = logging.getLogger(__name__)
-_REMOVAL_SECONDS = 2.0  # for the kernel to release a dead tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +232,7 @@ class WorkerCgroups:
 
 def _remove(groups: CgroupHome, taken: Collection[str]) -> None:
     try:
-        if not groups.remove_empty(taken, _REMOVAL_SECONDS):
+        if not groups.remove_empty(taken, REMOVAL_SECONDS):
             _logger.warning("a control group that was made for a worker is still in use, and stays")
     except Exception as error:  # there is no caller to raise it to
         _logger.warning("a control group that was made for a worker cannot be removed: %s", error)

@@ -31,7 +31,7 @@ _KILL_SECONDS = 7.0  # more than an init takes to give up on a descendant that c
 _LOST_SECONDS = 1.0  # for the end of an init that was killed itself
 _LAST_WORDS_SECONDS = 1.0  # for output still in the pipes when the tree is gone; only a foreign holder runs this out
 
-_REMOVAL_SECONDS = 2.0  # for the kernel to release a dead tree
+REMOVAL_SECONDS = 2.0  # for the kernel to release a dead tree
 
 ENDED_SILENTLY = "start"  # the step named when no process was left to name one
 
@@ -234,7 +234,7 @@ class ModuleProcess:
     def _remove_group(self, group: Cgroup) -> None:
         """Wait, in a thread, for the kernel to release the group."""
         try:
-            if not group.remove(_REMOVAL_SECONDS):
+            if not group.remove(REMOVAL_SECONDS):
                 _logger.warning("%s: its control group is still in use, and stays", self.name)
         except OSError as error:
             _logger.warning("%s: its control group cannot be removed: %s", self.name, error)

@@ -139,7 +139,8 @@ class Network:
         authority: Allowed | None = None,
         send_limit: int = MAX_FRAME_BYTES,
         work: TokenBucket | None = None,
-        **limits: Any,
+        open_bytes_max: int = 64 << 20,
+        unread_seconds: float = 60.0,
     ) -> tuple[Peer, ScriptedWorker]:
         """Connect a worker and greet it."""
         ours, theirs = socket.socketpair()
@@ -151,9 +152,8 @@ class Network:
         rights = authority or Allowed()
         caller = partial(StandInCaller, self.host_calls)
         connection = Connection(Role.HOST, send_limit=send_limit)
-        peer = Peer(
-            name, kind, self.router, caller, rights, connection, PeerLimits(runtime_max, 2048, work, answers, **limits)
-        )
+        limits = PeerLimits(runtime_max, 2048, work, answers, open_bytes_max, unread_seconds)
+        peer = Peer(name, kind, self.router, caller, rights, connection, limits)
         await peer.channel.open(ours)
         self._stack.callback(peer.channel.close)
         self.workers[peer] = worker

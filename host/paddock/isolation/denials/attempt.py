@@ -75,6 +75,7 @@ _PASSING_NAME: Final = re.compile(r"\..*\.tmp|.*~|tmp[\w-]{6,}")  # of a file th
 _MAX_PROGRAMS: Final = 5
 _PROGRAM_NAME: Final = re.compile(r"[\w.+-]{1,64}", re.ASCII)  # no room for a sentence of the module's
 _MAX_WAITING: Final = 500  # attempts that were not looked at yet
+_FINISH_SECONDS: Final = 5.0  # to look at the latest attempts; it takes milliseconds, but on a busy machine
 
 _log = logging.getLogger(__name__)
 
@@ -476,6 +477,12 @@ class AttemptReview:
     async def settled(self) -> None:
         """Return when no attempt waits to be looked at."""
         await self._settled.wait()
+
+    async def finish(self) -> None:
+        """Wait a while until no attempt waits to be looked at; then count the rest as left out."""
+        with anyio.move_on_after(_FINISH_SECONDS):
+            await self.settled()
+        self.drop_waiting()
 
     def drop_waiting(self) -> None:
         """Count the attempts that still wait to be looked at as left out."""
