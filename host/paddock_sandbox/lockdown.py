@@ -20,12 +20,12 @@ from paddock_sandbox.lockdown_report import LockdownReport
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.network import LOOKUP_PORT
 from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
-from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sandbox.rlimits import Rlimit
 from paddock_sandbox.step_error import StepError
 
 # A core file would leave the module's memory, secrets included, outside every grant. At a limit of 0 the kernel still
 # passes one to the program that a system may have for core files; with 1 the process gets none at all.
-_NO_CORE: Final = (ResourceLimit("CORE", 1),)
+_NO_CORE: Final = (Rlimit("CORE", 1),)
 
 
 _ZEROS: Final = "/dev/zero"

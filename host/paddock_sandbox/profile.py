@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sandbox.rlimits import Rlimit
 
 IsolationLevel = Literal["ns", "bwrap", "landlock", "none"]
 """From the strongest to none at all: own namespaces; those of the system's bubblewrap; Landlock and a filter of system
@@ -72,7 +72,7 @@ class SandboxProfile:
     level: IsolationLevel = "none"
     mounts: tuple[Mount, ...] = ()
     programs: tuple[str, ...] = ()
-    rlimits: tuple[ResourceLimit, ...] = ()
+    rlimits: tuple[Rlimit, ...] = ()
     scratch: str = "/scratch"
     tmp_bytes: int = 64 << 20
     network: NetworkAccess | None = None
@@ -117,7 +117,7 @@ class SandboxProfile:
             level=data["level"],
             mounts=tuple(Mount(*mount) for mount in data["mounts"]),
             programs=tuple(data["programs"]),
-            rlimits=tuple(ResourceLimit(name, value) for name, value in data["rlimits"]),
+            rlimits=tuple(Rlimit(name, value) for name, value in data["rlimits"]),
             scratch=data["scratch"],
             tmp_bytes=data["tmp_bytes"],
             network=None if data["network"] is None else NetworkAccess(tuple(data["network"])),

@@ -28,7 +28,7 @@ _HIGHEST: Final = 2**63 - 1  # the most that `resource` accepts; the kernel mean
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceLimit:
+class Rlimit:
     """At most `value` of one resource, called as in setrlimit(2) without the prefix: `NOFILE`, `FSIZE`, `CORE`.
 
     Raises:
@@ -45,7 +45,7 @@ class ResourceLimit:
             raise ValueError(f"the resource limit {self.name} cannot be {self.value}: it is from 0 to {_HIGHEST}")
 
 
-def apply(limits: Iterable[ResourceLimit]) -> tuple[ResourceLimit, ...]:
+def apply(limits: Iterable[Rlimit]) -> tuple[Rlimit, ...]:
     """Put the limits in force and return them as they now are, lowered where the process might not have as much.
 
     Raises:
@@ -59,7 +59,7 @@ def lowered(value: int, hard: int) -> int:
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
-def _apply(limit: ResourceLimit) -> ResourceLimit:
+def _apply(limit: Rlimit) -> Rlimit:
     number = _RESOURCES[limit.name]
     try:
         _, hard = resource.getrlimit(number)
@@ -69,4 +69,4 @@ def _apply(limit: ResourceLimit) -> ResourceLimit:
         raise OSError(errno.EPERM, f"resource limit {limit.name}: {os.strerror(errno.EPERM)}") from error
     except OSError as error:
         raise OSError(error.errno, f"resource limit {limit.name}: {error.strerror}") from error
-    return ResourceLimit(limit.name, value)
+    return Rlimit(limit.name, value)

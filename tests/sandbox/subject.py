@@ -52,7 +52,7 @@ import ctypes, errno, fcntl, json, mmap, os, resource, signal, socket, stat, sys
 sys.path.append({str(_HOST)!r})
 from paddock_sandbox import capabilities, landlock, prctl, rlimits
 from paddock_sandbox.landlock import Access, PathRule
-from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sandbox.rlimits import Rlimit
 from paddock_sandbox.syscalls import call
 """
 

@@ -127,7 +127,7 @@ def act(place=given):
         "execute": outcome(os.execv, sys.executable, ["python", "-c", ""]),
         "use a device": outcome(open, "/dev/null", "w"),
     }}
-tell(shut_in({level!r}, act, rlimits=(ResourceLimit("NOFILE", 32),)))
+tell(shut_in({level!r}, act, rlimits=(Rlimit("NOFILE", 32),)))
 """
     done = told(program, scratch, user)
     assert done["returned"] == {

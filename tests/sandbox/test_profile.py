@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel, Mount, NetworkAccess, SandboxProfile
-from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sandbox.rlimits import Rlimit
 
 FULL = SandboxProfile(
     level="ns",
     mounts=(Mount("/usr/lib", "/usr/lib", mappable=True), Mount("/home/her/work", "/work", writable=True)),
     programs=("/usr/bin/git", "/lib64/ld-linux-x86-64.so.2"),
-    rlimits=(ResourceLimit("NOFILE", 256), ResourceLimit("FSIZE", 1 << 40)),
+    rlimits=(Rlimit("NOFILE", 256), Rlimit("FSIZE", 1 << 40)),
     scratch="/private",
     tmp_bytes=12345,
     network=NetworkAccess((443, 3128)),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock_sandbox import rlimits
-from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sandbox.rlimits import Rlimit
 from sandbox.subject import USERS, ground, run
 
 # What takes more of a resource than the limit beside it, and how the kernel refuses it then.
@@ -34,7 +34,7 @@ act = eval(f"lambda: {act}")
 before = outcome(lambda: in_a_child(act))
 if before == "ok" and name == "MSGQUEUE":
     call("mq_unlink", queue)
-rlimits.apply([ResourceLimit(name, value)])
+rlimits.apply([Rlimit(name, value)])
 tell([before, outcome(act)])
 """
 
@@ -54,7 +54,7 @@ def test_an_ordinary_user_makes_no_more_processes_than_the_limit() -> None:
     before, after = run(
         """
 before = outcome(in_a_child, lambda: None)
-rlimits.apply([ResourceLimit("NPROC", 1)])
+rlimits.apply([Rlimit("NPROC", 1)])
 tell([before, outcome(in_a_child, lambda: None)])
 """,
         user="ordinary",
@@ -66,7 +66,7 @@ def test_too_much_processor_time_is_the_end_though_the_warning_is_ignored() -> N
     assert (
         run("""
 signal.signal(signal.SIGXCPU, signal.SIG_IGN)
-rlimits.apply([ResourceLimit("CPU", 1)])
+rlimits.apply([Rlimit("CPU", 1)])
 child = os.fork()
 while child == 0:
     pass
@@ -95,7 +95,7 @@ def cores():
     return [dumped, len(found)]
 resource.setrlimit(resource.RLIMIT_CORE, [resource.getrlimit(resource.RLIMIT_CORE)[1]] * 2)
 before = cores()
-rlimits.apply([ResourceLimit("CORE", value)])
+rlimits.apply([Rlimit("CORE", value)])
 tell([before, cores()])
 """,
             [str(folder), value],
@@ -123,7 +123,7 @@ for name in given:
     kind = getattr(resource, f"RLIMIT_{name}")
     _, hard = resource.getrlimit(kind)
     value = (1 << 30) if hard == resource.RLIM_INFINITY else hard // 2
-    (applied,) = rlimits.apply([ResourceLimit(name, value)])
+    (applied,) = rlimits.apply([Rlimit(name, value)])
     raised = "raised"
     try:
         resource.setrlimit(kind, (value, value + 1))
@@ -143,7 +143,7 @@ def test_a_limit_above_the_hard_one_becomes_the_hard_one(user: str) -> None:
     applied, now = run(
         """
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, 64))
-(applied,) = rlimits.apply([ResourceLimit("NOFILE", 256)])
+(applied,) = rlimits.apply([Rlimit("NOFILE", 256)])
 tell([[applied.name, applied.value], resource.getrlimit(resource.RLIMIT_NOFILE)])
 """,
         user=user,
@@ -156,7 +156,7 @@ def test_the_order_of_limits_does_not_matter() -> None:
     for values in itertools.permutations((40, 50, 60)):
         assert run(
             """
-rlimits.apply(ResourceLimit("NOFILE", value) for value in given)
+rlimits.apply(Rlimit("NOFILE", value) for value in given)
 tell(resource.getrlimit(resource.RLIMIT_NOFILE))
 """,
             values,
@@ -165,13 +165,13 @@ tell(resource.getrlimit(resource.RLIMIT_NOFILE))
 
 def test_a_resource_nobody_knows_is_an_error_that_lists_those_there_are() -> None:
     with pytest.raises(ValueError, match=r"no resource limit is called 'MEMORY': known are AS, CORE, .*NOFILE"):
-        ResourceLimit("MEMORY", 1)
+        Rlimit("MEMORY", 1)
 
 
 @pytest.mark.parametrize("value", [-1, 2**63, 2**64 - 1])
 def test_what_cannot_be_a_limit_is_an_error_that_names_it(value: int) -> None:
     with pytest.raises(ValueError, match=f"the resource limit NOFILE cannot be {value}"):
-        ResourceLimit("NOFILE", value)
+        Rlimit("NOFILE", value)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_limit_the_kernel_refuses_is_an_error_that_names_it(
 
     monkeypatch.setattr(resource, "setrlimit", refuse)
     with pytest.raises(OSError, match="resource limit FSIZE: ") as failed:
-        rlimits.apply([ResourceLimit("FSIZE", 1)])
+        rlimits.apply([Rlimit("FSIZE", 1)])
     assert failed.value.errno == number
 
 

@@ -28,7 +28,7 @@ from paddock.policy.path_walk import GrantedPath
 from paddock.policy.programs import SYSTEM_FOLDERS, Program, configuration_of
 from paddock.workers.limits.tree_limits import TreeLimits
 from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
-from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sandbox.rlimits import Rlimit
 from paddock_sources import Resolution
 
 # Each costs the worker a mount, and one for each folder on the way; the runtime's own are thirty, and at most 240 fit.
@@ -312,7 +312,7 @@ def _sees_any_of(folder: Path, grants: Grants) -> bool:
     return any(folder.is_relative_to(place) or place.is_relative_to(folder) for place in places)
 
 
-def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[ResourceLimit, ...]:
+def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[Rlimit, ...]:
     # Far more addresses than memory: libraries reserve more than they touch. Stops only absurd amounts, on
     # machines where nothing counts memory at once.
     addresses = 4 * limits.memory_max + (1 << 30) + limits.tasks_max * _THREAD_BYTES
@@ -326,7 +326,7 @@ def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[ResourceLim
     }
     if level in LEVELS_WITH_NAMESPACES:
         values["NPROC"] = limits.tasks_max + _TASKS_OF_OURS
-    return tuple(ResourceLimit(name, min(value, _MAX_RLIMIT)) for name, value in values.items())
+    return tuple(Rlimit(name, min(value, _MAX_RLIMIT)) for name, value in values.items())
 
 
 def show_system(table: MountTable, programs: Iterable[Program] | None) -> None:

@@ -59,7 +59,7 @@ class Supervisor:
         self._launcher = launcher
         self._policy = policy or RestartPolicy()
         self._limit_enforcer = limit_enforcer
-        self._tree_limits: LimitedTree | None = None
+        self._limited_tree: LimitedTree | None = None
         self._clock = clock or SystemClock()
         self._goodbye_seconds = goodbye_seconds
         self._terminate_seconds = terminate_seconds
@@ -226,7 +226,7 @@ class Supervisor:
             raise RevokedError(self.spec.name)
         if self._limit_enforcer is not None:
             try:
-                self._tree_limits = self._limit_enforcer.begin(process, self.spec.tree_limits, self.end)
+                self._limited_tree = self._limit_enforcer.begin(process, self.spec.tree_limits, self.end)
             except OSError as error:
                 self.end(ExitReason.START, detail=f"limits: {error}")
                 process.rpc.close()
@@ -240,10 +240,10 @@ class Supervisor:
 
     def _ended(self, process: ModuleProcess, status: ExitStatus) -> None:
         reason, limit, detail = self._recorded or (None, None, "")
-        tree_limits, self._tree_limits = self._tree_limits, None
-        if tree_limits is not None:
-            status = replace(status, peak_memory_bytes=tree_limits.peak(status))
-            overrun = tree_limits.end(status)
+        limited_tree, self._limited_tree = self._limited_tree, None
+        if limited_tree is not None:
+            status = replace(status, peak_memory_bytes=limited_tree.peak(status))
+            overrun = limited_tree.end(status)
             if reason is None and overrun is not None:
                 reason, limit = overrun
         left_out = process.output.left_out

@@ -21,7 +21,7 @@ from paddock.workers.launcher import Launcher
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox import self_check
 from paddock_sandbox.profile import Mount, SandboxProfile
-from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sandbox.rlimits import Rlimit
 
 STEPS = (
     *("one thread", "resource limits", "capabilities", "no_new_privs", "Landlock"),
@@ -66,7 +66,7 @@ async def test_a_worker_with_few_files_starts_beside_descriptors_in_flight(start
     with sender, receiver:
         for _ in range(10):
             socket.send_fds(sender, [b"x"], [sender.fileno()] * 10)
-        assert (await start(rlimits=(ResourceLimit("NOFILE", 24),))).init_pid > 0
+        assert (await start(rlimits=(Rlimit("NOFILE", 24),))).init_pid > 0
 
 
 @only_shut_in
@@ -172,7 +172,7 @@ async def test_a_worker_can_import_the_whole_runtime(start: Launch) -> None:
 
 
 async def test_a_limit_of_the_profile_is_in_force_except_without_isolation(start: Launch, way: Way) -> None:
-    process = await start("tries", environ=(("ACTS", '[["files"]]'),), rlimits=(ResourceLimit("NOFILE", 40),))
+    process = await start("tries", environ=(("ACTS", '[["files"]]'),), rlimits=(Rlimit("NOFILE", 40),))
     (files,) = json.loads(await answer(process))
     assert (files == "40") is (way.level != "none")
 

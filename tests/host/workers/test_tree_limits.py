@@ -25,7 +25,7 @@ from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.process import ModuleProcess
 from paddock.workers.supervisor import Supervisor
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings, Controller
-from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sandbox.rlimits import Rlimit
 
 MIB = 1 << 20
 MOST = 64 * MIB
@@ -174,7 +174,7 @@ async def test_without_control_groups_too_many_children_are_the_end(supervise: S
 @by(NS, BWRAP)
 async def test_without_control_groups_a_namespace_of_users_bounds_the_children(supervise: Supervise) -> None:
     supervisor = supervise(
-        "forks", TreeLimits(), groups=False, environ=(("CHILDREN", "20"),), rlimits=(ResourceLimit("NPROC", 9),)
+        "forks", TreeLimits(), groups=False, environ=(("CHILDREN", "20"),), rlimits=(Rlimit("NPROC", 9),)
     )
     process = await begun(supervisor)
     with anyio.fail_after(PATIENCE):

@@ -28,7 +28,7 @@ from paddock.workers.init_socket import WorkerSockets
 from paddock_sandbox import landlock, self_check
 from paddock_sandbox.network import GATEWAY, LOOKUP_PORT
 from paddock_sandbox.profile import Mount, NetworkAccess
-from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sandbox.rlimits import Rlimit
 
 PORTS = (443, 3128, 8080)
 
@@ -246,7 +246,7 @@ async def test_sockets_that_were_taken_outlive_the_worker(start: Launch) -> None
 @by(NS)
 async def test_a_worker_with_few_files_to_open_can_have_many_ports(start: Launch) -> None:
     ports = tuple(range(1, 101))
-    limit = (ResourceLimit("NOFILE", 24),)
+    limit = (Rlimit("NOFILE", 24),)
     process = await with_acts(start, ("reach", "198.18.0.7", 100), network=NetworkAccess(ports), rlimits=limit)
     assert await told_by(process) == ["198.18.0.7:100"]
 
