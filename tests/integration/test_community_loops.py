@@ -11,6 +11,7 @@ import pytest
 
 from integration.community import community, contents, listen, script, until
 from integration.conftest import OpenSession
+from support.examples import repeating
 
 _OUTPUT = {"stdout": "hi", "rc": 0}
 _STORED = {
@@ -20,8 +21,14 @@ _STORED = {
 }
 
 
-@pytest.mark.parametrize("is_heard", [False, True], ids=["nobody listens", "somebody listens"])
-@pytest.mark.parametrize("loop", _STORED)
+@pytest.mark.parametrize(
+    ("loop", "is_heard"),
+    [
+        *((loop, True) for loop in _STORED),
+        ("loop-plain", False),
+        *repeating(("loop-brisk", False), ("loop-herald", False)),
+    ],
+)
 async def test_each_loop_stores_a_tools_result_as_in_one_process(
     open_session: OpenSession, loop: str, is_heard: bool
 ) -> None:

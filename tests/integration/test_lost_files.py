@@ -11,6 +11,7 @@ import pytest
 
 from integration.command_line import require_level
 from integration.conftest import OpenSession
+from support.examples import repeating
 
 
 @pytest.fixture
@@ -24,8 +25,8 @@ def folder() -> Iterator[Path]:
     ("kind", "module", "setting"),
     [
         ("hooks", "hooks-logging", "path"),
-        ("hooks", "hooks-approval", "audit_path"),
         ("context", "context-persistent", "path"),
+        *repeating(("hooks", "hooks-approval", "audit_path")),
     ],
 )
 async def test_a_file_that_would_be_lost_stops_the_start(

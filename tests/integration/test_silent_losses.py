@@ -12,6 +12,7 @@ import pytest
 
 from integration.command_line import paddock, require_level
 from integration.conftest import WriteModule
+from support.examples import repeating
 
 _LOSER = """
     import os
@@ -184,8 +185,8 @@ def test_a_granted_host_that_cannot_be_reached_is_no_refusal(loser: str) -> None
         ("fill", "big", "tmp_max", ["--limit=tmp_max=2M"]),
         ("fill", "big", "file_size_max", ["--limit=file_size_max=2M", "--allow-write=."]),
         ("open", "", "open_files_max", []),
-        ("threads", "", "tasks_max", []),
         ("fork", "", "tasks_max", ["--allow-run=sleep"]),
+        *repeating(("threads", "", "tasks_max", [])),
     ],
 )
 def test_a_limit_of_the_kernel_is_named_with_the_key_that_raises_it(

@@ -84,7 +84,7 @@ def _said(messages: list[Message], role: str) -> list[str]:
     return [message["content"] for message in messages if message["role"] == role and "metadata" not in message]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(messages=_conversations(), budget=st.integers(1, 2500), keep=st.integers(1, 4))
 async def test_every_view_can_be_sent(messages: list[Message], budget: int, keep: int) -> None:
     context = SimpleContextManager(Settings(keep_recent_turns=keep, tool_result_max_chars=40))
