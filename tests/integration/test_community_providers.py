@@ -150,7 +150,9 @@ async def test_an_applications_briefing_is_made_anew_for_each_request(
     assert answer.startswith("briefing 2 | hello")
 
 
-@pytest.mark.parametrize("window", [10, 9000], ids=["small window", "large window"])
+@pytest.mark.parametrize(
+    "window", [10, pytest.param(9000, marks=pytest.mark.exhaustive)], ids=["small window", "large window"]
+)
 async def test_a_context_asks_the_provider_it_is_handed_how_much_fits(open_session: OpenSession, window: int) -> None:
     async with open_session(
         orchestrator=_PLAIN,

@@ -99,7 +99,7 @@ async def test_a_project_is_worked_on_after_one_yes(ns: IsolationLevel, project:
     assert [line for line in bash.proposed_lines if "runs any program" in line]
 
 
-async def test_a_program_that_was_not_granted_is_named_with_its_line(project: Path, level: IsolationLevel) -> None:
+async def test_a_program_that_was_not_granted_is_named_with_its_line(project: Path, a_level: IsolationLevel) -> None:
     (project / "build").write_text("#!/bin/sh\necho built\n")
     (project / "build").chmod(0o755)
 
@@ -109,7 +109,7 @@ async def test_a_program_that_was_not_granted_is_named_with_its_line(project: Pa
             "bash",
             {"command": command},
             permissions={"read": ["."], "run": list(programs)},
-            isolation=level,
+            isolation=a_level,
             working_dir=project,
             environ={**os.environ, "HOME": str(project.parent)},
         )
