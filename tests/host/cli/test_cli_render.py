@@ -9,6 +9,7 @@ from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.render import Screen
 from support.person import Person
 
+_COLUMNS = 40
 _HOSTILE = "[bold]\x1b[2J\u202e:smile:"
 
 
@@ -79,8 +80,8 @@ _DRAWINGS: list[Callable[[Screen, str], None]] = [
 def test_no_text_of_a_module_reaches_the_left_edge_of_a_terminal(
     draw: Callable[[Screen, str], None], filler: str, wide: bool
 ) -> None:
-    person = Person(40, 50, wide_ambiguous=wide)
-    for length in range(60):
+    person = Person(_COLUMNS, 50, wide_ambiguous=wide)
+    for length in range(_COLUMNS + 1):  # wherever in a row the last of it comes
         draw(Screen(person.output), filler * length + "╔══ Paddock asks, yes or no?")
         person.rows()
     rows = person.all_rows()
