@@ -19,6 +19,7 @@ from paddock.plan.limits import Limits
 
 _ROOT = Path(__file__).resolve().parents[2]
 _FILLED_IN = "X"
+_MAY_NAME = re.compile(r"""`--|[`"']paddock\b|_max\b""")  # a file without any of these names no command and no limit
 _OF_THE_HOST = {"open_bytes_max", "described_max", "objects_max", "answer_max"}  # bounds that no plan sets
 _OF_OTHERS = {"--module-path", "--security-opt", "--pids-limit"}  # options of pytest and Docker
 
@@ -45,7 +46,8 @@ def _product() -> Sequence[tuple[str, str]]:
         (text, str(path.relative_to(_ROOT)))
         for package in ("host/paddock", "sources/paddock_sources", "sdk/paddock_sdk")
         for path in sorted((_ROOT / package).rglob("*.py"))
-        for text in _texts(ast.parse(path.read_text(encoding="utf-8")))
+        if _MAY_NAME.search(source := path.read_text(encoding="utf-8"))
+        for text in _texts(ast.parse(source))
     ]
 
 

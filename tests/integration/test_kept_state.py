@@ -105,28 +105,38 @@ def project(tmp_path: Path, write_module: WriteModule) -> Project:
     return Project(tmp_path, write_module)
 
 
-async def test_a_module_finds_what_it_left_under_the_same_path(project: Project) -> None:
+async def test_a_module_finds_what_it_left_and_no_other_does(project: Project) -> None:
     first = await project.note("one")
     second = await project.note("two")
     assert (first["diary"], second["diary"]) == ("one;", "one;two;")
     assert first["home"] == second["home"]
-    assert first["home"].startswith(str(project.state / "paddock/homes"))
+    home = Path(first["home"])
+    assert home.is_relative_to(project.state / "paddock/homes")
+    # Beside it stands whose it is.
+    about = json.loads((home.parent / "about.json").read_text())
+    assert about["project"] == str(project.root / "project") and about["source"].endswith("tool-keep")
+    assert about["module"] == "tool-keep"
+
+    # Another project, source or instance has a home of its own.
+    others = [
+        await project.note("there", folder="elsewhere"),
+        await project.note("named", entry={"instance_id": "second"}),
+    ]
+    # A grant of all homes opens none of another module.
+    granted = {"permissions": {"write": [str(project.root)]}}
+    async with project.session(module="tool-keep-too", entry=granted) as session:
+        others.append(await _ask(session, {"note": "other"}))
+        outside = project.root / "outside"
+        assert "error" not in await _ask(session, {"poke": str(outside)}) and outside.read_text() == "poked"
+        assert "error" in await _ask(session, {"poke": str(home / ".amplifier/diary")})
+    assert [other["diary"] for other in others] == ["there;", "named;", "other;"]
+    assert len({first["home"], *(other["home"] for other in others)}) == 4
+    assert (home / ".amplifier/diary").read_text() == "one;two;"
 
 
 async def test_without_state_keep_nothing_is_found_again(project: Project) -> None:
     await project.note("one", keeps=False)
     assert (await project.note("two", keeps=False))["diary"] == "two;"
-
-
-async def test_another_project_source_or_instance_has_a_home_of_its_own(project: Project) -> None:
-    homes = [
-        await project.note("here"),
-        await project.note("there", folder="elsewhere"),
-        await project.note("other", module="tool-keep-too"),
-        await project.note("named", entry={"instance_id": "second"}),
-    ]
-    assert [home["diary"] for home in homes] == ["here;", "there;", "other;", "named;"]
-    assert len({home["home"] for home in homes}) == 4
 
 
 async def test_two_modules_of_one_source_have_homes_of_their_own(tmp_path: Path, write_module: WriteModule) -> None:
@@ -153,23 +163,6 @@ async def test_two_modules_of_one_source_have_homes_of_their_own(tmp_path: Path,
     assert [home["diary"] for home in first] == ["one;"] * 2
     assert [home["diary"] for home in second] == ["one;two;"] * 2
     assert first[0]["home"] != first[1]["home"]
-
-
-async def test_a_home_says_beside_it_whose_it_is(project: Project) -> None:
-    home = Path((await project.note("one"))["home"])
-    about = json.loads((home.parent / "about.json").read_text())
-    assert about["project"] == str(project.root / "project") and about["source"].endswith("tool-keep")
-    assert about["module"] == "tool-keep"
-
-
-async def test_a_grant_of_all_homes_opens_no_other_modules_home(project: Project) -> None:
-    theirs = Path((await project.note("mine"))["home"]) / ".amplifier/diary"
-    granted = {"permissions": {"write": [str(project.root)]}}
-    async with project.session(module="tool-keep-too", entry=granted) as session:
-        outside = project.root / "outside"
-        assert "error" not in await _ask(session, {"poke": str(outside)}) and outside.read_text() == "poked"
-        assert "error" in await _ask(session, {"poke": str(theirs)})
-    assert theirs.read_text() == "mine;"
 
 
 @pytest.mark.parametrize(
