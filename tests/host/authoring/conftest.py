@@ -85,8 +85,11 @@ async def _bounded(work: Coroutine[Any, Any, _T]) -> _T:
 
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache in which what tests are run with is installed once."""
-    return tmp_path_factory.mktemp("cache")
+    """A cache in which what tests are run with is installed once, for all processes of a run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache-of-trials"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 @pytest.fixture(autouse=True)
