@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -215,7 +216,7 @@ def grounds(
 @pytest.mark.parametrize(("row", "runner_name"), TRIALS)
 def test_a_server_that_fails_costs_nothing_that_was_good(row: Row, runner_name: str, grounds: Grounds) -> None:
     ground = grounds(runner_name)
-    second = ground.change()
+    second = ground.change(files={"more": os.urandom(2000)})  # in a pack that is longer than where faults begin
     begun = time.monotonic()
     try:
         if callable(row.fault):
