@@ -449,31 +449,23 @@ _OVERREACH = """
 """
 
 
-async def test_a_tool_reads_the_context_only_when_the_plan_grants_it(
+async def test_a_tool_reads_and_sees_the_context_only_when_the_plan_grants_it(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     entry: dict[str, Any] = {"module": "tool-overreach", "source": write_module("tool-overreach", _OVERREACH)}
-    async with open_session(tools=[entry]) as session:
-        refused = json.loads(await session.execute('{"tool": "overreach"}'))["output"]
-    async with open_session(tools=[{**entry, "permissions": {"call": ["context"]}}]) as session:
-        granted = json.loads(await session.execute('{"tool": "overreach"}'))["output"]
-    assert "may not call" in refused
-    assert granted == []
-
-
-async def test_a_tool_sees_the_context_only_when_the_plan_grants_it(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    entry: dict[str, Any] = {"module": "tool-overreach", "source": write_module("tool-overreach", _OVERREACH)}
+    read: list[Any] = []
     shown: list[object] = []
     for permissions in ({}, {"call": ["context"]}):
         async with open_session(
             tools=[{**entry, "permissions": permissions}], context=community("context-briefing")
         ) as session:
+            read.append(json.loads(await session.execute('{"tool": "overreach"}'))["output"])
             onlooker = session.coordinator.get("tools", "onlooker")
             for text in ("one", "two"):  # of what changes later, no more than of what was there first
                 await session.coordinator.get("context").add_message({"role": "user", "content": text})
                 shown.append((await onlooker.execute({})).output)
+    refused, granted = read
+    assert "may not call" in refused and granted == []
     one, two = ({"role": "user", "content": text} for text in ("one", "two"))
     assert shown == ["not shown", "not shown", [one], [one, two]]
 

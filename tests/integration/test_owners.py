@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from integration.conftest import OpenSession, WriteModule
 from integration.probe import probe, probed
 
@@ -67,41 +65,41 @@ async def _look(session: Any) -> list[Any]:
     return [verdict.action, *answers, await session.coordinator.keeper("words")]
 
 
-@pytest.mark.parametrize("granted", [False, True])
 async def test_a_tool_disarms_no_guard_unless_the_plan_says_so(
-    granted: bool, open_session: OpenSession, write_module: WriteModule
+    open_session: OpenSession, write_module: WriteModule
 ) -> None:
     names = ["require_approval_tools", "mention_resolver", "keeper"]
     guard = {"module": "hooks-guard", "source": write_module("hooks-guard", _GUARD)}
-    tool = probe(write_module, _TAKING, **({"replaces": names} if granted else {}))
-    async with open_session(tools=[tool], hooks=[guard]) as session:
+    tools = [probe(write_module, _TAKING), probe(write_module, _TAKING, "granted", replaces=names)]
+    async with open_session(tools=tools, hooks=[guard]) as session:
         session.coordinator.session_state["require_approval_tools"] = {"bash"}
         session.coordinator.register_capability("mention_resolver", _resolve)
         session.coordinator.register_capability("observability.events", ["a"])
         kept = ["deny", "resolved: words", "kept: words", "kept: words"]
         assert await _look(session) == kept
         output = await probed(session)
-        (status,) = [module for module in session.modules if module.module == "tool-probe"]
-        targets = [denial["target"] for denial in status.denials]
         assert session.coordinator.get_capability("observability.events") == ["a", "b"]
         assert session.coordinator.session_state["own"] == "a module's"
-        if granted:
-            assert await _look(session) == ["continue", *["taken: words"] * 3]
-            assert (output, targets) == ({"refused": {}, "reads": []}, [])
-            return
         assert await _look(session) == kept
+
+        granted = await probed(session, "granted")
+        assert await _look(session) == ["continue", *["taken: words"] * 3]
+        # Which the other has made its own, and the plan does not name.
+        assert granted["refused"].keys() == {"own"} and granted["reads"] == []
+        targets = {module.module: [denial["target"] for denial in module.denials] for module in session.modules}
     assert output["reads"] == ["bash"], "its own copy says what is so"
     assert output["refused"] == {
         name: f"module `tool-probe` may not replace `the capability {name}`: it belongs to {owner}; to allow it, write "
         f'in the entry of `tool-probe` in the plan: replaces: ["{name}"]'
         for name, owner in (("mention_resolver", "the application"), ("keeper", "module `hooks-guard`"))
     }
-    assert targets == [
+    assert targets["tool-probe"] == [
         "session_state['require_approval_tools']",
         "the attribute keeper",
         "the capability mention_resolver",
         "the capability keeper",
     ]
+    assert not set(targets["tool-granted"]) & set(targets["tool-probe"])
 
 
 async def test_a_tool_keeps_no_guard_out_by_taking_its_name_first(

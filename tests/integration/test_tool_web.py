@@ -122,13 +122,30 @@ async def fetch(folder: Path, path: str = "/", *, module: str = "tool-web", **op
 
 
 @pytest.mark.usefixtures("site", "index")
-async def test_the_web_tool_is_installed_from_its_lock_and_reads_public_pages(tmp_path: Path) -> None:
-    folder = tmp_path / "work"
+async def test_the_web_tool_is_installed_from_its_lock_and_reads_public_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an installed Paddock was upgraded, and with it the tool, it is locked again."""
+    installed, folder = tmp_path / "site-packages" / "builtin", tmp_path / "work"
+    shutil.copytree(shipped.FOLDER / "tool-web", installed / "tool-web", ignore=shutil.ignore_patterns("tests"))
+    monkeypatch.setattr(builtin, "_shipped_folder", lambda: installed)
     folder.mkdir()
-    first = await fetch(folder)
-    assert first.result.success, first.result.error
-    assert first.result.output["title"] == "News" and first.result.output["content"] == "# It works"
-    locked = LockFile.read(folder / LOCK_FILE).get("builtin:tool-web")
+    project = installed / "tool-web" / "pyproject.toml"
+    wanted = project.read_text()
+    project.write_text(wanted.replace('"lxml>=5.2"', '"h11"').replace('"httpx>=0.27,<1"', '"idna"'))
+    lock = folder / LOCK_FILE
+    failed = await fetch(folder)
+    assert not failed.result.success  # that version did not name what it imports
+    before = LockFile.read(lock).get("builtin:tool-web")
+    assert before is not None and "httpx" not in {one.name for one in before.dependencies}
+    project.write_text(wanted)
+    refused = await fetch(folder, use=LockUse.LOCKED)
+    assert not refused.result.success and LockFile.read(lock).get("builtin:tool-web") == before
+
+    upgraded = await fetch(folder)
+    assert upgraded.result.success, upgraded.result.error
+    assert upgraded.result.output["title"] == "News" and upgraded.result.output["content"] == "# It works"
+    locked = LockFile.read(lock).get("builtin:tool-web")
     assert locked is not None and not (locked.commit or locked.tree)
     assert {"httpx", "lxml"} <= {one.name for one in locked.dependencies}
     assert all(one.hashes for one in locked.dependencies)
@@ -142,28 +159,3 @@ async def test_the_web_tool_is_installed_from_its_lock_and_reads_public_pages(tm
         assert not inside.result.success and inside.result.error is not None
         assert inside.result.error["type"] == "refused" and "net: [public]" in inside.result.error["message"]
     assert any("127.0.0.1" in denial["reason"] for denial in inside.result.error["denials"])
-
-
-@pytest.mark.usefixtures("site", "index")
-async def test_a_module_of_an_installed_paddock_is_locked_again_after_an_upgrade(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed, folder = tmp_path / "site-packages" / "builtin", tmp_path / "work"
-    shutil.copytree(shipped.FOLDER / "tool-web", installed / "tool-web", ignore=shutil.ignore_patterns("tests"))
-    monkeypatch.setattr(builtin, "_shipped_folder", lambda: installed)
-    folder.mkdir()
-    project = installed / "tool-web" / "pyproject.toml"
-    wanted = project.read_text()
-    project.write_text(wanted.replace('"lxml>=5.2"', '"lxml>=5.2", "h11"').replace('"httpx>=0.27,<1"', '"idna"'))
-    lock = folder / LOCK_FILE
-    failed = await fetch(folder)
-    assert not failed.result.success  # that version did not name what it imports
-    before = LockFile.read(lock).get("builtin:tool-web")
-    assert before is not None and "httpx" not in {one.name for one in before.dependencies}
-    project.write_text(wanted)
-    refused = await fetch(folder, use=LockUse.LOCKED)
-    assert not refused.result.success and LockFile.read(lock).get("builtin:tool-web") == before
-    upgraded = await fetch(folder)
-    assert upgraded.result.success, upgraded.result.error
-    after = LockFile.read(lock).get("builtin:tool-web")
-    assert after is not None and "httpx" in {one.name for one in after.dependencies}
