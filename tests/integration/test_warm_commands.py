@@ -167,25 +167,28 @@ def test_a_warm_command_begins_with_what_a_cold_one_has(
     assert states[0] == states[1] and (states[0]["Umask"], states[0]["folder"]) == ("0027", str(tmp_path))
 
 
-def _is_ready(pid: int) -> bool:
-    """Return whether a template has done the last that it does before it waits for its first request."""
+def _is_ready(pid: int, what: str) -> bool:
+    """Return whether a process has done the last that it does before it waits for its first request."""
     status = Path(f"/proc/{pid}/status").read_text()
     ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
-    return "Umask:\t0077" in status and bool(ignored & 1 << signal.SIGCHLD - 1)
+    return "Umask:\t0077" in status and (what == "guard" or bool(ignored & 1 << signal.SIGCHLD - 1))
 
 
-def test_a_warm_template_begins_with_what_a_cold_one_has(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("what", ["control", "guard"])  # a template and a mount guard, as settings call their sockets
+def test_a_warm_template_begins_with_what_a_cold_one_has(
+    what: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     runtime = WorkerRuntime.locate()
+    more = {"preload": runtime.preload, "shared": [], "cgroups": None} if what == "control" else {}
     states = []
     for _ in range(2):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, open(tmp_path / "stderr", "wb") as stderr:
             with theirs:
-                settings = {"control": theirs.fileno(), "preload": runtime.preload, "host": os.getpid()}
-                fds = [theirs.fileno()]
-                template = runtime.spawn({**settings, "shared": [], "cgroups": None}, fds, stderr.fileno())
+                settings = {what: theirs.fileno(), "host": os.getpid(), **more}
+                template = runtime.spawn(settings, [theirs.fileno()], stderr.fileno())
             deadline = time.monotonic() + _SECONDS
-            while not _is_ready(template.pid):
+            while not _is_ready(template.pid, what):
                 assert time.monotonic() < deadline
             environ = Path(f"/proc/{template.pid}/environ").read_bytes()
             states.append((type(template).__name__, {**_state(template.pid), "environment": environ}))
