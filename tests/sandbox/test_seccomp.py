@@ -14,6 +14,7 @@ from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
 from sandbox.bpf_emulator import ARCHITECTURES, Outcome, check, decide
 from sandbox.filter_table import ALLOW, CASES, DONE, EXECUTION, KILL, SUBJECTS, Case
 from sandbox.libseccomp import Library, filter_of_libseccomp
+from support.examples import examples
 
 MACHINES = sorted(SYSCALL_NUMBERS)
 # Memory that a control group counts, System V objects that are bounded, and neither.
@@ -240,7 +241,7 @@ def test_another_library_compiles_the_same_policy_to_the_same_answers(policy: Fi
     for name, number in numbers.items():
         calls += [
             (number, tuple(chance.getrandbits(chance.choice([0, 1, 4, 8, 13, 32, 64])) for _ in range(6)))
-            for _ in range(100 if name in judged else 1)
+            for _ in range(examples(100) if name in judged else 1)
         ]
     for number, arguments in calls:
         mine, other = (meaning(decide(program, machine, number, arguments).answer) for program in (ours, theirs))
