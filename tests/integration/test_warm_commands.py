@@ -18,7 +18,7 @@ import click
 import psutil
 import pytest
 
-from integration.command_line import Terminal, paddock
+from integration.command_line import Terminal, paddock, python, reachable_level
 from integration.conftest import WriteModule
 from paddock.cli.command_group import LazyCommand
 from paddock.cli.commands import paddock as every_command
@@ -42,6 +42,16 @@ _MINE = """
 
     async def mount(coordinator, config):
         await coordinator.mount("tools", Mine())
+"""
+_APPLICATION = """
+import asyncio, sys
+from paddock import Session
+
+async def main():
+    async with Session("plan.yaml", isolation=sys.argv[1]) as session:
+        print(await session.execute("hello"))
+
+asyncio.run(main())
 """
 _HANGS = """
     import asyncio
@@ -130,6 +140,14 @@ def test_a_command_loads_what_it_needs(
     done = paddock(*line.split(), stdin="hello\n")
     assert _COMMANDS[line] in done.stdout + done.stderr, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("cold")
+def test_a_program_loads_what_it_needs(tmp_path: Path, write_module: WriteModule) -> None:
+    Path(write_module("tool-mine", _MINE)).rename(tmp_path / "mine")
+    (tmp_path / "plan.yaml").write_text(_PLAN)
+    done = python(_APPLICATION, reachable_level(), cwd=tmp_path, environ={})
+    assert (done.returncode, done.stdout) == (0, "You said: hello\n"), done.stderr
 
 
 def _state(pid: int) -> dict[str, object]:
