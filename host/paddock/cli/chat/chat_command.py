@@ -7,6 +7,7 @@ terminal that of the last turn that failed. A session that cannot start gives th
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 
@@ -33,8 +34,14 @@ def chat(plan: Path, options: SessionOptions, verbose: bool) -> int:
         from paddock.cli import failure
         from paddock.cli.terminal.render import Screen
         from paddock.errors import PlanError
+        from paddock.plan.formats.document import EXTENSIONS
         from paddock.plan.load import load_plan
 
+        if plan.suffix.lower() not in EXTENSIONS:
+            asks = shlex.join(["paddock", "run", str(plan)])
+            raise click.UsageError(
+                f"there is no plan `{plan}`; if that is a prompt: `{asks}` answers it, or type it into `paddock chat`"
+            )
         try:
             load_plan(plan)
         except PlanError as error:  # as `paddock run` reports it, instead of below a line to type in

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
@@ -40,7 +41,19 @@ _OPTIONS: Final = (
     ),
 )
 
-PATH: Final = click.argument("path", type=click.Path(path_type=Path))
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://|git\+|builtin:")
+
+
+class _ModulePath(click.Path):
+    """A path of this machine; the address of a module's code somewhere else is refused as such, as it was written."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and _ADDRESS.match(value):
+            self.fail(f"`{value}` is an address, and this takes a folder: clone or copy the module, then name that.")
+        return super().convert(value, param, ctx)
+
+
+PATH: Final = click.argument("path", type=_ModulePath(path_type=Path))
 
 
 class Interrupted(Exception):
