@@ -12,6 +12,7 @@ from paddock_sources.errors import ManifestError, ModuleIdError, layout_error
 from paddock_sources.file import FileSource
 from paddock_sources.manifest.read import declares_dependencies
 from paddock_sources.module_id import checked_module_id
+from paddock_sources.near import near
 from paddock_sources.resolution import Resolution
 
 
@@ -44,7 +45,9 @@ class BuiltinSource:
         """
         folder = self.folder / checked_module_id(module_id)
         if not folder.is_dir():
-            hint = f"shipped are: {', '.join(self.list()) or 'none'}"
+            shipped = self.list()
+            close = near(module_id, shipped)
+            hint = f"did you mean `builtin:{close[0]}`?" if close else f"shipped are: {', '.join(shipped) or 'none'}"
             raise layout_error(module_id, self.folder, "no module of that id is shipped", hints=[hint])
         return FileSource(folder, source=f"builtin:{module_id}").resolve(module_id)
 

@@ -151,6 +151,19 @@ def test_limits_in_hints_are_limits() -> None:
             ("call", "builtin:tool-bash", "bash", "{}", "--allow-run=mytool-of-mine"), "", marks=pytest.mark.exhaustive
         ),
         (("call", "builtin:tool-bash", "bash", "{}", "--allow-run=bsah"), "did you mean `bash`?"),
+        (("call", "builtin:tool-filesytem", "read_file", "{}"), "did you mean `builtin:tool-filesystem`?"),
+        (("run", "plan.yaml", "hi", "--grant", "tool-bash=workspac"), "did you mean `workspace`?"),
+        (("help", "permision"), "did you mean `permissions`?"),
+        (("help", "modul"), "did you mean `module`?"),
+        (("help", "module", "valdate"), "did you mean `module validate`?"),
+        (("prune",), "Did you mean `paddock cache prune`?"),
+        (("show",), "Did you mean `paddock policy show`?"),
+        (("init", "nowhere.yaml", "--provider", "opneai", "--yes"), "did you mean `openai`?"),
+        (("init", "nowhere.yaml", "--provider", "clippy", "--yes"), "anthropic, openai, ollama, vllm, lmstudio, llama.cpp, local, server"),
+        (("chat", "What is this?"), "if that is a prompt: `paddock run 'What is this?'`"),
+        (("module", "validate", "git+file:///a/b.git"), "`git+file:///a/b.git` is an address"),
+        (("module", "test", "https://host/b.git"), "`https://host/b.git` is an address"),
+        (("module", "shell", "builtin:tool-bash"), "`builtin:tool-bash` is an address"),
     ],
 )
 def test_a_mistyped_name_gets_a_near_hint_or_none(args: tuple[str, ...], meant: str) -> None:

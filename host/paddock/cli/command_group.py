@@ -65,6 +65,9 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the name of the command that is meant, the command, loaded, and its arguments."""
+        if self.get_command(ctx, args[0]) is None and (inside := self._groups_with(ctx, args[0])):
+            meant = " or ".join(f"`{ctx.command_path} {group} {args[0]}`" for group in inside)
+            raise click.UsageError(f"No such command '{args[0]}'. Did you mean {meant}?", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, LazyCommand):
             command.begin(ctx, rest)
@@ -72,6 +75,15 @@ class CommandGroup(click.Group):
             gc.freeze()  # none of what was loaded is garbage
             gc.enable()
         return name, command, rest
+
+    def _groups_with(self, context: click.Context, name: str) -> list[str]:
+        """Return the groups in this one that have a command of this name; loads each command."""
+        found = []
+        for group, command in sorted(self.commands.items()):
+            loaded = command.load() if isinstance(command, LazyCommand) else command
+            if isinstance(loaded, click.Group) and loaded.get_command(context, name) is not None:
+                found.append(group)
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands."""

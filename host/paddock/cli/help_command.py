@@ -14,6 +14,7 @@ from typing import Final
 import click
 
 from paddock.cli.command_group import LazyCommand, example
+from paddock_sources.near import near
 
 _HOST: Final = Path(__file__).resolve().parents[1]
 _WIDEST: Final = 100  # columns of text that are easy to read
@@ -66,8 +67,13 @@ def _command_help(root: click.Context, words: Sequence[str], pages: dict[str, Pa
         group = context.command
         command = group.get_command(context, word) if isinstance(group, click.Group) else None
         if command is None:
-            said = f"no page and no command is called `{' '.join(words)}`; pages are: {', '.join(sorted(pages))}"
-            raise click.UsageError(said, root)
+            said = f"no page and no command is called `{' '.join(words)}`"
+            commands = group.list_commands(context) if isinstance(group, click.Group) else []
+            before = [] if context is root else context.command_path.split()[1:]
+            known = [" ".join((*before, one)) for one in commands]
+            close = near(" ".join(words), [*pages, *known])
+            instead = f"did you mean `{close[0]}`?" if close else f"pages are: {', '.join(sorted(pages))}"
+            raise click.UsageError(f"{said}; {instead}", root)
         loaded = command.load() if isinstance(command, LazyCommand) else command
         context = click.Context(loaded, context, word)
     return context.get_help()

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from paddock.errors import PlanError, PlanProblem, PolicyRefusedError
 from paddock.plan.limits import Limits
-from paddock.plan.permissions import PRESETS, Permissions, grants_in_word, secret_in_word
+from paddock.plan.permissions import PRESETS, Permissions, grants_in_word, preset_hint, secret_in_word
 from paddock.plan.problems import problems_of
 
 _GRANT: Final = re.compile(r".*permissions: \{(\w+): \[([^\]]+)\]\}")  # a hint with a line of a plan
@@ -69,7 +69,7 @@ def read_presets(written: Sequence[str]) -> dict[str, str]:
         if not (module and equals and preset):
             raise click.UsageError(f"--grant takes MODULE=PRESET, as in tool-bash=shell; `{item}` is not that")
         if preset not in PRESETS:
-            raise click.UsageError(f"--grant {item}: there is no preset `{preset}`; presets: {', '.join(PRESETS)}")
+            raise click.UsageError(f"--grant {item}: there is no preset `{preset}`; {preset_hint(preset)}")
         if presets.setdefault(module, preset) != preset:
             raise click.UsageError(f"--grant gives {module} both {presets[module]} and {preset}")
     return presets

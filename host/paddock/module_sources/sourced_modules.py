@@ -36,6 +36,7 @@ from paddock_sources import (
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
+from paddock_sources.near import near
 from paddock_sources.uri import FolderUri
 
 USUAL_PLAN: Final = "plan.yaml"
@@ -176,7 +177,15 @@ class SourcedModules:
         if not found:
             known = ", ".join(dict.fromkeys(module.name for module in self.modules))
             where = f"`{self.plan.origin}`" if self.plan is not None else f"`{self.lock_path}`"
-            hint = f"known there: {known}" if known else "no module is known there"
+            close = near(written, [module.name for module in self.modules])
+            if close:
+                hint = f"did you mean `{close[0]}`?"
+            elif known:
+                hint = f"known there: {known}"
+            else:
+                hint = "nothing is locked there; `-C DIR` names another folder"
+                if self.plan is not None:
+                    hint = "none of its modules has a source of its own, nor that id; `paddock list` shows them"
             raise KindError(NO_SUCH_MODULE, f"there is no module `{written}` in {where}", hints=[hint])
         return found
 

@@ -21,6 +21,7 @@ from paddock.plan.host_name import split_port
 from paddock.plan.net_rule import NetRule
 from paddock.plan.problems import NotAcceptedError, StrictModel, type_text
 from paddock_sources.manifest import permission_request
+from paddock_sources.near import near
 
 Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 PRESETS: Final = get_args(Preset)
@@ -175,7 +176,7 @@ class Permissions(StrictModel):
         """Return the value to validate for one that a person wrote: the name of a preset becomes its grant."""
         if isinstance(value, str):
             if value not in PRESETS:
-                raise NotAcceptedError(f"`{value}` is not a preset", f"presets: {', '.join(PRESETS)}")
+                raise NotAcceptedError(f"`{value}` is not a preset", preset_hint(value))
             return Permissions.model_validate({"preset": value})
         if isinstance(value, Mapping) and "preset" in value:
             names = ", ".join(PRESETS)
@@ -233,6 +234,12 @@ def _only(secret: SecretGrant, rules: Sequence[NetRule]) -> NetRule:
 
 
 @cache
+def preset_hint(written: str) -> str:
+    """Return the preset that a name which is none resembles, or else all presets, as a hint."""
+    close = near(written, PRESETS, is_vocabulary=True)
+    return f"did you mean `{close[0]}`?" if close else f"presets: {', '.join(PRESETS)}"
+
+
 def preset_grants() -> Mapping[Preset, Permissions]:
     """Return the grants of each preset; made on first use, since the model builds its validator then."""
     tables = permission_request.PRESETS

@@ -896,7 +896,7 @@ def test_what_the_plan_of_the_folder_does_not_name_is_taken_out(
 
 
 def test_where_nothing_is_locked_no_name_is_told(told: Told) -> None:
-    assert "hint: no module is known there\n" in told("remove", "tool-shot")[2]
+    assert "hint: nothing is locked there; `-C DIR` names another folder\n" in told("remove", "tool-shot")[2]
 
 
 def test_what_is_not_there_is_told_by_the_names_that_are_listed(
@@ -906,7 +906,8 @@ def test_what_is_not_there_is_told_by_the_names_that_are_listed(
     plan_in(folder, f"{SESSION}tools:\n  - module: tool-shout\n    source: git+{repository}\n")
     provider.has(repository, "", Version("one"), "default")
     told("lock")
-    assert "known there: tool-shout\n" in told("remove", "tool-shot")[2]
+    assert "did you mean `tool-shout`?\n" in told("remove", "tool-shot")[2]
+    assert "known there: tool-shout\n" in told("remove", "tool-web")[2]
     assert "tool-shout" in told("list")[1]
 
 

@@ -143,9 +143,10 @@ def test_a_preset_stands_for_a_table(preset: str) -> None:
 
 
 def test_an_unknown_preset_lists_those_there_are() -> None:
-    path, text = problem_of(permissions="workspce")
+    path, text = problem_of(permissions="everything")
     assert path == "tools[0].permissions"
     assert "workspace-read" in text
+    assert "did you mean `workspace`?" in problem_of(permissions="workspce")[1]
 
 
 def test_a_preset_cannot_be_one_key_of_a_table() -> None:

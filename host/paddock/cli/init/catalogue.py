@@ -93,8 +93,10 @@ class ModuleCatalogue:
         builtin = BuiltinSource()
         return tuple(builtin.resolve(module_id) for module_id in builtin.list() if kind_of_id(module_id) == kind)
 
-    def module(self, kind: Kind, written: str) -> PlannedModule:
+    def module(self, kind: Kind, written: str, also: Sequence[str] = ()) -> PlannedModule:
         """Return the module for the id of a shipped one, for a folder, a repository or a package.
+
+        `also` are further names that the caller takes: the error for an unknown name lists them.
 
         Raises:
             PaddockError: it names none, or one of another kind, or it could not be fetched.
@@ -108,7 +110,7 @@ class ModuleCatalogue:
                 case GitUri():
                     return self._fetched(kind, written)
                 case PackageUri() if uri.version or uri.name not in self._resolver.list():
-                    return self._fetched(kind, written, None if uri.version else uri.name)
+                    return self._fetched(kind, written, None if uri.version else uri.name, also)
                 case _:
                     resolution, source = self._resolver.resolve(uri.text.removeprefix("builtin:")), None
         except SourceError as error:
@@ -119,13 +121,15 @@ class ModuleCatalogue:
         planned = PlannedModule(kind, resolution.module_id, source, config, purpose=purpose)
         return fitted(planned, advice_of(resolution), self._known)
 
-    def _fetched(self, kind: Kind, written: str, installed: str | None = None) -> PlannedModule:
+    def _fetched(
+        self, kind: Kind, written: str, installed: str | None = None, also: Sequence[str] = ()
+    ) -> PlannedModule:
         """Return a module that is fetched or, by the name `installed`, a package that is installed here."""
         try:
             found = self._fetch(written, self._folder)
         except KindError as error:
             if installed is not None:
-                raise _not_shipped(kind, installed, self.known(kind)) from error
+                raise _not_shipped(kind, installed, (*also, *self.known(kind))) from error
             raise
         _check_kind(written, found.kind, kind)
         self.fetched = [*(one for one in self.fetched if one.key != found.key), found]

@@ -162,7 +162,7 @@ class ProviderChoice:
             return self._own()
         local = [one for one in self._local() if written.lower() == _LOCAL or one.is_called(written)]
         if not local:
-            return self._catalogue.module("provider", written)
+            return self._catalogue.module("provider", written, self._names())
         if self._options.model is not None and len(local) == 1:
             return local[0]
         found = self._with_models(local)
@@ -175,6 +175,12 @@ class ProviderChoice:
                 hints=["start one and load a model", f"or name its address: --base-url http://{LOOPBACK}:PORT/v1"],
             )
         return found[0]
+
+    def _names(self) -> list[str]:
+        """Return the names that stand for a service, beside the ids of providers."""
+        # As one word, to be typed without quotes.
+        names = [one.name.lower().replace(" ", "") for one in (*self._services, *self._local())]
+        return [*names, _LOCAL, _OWN] if self._speaks_openai else names
 
     def _by_key(self) -> ModelService | PlannedModule:
         """Return the service whose key is set, the first of several; else the provider that plays a script."""
