@@ -159,7 +159,7 @@ def test_limits_in_hints_are_limits() -> None:
         (("prune",), "Did you mean `paddock cache prune`?"),
         (("show",), "Did you mean `paddock policy show`?"),
         (("init", "nowhere.yaml", "--provider", "opneai", "--yes"), "did you mean `openai`?"),
-        (("init", "nowhere.yaml", "--provider", "clippy", "--yes"), "anthropic, openai, ollama, vllm, lmstudio, llama.cpp, local, server"),
+        (("init", "nowhere.yaml", "--provider", "clippy", "--yes"), "ollama, vllm, lmstudio, llama.cpp"),
         (("chat", "What is this?"), "if that is a prompt: `paddock run 'What is this?'`"),
         (("module", "validate", "git+file:///a/b.git"), "`git+file:///a/b.git` is an address"),
         (("module", "test", "https://host/b.git"), "`https://host/b.git` is an address"),
