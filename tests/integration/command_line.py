@@ -137,6 +137,24 @@ def paddock(
     )
 
 
+def redirected(*args: str, stdout: int, stderr: int) -> int:
+    """Run a command to its end with an empty stdin and these descriptors, and return its exit code."""
+    if _warm is None:
+        done = subprocess.run(
+            [*_PADDOCK, *accepting(args)], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, timeout=_SECONDS
+        )
+        return done.returncode
+    with open(os.devnull) as nothing:
+        return _warm.begin(accepting(args), [nothing.fileno(), stdout, stderr], None, os.environ).wait(_SECONDS)
+
+
+def without_reader() -> int:
+    """Return a pipe to write to that has no reader any more."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
 def policed_paddock(
     machine: PolicedMachine, system: Path, *args: str, cwd: Path, environ: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from integration.command_line import Terminal, nothing_outlives_its_command, paddock, reachable_level
+from integration.command_line import (
+    Terminal,
+    nothing_outlives_its_command,
+    paddock,
+    reachable_level,
+    redirected,
+    without_reader,
+)
 from integration.conftest import WriteModule
 from paddock.module_sources.sourced_modules import named_sources
 from paddock.session.tool_call import ToolCallSession
@@ -232,6 +240,29 @@ def test_a_run_that_is_ended_says_by_what(number: signal.Signals, said: str, wri
         assert terminal.exit_code() == 130
     events = [json.loads(line) for line in state.read_text().splitlines()]
     assert events[-1]["event"] == "session.ended", events[-1]
+
+
+def test_a_quiet_run_that_is_ended_says_by_what_alone(write_module: WriteModule) -> None:
+    code = """
+        import asyncio
+        async def mount(coordinator, config):
+            coordinator.display_system.show_message("mounting", "warning", "slow")
+            await asyncio.sleep(3600)
+    """
+    _plan(f"{{module: tool-slow, source: '{write_module('tool-slow', code)}'}}")
+    for number, said in ((signal.SIGTERM, "ended by SIGTERM"), (signal.SIGINT, "interrupted")):
+        with Terminal("run", "plan.yaml", "-q", "go", "--trust-plan") as terminal:
+            terminal.until("mounting")
+            os.kill(terminal.pid, number)
+            assert terminal.exit_code() == 130
+            assert re.sub(r"\x1b\[\d*m", "", terminal.shown).split() == said.split()
+
+
+def test_a_reader_of_messages_that_leaves_changes_no_exit_code() -> None:
+    Path("plan.yaml").write_text(_PLAN)
+    with open(os.devnull, "w") as nothing, os.fdopen(without_reader(), "w") as stderr:
+        for args, code in ((["run", "plan.yaml", "hi"], 0), (["run", "gone.yaml", "hi"], 1), (["run", "--odd"], 2)):
+            assert redirected(*args, stdout=nothing.fileno(), stderr=stderr.fileno()) == code
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive), signal.SIGHUP])

@@ -216,7 +216,7 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
     if outcome is None:
         if as_json:
             print_json(failure.as_result(failure.INTERRUPTION), screen.mask)
-        screen.note("interrupted")
+        screen.ending("interrupted")
         return INTERRUPTED
     result = outcome.result
     if isinstance(outcome.error, (PlanError, PolicyRefusedError)):

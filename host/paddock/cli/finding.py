@@ -47,6 +47,6 @@ def find(
     if found is None:
         if as_json:
             print_json({"ok": False, "error": failure.INTERRUPTION})
-        screen.note("interrupted")
+        screen.ending("interrupted")
         return INTERRUPTED
     return found

@@ -215,11 +215,12 @@ class _Turn:
         if self._verbose:
             self._screen.listing([(module.module, module.resources.describe()) for module in self._modules])
         if interruption.text:
-            self._screen.note(interruption.text)
+            self._screen.ending(interruption.text)
         for module in self._modules:
             tell_programs(self._screen, module.module, module.programs)
         if self._prints_grants:
-            tell_lines_to_paste(self._screen, self._grants())
+            is_complete = not any(module.programs or module.denials_left_out for module in self._modules)
+            tell_lines_to_paste(self._screen, self._grants(), is_complete=is_complete)
         if failed is not None:
             self.fail(failure.of_turn(failed, session.plan.orchestrator.module, self._modules))
 
@@ -278,7 +279,9 @@ class _Turn:
             self._list(modules)
 
     def _say_what_happened(self) -> None:
-        if self._error is None and self.response is not None:
+        has_ended_well = self._error is None and self.response is not None
+        # A listing shows the ends of modules as well, where one is written.
+        if has_ended_well or (self._screen.is_quiet and not self.is_interrupted):
             for module in self._modules:
                 for report in module.exit_reports:
                     self._screen.warning("; ".join([f"module {report.describe()}", *report.hints]))

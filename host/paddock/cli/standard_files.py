@@ -2,8 +2,9 @@
 
 A descriptor that a caller closed is opened on `/dev/null`, or the next file of the command would get its number: stdin
 is then empty, and stdout refuses what is written to it. A refused write to stdout is raised and remembered; where a
-drawing screen passes over it, the end of the command still reports it. What stderr refuses is left out, since there is
-no place to report that. A reader that has left is neither: it raises `BrokenPipeError`.
+drawing screen passes over it, the end of the command still reports it. A reader of stdout that has left is no refusal:
+it raises `BrokenPipeError`. What stderr takes no more, for either reason, is left out, since there is no place to
+report that: the command goes on, and ends with its own exit code.
 """
 
 from __future__ import annotations
@@ -48,9 +49,7 @@ class _StandardError(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
         try:
             return super().write(data)
-        except BrokenPipeError:
-            raise
-        except OSError:
+        except OSError:  # also of a reader that has left: a last flush that fails would make the exit code 120
             return memoryview(data).nbytes
 
 

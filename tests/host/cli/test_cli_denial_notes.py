@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from paddock.cli.terminal.denial_notes import lines_to_paste, tell_denials
+from paddock.cli.terminal.denial_notes import lines_to_paste, tell_denials, tell_lines_to_paste
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 
@@ -88,3 +88,13 @@ def test_what_was_left_out_is_counted() -> None:
 def test_a_target_that_passes_for_another_is_marked() -> None:
     (line,) = _told(Denial("connect to", "\u0430pi.example.org:443", "tool-x"))
     assert line.startswith("warning: [NOT AS IT LOOKS: `\u0430` is U+0430 CYRILLIC SMALL LETTER A] module `tool-x`")
+
+
+def test_nothing_refused_is_said_only_where_all_refusals_are_known() -> None:
+    told = []
+    for is_complete in (True, False):
+        stream = io.StringIO()
+        tell_lines_to_paste(Screen(stream), {}, is_complete=is_complete)
+        told.append(stream.getvalue())
+    assert "no module was refused anything" in told[0] and "no module was refused" not in told[1]
+    assert "not all are reported" in told[1]

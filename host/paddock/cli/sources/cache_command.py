@@ -177,7 +177,7 @@ def _run(work: Callable[[SourceCache], _CommandReport], *, as_json: bool) -> int
     except KeyboardInterrupt:
         if as_json:
             print_json({"error": failure.INTERRUPTION})
-        screen.note("interrupted")
+        screen.ending("interrupted")
         return INTERRUPTED
     except SourceError as caught:
         error = SourceFailedError.of(caught, code="CacheFailedError")

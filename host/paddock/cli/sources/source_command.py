@@ -160,7 +160,7 @@ def run_source_command(
     if outcome is None:
         if as_json:
             print_json({"error": dict(failure.INTERRUPTION)})
-        screen.note("interrupted")
+        screen.ending("interrupted")
         return INTERRUPTED
     if as_json:
         print_json({**outcome.facts, "error": None}, masked)

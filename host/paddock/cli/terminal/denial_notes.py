@@ -63,12 +63,16 @@ def lines_to_paste(
     return {name: united(several) for name, several in grants.items()}
 
 
-def tell_lines_to_paste(screen: Screen, lines: Mapping[str, Permissions]) -> None:
-    """Write the line of each module's entry."""
+def tell_lines_to_paste(screen: Screen, lines: Mapping[str, Permissions], *, is_complete: bool) -> None:
+    """Write the line of each module's entry; not `is_complete`: something may have been refused without a report."""
     for name, permissions in lines.items():
         _tell_line(screen, f"write in the entry of `{name}` in the plan:", permissions)
-    if not lines:
+    if lines:
+        return
+    if is_complete:
         screen.note("no module was refused anything that a line of the plan would grant")
+    else:
+        screen.note("no line can be proposed: no refusal that a line would lift is known, and not all are reported")
 
 
 def _tell_line(screen: Screen, label: str, permissions: Permissions, *, of_call: bool = False) -> None:

@@ -52,12 +52,13 @@ _MODULE_GOES_ON: Final = "  | "  # the same, for a line of a module
 class Screen:
     """Draws on one stream; `mask` hides secrets in everything that is drawn.
 
-    With `is_quiet`, notes, progress and what modules print are not drawn; warnings, errors and questions are.
+    With `is_quiet`, notes, listings, progress and what modules print are not drawn; warnings, errors, questions and
+    what ended the command are.
     """
 
     def __init__(self, stream: TextIO, mask: Callable[[str], str] = str, *, is_quiet: bool = False) -> None:
         self.mask = mask
-        self._is_quiet = is_quiet
+        self.is_quiet = is_quiet
         self.is_terminal = stream.isatty()
         self._stream = stream
         self._moving: MovingText | None = None
@@ -83,8 +84,12 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Write one quiet line."""
-        if self._is_quiet:
+        if self.is_quiet:
             return
+        self._line("", "", self._shown(text), _STYLES["note"])
+
+    def ending(self, text: str) -> None:
+        """Write one line about what ended the command: quiet, and also written where notes are not."""
         self._line("", "", self._shown(text), _STYLES["note"])
 
     def warning(self, text: str) -> None:
@@ -101,14 +106,14 @@ class Screen:
 
     def message(self, level: Level, source: str, text: str) -> None:
         """Write one line of a module's message to the person."""
-        if self._is_quiet and level == "info":
+        if self.is_quiet and level == "info":
             return
         who = self._shown(source, _MAX_NAME_CHARACTERS)
         self._line(f"{level}: ", _STYLES[level], f"{who}: {self._shown(text)}", goes_on=_MODULE_GOES_ON, is_ours=False)
 
     def module_line(self, name: str, text: str, *, verbose: bool = False) -> None:
         """Write one line that a module printed, tagged with its name; a traceback of its tool only if `verbose`."""
-        if self._is_quiet:
+        if self.is_quiet:
             return
         if text.startswith(DETAIL):
             if not verbose:
@@ -137,6 +142,8 @@ class Screen:
 
     def listing(self, rows: Sequence[Sequence[str]]) -> None:
         """Write rows in columns, without a frame; without rows, nothing."""
+        if self.is_quiet:
+            return
         with_marks = [[*row[:-1], self._marked(row[-1], " ".join(row))] for row in rows]
         shown = [[self._name(row[0]), *map(self._shown, row[1:])] for row in with_marks]
         wide = [max(map(cells, column)) + 2 for column in zip(*shown, strict=True)]
@@ -290,7 +297,7 @@ class Screen:
 
     def _move(self, rows: Sequence[str]) -> None:
         """Draw rows that are escaped already, and keep drawing them."""
-        if self._is_quiet or not self.is_terminal or self._backlog is not None or self._open:
+        if self.is_quiet or not self.is_terminal or self._backlog is not None or self._open:
             return
         width = max(1, self._width() - _ANSWER_CELLS)
         shown = "\n  ".join(clip(row, width).rstrip(" ") for row in rows[: max(1, self._console.height - 2)])
