@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from host.authoring.installed_wheels import TEST_RUNNERS, offer
-from integration.command_line import Terminal, paddock
+from integration.command_line import Terminal, paddock, reachable_level, redirected, without_reader
 from sources.index_server import IndexServer
 
 _README = Path(__file__).parents[2] / "README.md"
@@ -68,6 +68,27 @@ def test_a_breakpoint_in_the_sandbox_is_passed_over_and_said(shout: Path) -> Non
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
     assert "breakpoint() was passed over" in done.stderr and "--isolation none -- --pdb" in done.stderr
     assert "Warning" not in done.stdout + done.stderr
+
+
+def test_a_breakpoint_of_a_called_tool_is_passed_over(shout: Path) -> None:
+    code = shout / "amplifier_module_tool_shout" / "__init__.py"
+    code.write_text(re.sub(r"(async def execute\(.*\n)", r"\1        breakpoint()\n", code.read_text()))
+    for isolation in ("none", reachable_level()):
+        done = paddock("call", str(shout), "shout", '{"text": "a"}', "--isolation", isolation)
+        assert (done.returncode, done.stdout) == (0, "A!\n"), done.stderr
+        assert "breakpoint() was passed over" in done.stderr and "Pdb" not in done.stderr
+
+
+def test_tests_end_once_their_output_is_refused(shout: Path, tmp_path: Path) -> None:
+    (shout / "test_shout.py").write_text("def test_nothing(): pass")
+    said = []
+    for stdout in (os.open("/dev/full", os.O_WRONLY), without_reader()):
+        with (tmp_path / "stderr").open("w+") as stderr, os.fdopen(stdout, "w"):
+            assert redirected("module", "test", str(shout), stdout=stdout, stderr=stderr.fileno()) == 1
+            stderr.seek(0)
+            lines = stderr.read().splitlines()
+        said.append([line for line in lines if line.startswith(("error", "warning", "Traceback"))])
+    assert said == [["error: the output cannot be written to stdout: No space left on device"], []]
 
 
 def test_a_debugger_has_the_terminal_in_a_plain_process_alone(shout: Path) -> None:

@@ -7,6 +7,7 @@ connection does, even if the module still has tasks running.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import socket
@@ -34,6 +35,7 @@ def serve(rpc: socket.socket, name: str) -> None:
     """Run the worker of module `name` until its host ends the connection."""
     rpc.setblocking(False)
     set_up_logging()
+    explain_breakpoints(2)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(rpc, name))
 
@@ -48,6 +50,20 @@ def set_up_logging() -> None:
     If it was done before the fork, this does nothing.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+
+
+def explain_breakpoints(stderr: int) -> None:
+    """Have `breakpoint()` print how a debugger gets a terminal: one that starts here finds none, and raises.
+
+    It is not done by PYTHONBREAKPOINT, which a worker's interpreter does not look at.
+    """
+    sys.breakpointhook = functools.partial(_pass_over, stderr)
+
+
+def _pass_over(stderr: int, *args: object, **kwargs: object) -> None:
+    words = "breakpoint() was passed over: the process of a module has no terminal; "
+    way = "`paddock module test PATH --isolation none -- --pdb` stops there, in a plain process\n"
+    os.write(stderr, (words + way).encode())
 
 
 class Worker:

@@ -8,7 +8,6 @@ for its author, and nothing that others may rely on. Its printed output takes an
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import shutil
 import socket
@@ -19,7 +18,7 @@ from typing import Any, Final
 
 import msgpack
 
-from paddock_sdk.worker.main import set_up_logging
+from paddock_sdk.worker.main import explain_breakpoints, set_up_logging
 
 LENGTH: Final = struct.Struct("!I")  # before each of the two messages
 MAX_ANSWER_BYTES: Final = 256 << 10  # of a few hundred checks, each with a sentence
@@ -86,21 +85,12 @@ def _run_tests(asked: dict[str, Any]) -> dict[str, Any]:
     # Without its plugin for the cache, pytest would warn of a module's own setting of that.
     cache = os.path.join(os.environ["TMPDIR"], ".cache/pytest")
     args = [*QUIET, "-o", f"cache_dir={cache}", "--color=no", *asked["args"]]
-    past_pytest = os.dup(2)  # which keeps the output of tests that pass
-    # Not by PYTHONBREAKPOINT, which a worker's interpreter does not look at.
-    sys.breakpointhook = functools.partial(_explain_breakpoint, past_pytest)
+    explain_breakpoints(os.dup(2))  # past pytest, which keeps the output of tests that pass
     if asked["bases"]:
         args += _behaviour(asked["bases"], os.path.join(place, asked["package"]))
     import pytest
 
     return {"code": int(pytest.main(args))}
-
-
-def _explain_breakpoint(stderr: int, *args: object, **kwargs: object) -> None:
-    """Say how a debugger gets a terminal, in the place of one that finds none."""
-    words = "breakpoint() was passed over: no sandbox has a terminal; "
-    way = "`paddock module test PATH --isolation none -- --pdb` stops there, in a plain process\n"
-    os.write(stderr, (words + way).encode())
 
 
 def _copy(source: str, target: str) -> None:

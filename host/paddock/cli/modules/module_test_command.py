@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
+import anyio
 import click
 
 from paddock.authoring.module_folder import ModuleFolder
@@ -55,15 +58,13 @@ def test(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions) -> int:
     if any(one.startswith(_DEBUGGERS) for one in pytest_args):
         return _debug(path, pytest_args, trial, screen)
 
-    async def work(trial_context: TrialContext) -> SuiteOutcome:
-        return await run_own_tests(trial_context, ModuleFolder.at(path), pytest_args)
+    output = _Output(screen)
 
-    def on_line(line: OutputLine) -> None:
-        screen.hide_status()
-        click.echo(escape(line.text, multiline=True), err=line.stream == "stderr")
+    async def work(trial_context: TrialContext) -> SuiteOutcome:
+        return await output.while_taken(run_own_tests(trial_context, ModuleFolder.at(path), pytest_args))
 
     try:
-        outcome = run_trials(work, trial, screen, f"running the tests of {path}", on_line)
+        outcome = run_trials(work, trial, screen, f"running the tests of {path}", output.write)
     except Interrupted:
         return INTERRUPTED
     except PaddockError as error:
@@ -71,6 +72,41 @@ def test(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions) -> int:
     if outcome.is_empty:
         screen.text("error: there are no tests to run")
     return 0 if outcome.passed else 1
+
+
+class _Output:
+    """The lines of the tests on the command's own streams; the tests end as soon as stdout takes no more of them."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._refusal: OSError | None = None
+        self._scope: anyio.CancelScope | None = None
+
+    def write(self, line: OutputLine) -> None:
+        """Write one line. It never raises: the loop itself calls it."""
+        if self._refusal is not None:
+            return
+        self._screen.hide_status()
+        try:
+            click.echo(escape(line.text, multiline=True), err=line.stream == "stderr")
+        except OSError as error:
+            self._refusal = error
+            if self._scope is not None:
+                self._scope.cancel()
+
+    async def while_taken(self, work: Coroutine[Any, Any, SuiteOutcome]) -> SuiteOutcome:
+        """Return the result of `work`.
+
+        Raises:
+            OSError: stdout took no more; `work` was cancelled.
+        """
+        outcome = None
+        with anyio.CancelScope() as self._scope:
+            outcome = await work
+        if self._refusal is not None:
+            raise self._refusal
+        assert outcome is not None  # nothing else cancels the scope
+        return outcome
 
 
 def _debug(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions, screen: Screen) -> int:

@@ -188,7 +188,9 @@ class AttemptRecorder:
         def on_popen(program: object, args: object, folder: object = None, *rest: object) -> None:
             if args == ["uname", "-p"]:
                 return  # `platform.platform()`, which vendors' clients call and which does without
-            note("run", program)
+            # A program that cannot start only for its folder is not one whose refusals go unreported.
+            if folder is None or os.access(folder, os.X_OK) or not _is_executable(program):  # type: ignore[arg-type]
+                note("run", program)
             if folder is not None:
                 note("read", os.fspath(folder))  # type: ignore[call-overload]
             on_command(args, folder)
@@ -269,6 +271,11 @@ def _sees_what_it_may_not_read() -> bool:
     except OSError:
         return True
     return False
+
+
+def _is_executable(program: Any) -> bool:
+    path = os.fsdecode(program)
+    return any(os.access(os.path.join(folder, path), os.X_OK) for folder in os.get_exec_path())
 
 
 def _text_of(kind: str, target: Any) -> str | None:
