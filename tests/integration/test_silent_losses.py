@@ -220,6 +220,16 @@ def test_one_line_says_that_what_programs_are_refused_is_not_told(loser: str) ->
     assert json.loads(done.stdout)["unreported_programs"] == ["sh"]
 
 
+def test_a_program_without_its_folder_is_not_called_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_level("ns")
+    monkeypatch.chdir(tmp_path)
+    given = ["bash", '{"command": "ls"}']
+    shown = paddock("call", "builtin:tool-bash", *given, "--allow-run=bash,ls").stderr
+    assert "Cannot start in" in shown and "--allow-read=." in shown and "started" not in shown
+    shown = paddock("call", "builtin:tool-bash", *given).stderr  # both are named at once
+    assert "--allow-read=. --allow-run=bash" in shown and "started" not in shown
+
+
 def test_what_ended_a_module_says_how_to_allow_more(loser: str) -> None:
     shown = call(loser, "shell", "sleep 60", "--allow-run=sh,sleep", "--limit=runtime_max=1s", code=5)
     assert "write in its entry: limits: {runtime_max: 2s}; for a call, add --limit runtime_max=2s" in shown
