@@ -18,7 +18,7 @@ from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer, Place
 from paddock.session.state.cancellation import HostedCancellationToken
 from paddock.session.state.hooks import HostedHooks
-from paddock.session.state.mirrors import MayCall, Mirrors
+from paddock.session.state.mirrors import MayCall, Mirrors, no_worker
 from paddock.session.state.ownership import Ownership, SharedItem
 from paddock.session.state.session_state import HostedState
 from paddock_sdk.contract.approval import ApprovalSystem
@@ -420,7 +420,7 @@ class _Broadcast:
     def contributor(self, channel: str, name: str, callback: Any) -> None:
         number = self._coordinator.number_contribution()
         self._coordinator.put(
-            ("contributor", number), MirrorSection.CONTRIBUTOR, [channel, name, callback, number], may_call=allow_none
+            ("contributor", number), MirrorSection.CONTRIBUTOR, [channel, name, callback, number], may_call=no_worker
         )
 
     def cleanup(self, fn: Any) -> None:
@@ -443,11 +443,6 @@ class _SubscriptionBroadcast:
         coordinator._mirrors.drop(("heard", event), MirrorSection.HEARD, coordinator._marshaller.encode([event, False]))
 
 
-def allow_none(peer: Peer) -> bool:
-    """Let workers see an object that they may not call."""
-    return False
-
-
 def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
     """Let workers call an object that a module offers, as far as the module can give it now.
 
@@ -457,7 +452,7 @@ def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
     own = [handle for handle in value.handles if isinstance(handle, Handle) and handle.owner is origin]
     others = [handle for handle in value.handles if handle not in own]
     if any(handle.mounted is None and not origin.may_give(handle, origin) for handle in others):
-        return allow_none
+        return no_worker
     places = [handle.mounted for handle in others if handle.mounted is not None]
     return lambda peer: all(
         (*(peer.may_reach(handle) for handle in others), *(peer.authority.may_call(*place) for place in places))

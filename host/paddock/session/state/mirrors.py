@@ -54,9 +54,14 @@ Key = tuple[Hashable, ...]
 MayCall = Callable[[Peer], bool]
 
 
-def allow_all(peer: Peer) -> bool:
+def any_worker(peer: Peer) -> bool:
     """Let every worker call an object that it is shown."""
     return True
+
+
+def no_worker(peer: Peer) -> bool:
+    """Let workers see an object that they may not call."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class Mirrors:
         for name in self.state.keys():
             self._tell_whole(peer, name, is_new=True)
         if own_capability is not None:  # last: in place of a shared one
-            entry = _Entry(MirrorSection.CAPABILITY, own_capability, allow_all)
+            entry = _Entry(MirrorSection.CAPABILITY, own_capability, any_worker)
             self._tell_one(peer, ("own capability",), entry, is_new=True, is_first=True)
 
     def detach(self, peer: Peer) -> None:
@@ -109,7 +114,7 @@ class Mirrors:
         change: Encoded,
         *,
         origin: Peer | None = None,
-        may_call: MayCall = allow_all,
+        may_call: MayCall = any_worker,
     ) -> None:
         """Keep the state under `key`, and send it to every worker but its origin."""
         entry = _Entry(section, change, may_call)
@@ -123,7 +128,7 @@ class Mirrors:
         if self._entries.pop(key, None) is not None:
             for peer in self._those_to_tell(section, origin):
                 if not peer.channel.drop_new(key):
-                    self._tell_one(peer, key, _Entry(section, change, allow_all))
+                    self._tell_one(peer, key, _Entry(section, change, any_worker))
 
     def change_state(
         self, changes: list[Change], message: Encoded, new: Collection[Hashable], origin: Peer | None
@@ -133,7 +138,7 @@ class Mirrors:
             self._note_own(origin, changes)
         for peer in self._those_to_tell(MirrorSection.STATE, origin):
             if not peer.channel.is_behind:
-                self._tell_one(peer, (), _Entry(MirrorSection.STATE, message, allow_all))
+                self._tell_one(peer, (), _Entry(MirrorSection.STATE, message, any_worker))
                 continue
             for change in changes:
                 name = change[0][0]
@@ -170,11 +175,11 @@ class Mirrors:
             latest = _LateState(self.state, peer, name, is_whole=True)
             peer.channel.keep(("state", name), latest, is_new=is_new)
         else:
-            self._tell_one(peer, (), _Entry(MirrorSection.STATE, change, allow_all))
+            self._tell_one(peer, (), _Entry(MirrorSection.STATE, change, any_worker))
 
     def tell_again(self, peer: Peer, key: Key, section: MirrorSection, otherwise: Encoded) -> None:
         """Send a worker a value that it may not change: the state under `key`, or `otherwise` if there is none."""
-        self._tell_one(peer, key, self._entries.get(key) or _Entry(section, otherwise, allow_all))
+        self._tell_one(peer, key, self._entries.get(key) or _Entry(section, otherwise, any_worker))
 
     def _those_to_tell(self, section: MirrorSection, origin: Peer | None) -> Iterator[Peer]:
         for peer in self._peers:
@@ -244,7 +249,7 @@ class _LateState:
 
     def __call__(self) -> bytes | FrameParts | None:
         change = self._state.now(self._name) if self._is_whole else self._state.written([*self._changes.values()])
-        return None if change is None else _late(self._peer, _Entry(MirrorSection.STATE, change, allow_all))
+        return None if change is None else _late(self._peer, _Entry(MirrorSection.STATE, change, any_worker))
 
 
 def _mirror(peer: Peer, entry: _Entry, *, is_urgent: bool) -> None:
