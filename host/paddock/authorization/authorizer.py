@@ -27,7 +27,7 @@ from paddock.policy.evaluate import EvaluationContext, evaluate, raise_findings
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.files.policy import Policy
-from paddock.policy.grant_request import GrantRequest, OperatorGrant
+from paddock.policy.grant_request import ModuleRequest, OperatorGrant
 from paddock.policy.owner import Owner
 from paddock.policy.pins import LockMovedError, Pins
 from paddock.policy.rule import Rule
@@ -188,7 +188,7 @@ class Authorizer:
         """
         self._check_is_set(grants_of(entry.permissions))
         return await self._authorize(
-            [GrantRequest(entry, resolution.source, (), named, resolution.commit)], [resolution], _BY_FLAGS, None
+            [ModuleRequest(entry, resolution.source, (), named, resolution.commit)], [resolution], _BY_FLAGS, None
         )
 
     def _check_is_set(self, granted: Permissions) -> None:
@@ -250,7 +250,7 @@ class Authorizer:
         if consent is not None and (acceptance.accepted is None or again):
             from paddock.authorization.review import review_plan  # only for what is asked about
 
-            context = self._situation(acceptance.trust, plan.positions, _folder_of(plan))
+            context = self._context(acceptance.trust, plan.positions, _folder_of(plan))
             reviewed = [
                 replace(one, given=given.get(one.entry.path, ())) if one.entry.path in again else one for one in asked
             ]
@@ -284,7 +284,7 @@ class Authorizer:
             problem = PlanProblem("", "a path in it leads elsewhere than when it was judged", "see where it leads now")
             raise PlanError([problem], origin=None if plan.origin is None else str(plan.origin))
 
-    def _to_ask_about_again(self, accepted: AcceptedPlan | None, asked: Sequence[GrantRequest]) -> frozenset[str]:
+    def _to_ask_about_again(self, accepted: AcceptedPlan | None, asked: Sequence[ModuleRequest]) -> frozenset[str]:
         """Return the places of an accepted plan's modules whose grants must be proposed again; blocks.
 
         Their code now comes from elsewhere, or something is there that was missing when the plan was accepted.
@@ -322,18 +322,18 @@ class Authorizer:
             _log.warning("accepted for this time only: %s", accepted.problem)
         return accepted
 
-    def _situation(self, trust: Trust, positions: Positions | None, folder: Path | None) -> EvaluationContext:
+    def _context(self, trust: Trust, positions: Positions | None, folder: Path | None) -> EvaluationContext:
         return EvaluationContext(self._policy, trust, self._working_dir, self._owner, self._secrets, positions, folder)
 
     async def _authorize(
         self,
-        asked: Sequence[GrantRequest],
+        asked: Sequence[ModuleRequest],
         resolutions: Sequence[Resolution],
         trust: Trust,
         positions: Positions | None,
         folder: Path | None = None,
     ) -> Authorization:
-        context = self._situation(trust, positions, folder)
+        context = self._context(trust, positions, folder)
         # In a thread: paths are followed and files looked at.
         decisions = await anyio.to_thread.run_sync(evaluate, asked, context)
         wanted = {
@@ -358,18 +358,18 @@ def _asked(
     given: Mapping[str, tuple[OperatorGrant, ...]],
     named: IsolationLevel | None,
     acceptance: PlanAcceptance,
-) -> list[GrantRequest]:
+) -> list[ModuleRequest]:
     """Return each module's request: its entry, and what flags grant, or else what the operator's answer granted."""
     asked = []
     for entry in plan.entries():
         code = resolutions[entry.path]
         granted = given.get(entry.path) or acceptance.given(entry, code.source)
-        asked.append(GrantRequest(entry, code.source, granted, named, code.commit))
+        asked.append(ModuleRequest(entry, code.source, granted, named, code.commit))
     return asked
 
 
 def _kept(
-    accepted: AcceptedPlan | None, asked: Sequence[GrantRequest], again: Container[str]
+    accepted: AcceptedPlan | None, asked: Sequence[ModuleRequest], again: Container[str]
 ) -> tuple[AcceptedGrant, ...]:
     """Return the accepted grants that a question about the modules at `again` leaves as they are."""
     if accepted is None:

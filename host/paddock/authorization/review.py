@@ -23,7 +23,7 @@ from paddock.plan.permissions import Permissions
 from paddock.plan.problems import path_text
 from paddock.plan.source_map import Location
 from paddock.policy.evaluate import EvaluationContext, evaluate
-from paddock.policy.grant_request import GrantRequest, OperatorGrant, union_of
+from paddock.policy.grant_request import ModuleRequest, OperatorGrant, union_of
 from paddock.policy.grants import Grants
 from paddock.policy.rule import BUILT_IN, Rule
 from paddock.policy.trust import Trust
@@ -36,7 +36,7 @@ _PROPOSED: Final = Rule(Location("the review"), "what fits the module")
 
 def review_plan(
     plan: MountPlan,
-    asked: Sequence[GrantRequest],
+    asked: Sequence[ModuleRequest],
     resolutions: Mapping[str, Resolution],
     context: EvaluationContext,
     environ: Mapping[str, str],
@@ -53,7 +53,7 @@ def review_plan(
     return PlanReview(plan.title, plan.digest, modules, warnings=warnings, is_refused_as_it_is=is_refused)
 
 
-def _is_refused(asked: Sequence[GrantRequest], context: EvaluationContext) -> bool:
+def _is_refused(asked: Sequence[ModuleRequest], context: EvaluationContext) -> bool:
     """Whether these requests would be refused with what is accepted now."""
     try:
         evaluate(asked, context)
@@ -62,7 +62,7 @@ def _is_refused(asked: Sequence[GrantRequest], context: EvaluationContext) -> bo
     return False
 
 
-def _granted(request: GrantRequest, review: ModuleReview) -> GrantedModule:
+def _granted(request: ModuleRequest, review: ModuleReview) -> GrantedModule:
     """Return what a module gets once everything in the review is accepted."""
     given = request.given
     if review.proposed is not None:
@@ -71,7 +71,7 @@ def _granted(request: GrantRequest, review: ModuleReview) -> GrantedModule:
 
 
 def _module(
-    request: GrantRequest, resolution: Resolution, context: EvaluationContext, known: ProposalContext
+    request: ModuleRequest, resolution: Resolution, context: EvaluationContext, known: ProposalContext
 ) -> ModuleReview:
     entry = request.entry
     granted, needs_trust = _stated(request, context)
@@ -100,7 +100,7 @@ def _name(entry: ModuleEntry) -> str:
     return name if entry.agent is None else f"{name} of agent {entry.agent}"
 
 
-def _stated(request: GrantRequest, context: EvaluationContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _stated(request: ModuleRequest, context: EvaluationContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return an entry's grants, a line each, and which of them need an accepted plan."""
     entry = request.entry
     refused = [one for one in _refusals(request, replace(context, trust=_UNASKED)) if one.rule == _UNASKED_TEXT]
@@ -132,7 +132,7 @@ def _stated(request: GrantRequest, context: EvaluationContext) -> tuple[tuple[st
 _UNASKED_TEXT: Final = _UNASKED.rule.text if _UNASKED.rule is not None else ""
 
 
-def _given(request: GrantRequest, needs: Needs, context: EvaluationContext) -> Needs:
+def _given(request: ModuleRequest, needs: Needs, context: EvaluationContext) -> Needs:
     """Return a proposal if it can be granted; otherwise list its obstacles among what the module lacks."""
     if not needs.lines:
         return needs
@@ -146,7 +146,7 @@ def _given(request: GrantRequest, needs: Needs, context: EvaluationContext) -> N
     return Needs(Permissions(), (), (*needs.lacks, *problems)) if problems else needs
 
 
-def _refusals(request: GrantRequest, context: EvaluationContext) -> tuple[Refusal, ...]:
+def _refusals(request: ModuleRequest, context: EvaluationContext) -> tuple[Refusal, ...]:
     try:
         evaluate([request], context)
     except PolicyRefusedError as error:
@@ -156,7 +156,7 @@ def _refusals(request: GrantRequest, context: EvaluationContext) -> tuple[Refusa
     return ()
 
 
-def _grant_problems(request: GrantRequest, proposed: Permissions, context: EvaluationContext) -> Iterator[str]:
+def _grant_problems(request: ModuleRequest, proposed: Permissions, context: EvaluationContext) -> Iterator[str]:
     """Yield the reasons why paths and programs cannot be granted as written on this machine."""
     entry = request.entry.model_copy(update={"permissions": proposed})
     try:

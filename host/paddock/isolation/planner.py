@@ -47,7 +47,7 @@ from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 
 OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
-"""Called with the sandbox of each module, when all is decided and no module is started."""
+"""Called with the sandbox of each module, when all is planned and no module is started."""
 
 _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 
@@ -72,7 +72,7 @@ class SandboxedModule:
 
 
 @dataclass(frozen=True, slots=True)
-class _Decided:
+class _PlannedModule:
     """The decision about one module: `codes` are the code of all modules, which it may not change."""
 
     module: AuthorizedModule
@@ -119,14 +119,14 @@ class SandboxPlanner:
         self._isolation = isolation
         self._on_confined = on_confined
         self._owner = Owner.current(place.environ)
-        self._decided: dict[str, _Decided] = {}
+        self._planned: dict[str, _PlannedModule] = {}
         self._sandboxes: dict[str, SandboxedModule] = {}
         self._subjects: dict[str, ExplainedModule] = {}
         self._watchlists: list[Watchlist] = []
         self._shortages: list[str] = []
         self._guarded: dict[Path, GuardedPaths] = {}  # the guarded paths of each folder at the first look
 
-    async def decide(self, authorization: Authorization) -> None:
+    async def plan_sandboxes(self, authorization: Authorization) -> None:
         """Decide on a sandbox for each authorised module.
 
         Raises:
@@ -150,7 +150,7 @@ class SandboxPlanner:
             with _added_to(refused):
                 require_enforced(module.entry, module.decision.limits, level, controllers)
             with _added_to(refused):
-                await self._note(_Decided(module, level, authorization.secrets, codes))
+                await self._note(_PlannedModule(module, level, authorization.secrets, codes))
         _raise_all(refused)
         confined = [(module.entry, self.of(module.entry).confinement) for module in authorization.modules]
         await anyio.to_thread.run_sync(self._watch, confined)
@@ -171,12 +171,12 @@ class SandboxPlanner:
         Raises:
             PlanError: something cannot be granted any more.
         """
-        decided = self._decided[entry.path]
-        if decided.level in LEVELS_WITH_NAMESPACES and not grants_of(decided.module.entry.permissions).net:
+        planned = self._planned[entry.path]
+        if planned.level in LEVELS_WITH_NAMESPACES and not grants_of(planned.module.entry.permissions).net:
             return self._sandboxes[entry.path]  # each worker's own things are in its namespaces
         # Uses the paths that were judged: a module may have replaced one by a link since.
         found = self._sandboxes[entry.path].confinement.grants
-        return self._sandbox_for(decided, self._network_of(decided, networks), folder, found)
+        return self._sandbox_for(planned, self._network_of(planned, networks), folder, found)
 
     def explainer_of(self, entry: ModuleEntry, sandboxed: SandboxedModule) -> Explainer:
         """Return the explainer of one worker of an entry: its private folder and its proxy may be its own."""
@@ -207,18 +207,18 @@ class SandboxPlanner:
             for guarded in confinement.guarded:
                 self._guarded.setdefault(guarded.folder, guarded)
 
-    async def _note(self, decided: _Decided) -> None:
+    async def _note(self, planned: _PlannedModule) -> None:
         """Make the sandbox of a module, and note it; the paths are followed in a thread, as others may have made them.
 
         Raises:
             PlanError: something cannot be granted as it is written.
             PolicyRefusedError: a path leads elsewhere by now, to a place that no rule allows.
         """
-        module, entry = decided.module, decided.module.entry
-        network = self._network_of(decided, self._networks)
-        make = partial(self._sandbox_for, decided, network, self.host.workers.folder)
+        module, entry = planned.module, planned.module.entry
+        network = self._network_of(planned, self._networks)
+        make = partial(self._sandbox_for, planned, network, self.host.workers.folder)
         sandboxed = await anyio.to_thread.run_sync(make)
-        self._decided[entry.path] = decided
+        self._planned[entry.path] = planned
         self._sandboxes[entry.path] = sandboxed
         self._subjects[entry.path] = ExplainedModule(
             entry=entry,
@@ -226,22 +226,22 @@ class SandboxPlanner:
             working_dir=self._place.working_dir,
             owner=self._owner,
             rights=Authority(entry),
-            fixed=FixedPaths.of(module.resolution, decided.codes, self.host.paths.installation, self._place.kept),
+            fixed=FixedPaths.of(module.resolution, planned.codes, self.host.paths.installation, self._place.kept),
             protected=sandboxed.confinement.protected,
             references=names_referred_to(entry.config, grants_of(entry.permissions)),
         )
 
-    def _network_of(self, decided: _Decided, networks: Networks) -> WorkerNetwork | None:
+    def _network_of(self, planned: _PlannedModule, networks: Networks) -> WorkerNetwork | None:
         """Open the network of a module, if it was granted hosts.
 
         Raises:
             PlanError: a grant of it is not possible.
         """
-        module = decided.module
-        return networks.open(module.entry, decided.level, decided.secrets, module.decision.closed_networks)
+        module = planned.module
+        return networks.open(module.entry, planned.level, planned.secrets, module.decision.closed_networks)
 
     def _sandbox_for(
-        self, decided: _Decided, network: WorkerNetwork | None, folder: Path, found: Grants | None = None
+        self, planned: _PlannedModule, network: WorkerNetwork | None, folder: Path, found: Grants | None = None
     ) -> SandboxedModule:
         """Return a sandbox for a module, with the grants that were `found` before or by following them now; blocks.
 
@@ -249,7 +249,7 @@ class SandboxPlanner:
             PlanError: something cannot be granted as it is written.
             PolicyRefusedError: a path leads elsewhere by now, to a place that no rule allows.
         """
-        module, level = decided.module, decided.level
+        module, level = planned.module, planned.level
         entry, limits = module.entry, module.decision.limits
         scratch, home = self.host.scratch(level, folder), self._home(module)
         confinement = confine(
@@ -263,7 +263,7 @@ class SandboxPlanner:
             scratch=scratch,
             home=home,
             network=network,
-            modules=decided.codes,
+            modules=planned.codes,
             kept=(*self._place.kept, self.host.workers.folder),
             earlier=self._guarded.values(),
             holds_links=self._holds_links(level),
@@ -276,7 +276,7 @@ class SandboxPlanner:
             entry.permissions,
             self._place.environ,
             str(scratch),
-            decided.secrets,
+            planned.secrets,
             home=None if home is None else str(home),
             folders=confinement.grants.search_path(),
         )

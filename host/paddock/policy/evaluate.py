@@ -21,7 +21,7 @@ from paddock.plan.secret_references import variable_problems
 from paddock.plan.source_map import Positions
 from paddock.policy.decision import ClosedNetwork, Decision
 from paddock.policy.files.policy import Policy, rules_about
-from paddock.policy.grant_request import GrantRequest, RequestedGrant, contradictions, families_written
+from paddock.policy.grant_request import ModuleRequest, RequestedGrant, contradictions, families_written
 from paddock.policy.limits import judge_limits, with_lowered
 from paddock.policy.located_program import paths_of
 from paddock.policy.owner import Owner
@@ -52,7 +52,7 @@ class EvaluationContext:
     folder: Path | None = None
 
 
-def evaluate(asked: Sequence[GrantRequest], context: EvaluationContext) -> tuple[Decision, ...]:
+def evaluate(asked: Sequence[ModuleRequest], context: EvaluationContext) -> tuple[Decision, ...]:
     """Decide for all modules of a plan, or for the one of a call, in their order.
 
     Raises:
@@ -99,7 +99,7 @@ def raise_findings(found: Iterable[PolicyFindings], positions: Positions | None)
         raise PlanError(problems, code="PlanError" if others else "GrantError", origin=file)
 
 
-def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[PolicyFindings, Decision]:
+def _judged(request: ModuleRequest, context: EvaluationContext) -> tuple[PolicyFindings, Decision]:
     findings = PolicyFindings()
     entry = request.effective()
     grants = tuple(request.grants())
@@ -133,14 +133,16 @@ def _judged(request: GrantRequest, context: EvaluationContext) -> tuple[PolicyFi
     return findings, Decision(with_lowered(entry, limits), limits, floor, tuple(findings.consulted), rules, closed)
 
 
-def _note_grants(request: GrantRequest, positions: Positions | None, findings: PolicyFindings) -> None:
+def _note_grants(request: ModuleRequest, positions: Positions | None, findings: PolicyFindings) -> None:
     for rule, families in families_written(request.entry, positions):
         findings.consult(rule, f"asks for {families}")
     for given in request.given:
         findings.consult(given.rule, "gives it")
 
 
-def _rules_held(request: GrantRequest, policy: Policy, findings: PolicyFindings) -> list[tuple[PolicyFile, ModuleRule]]:
+def _rules_held(
+    request: ModuleRequest, policy: Policy, findings: PolicyFindings
+) -> list[tuple[PolicyFile, ModuleRule]]:
     try:
         name = SourceName.of(request.source)
     except NotAcceptedError:
@@ -154,7 +156,7 @@ def _rules_held(request: GrantRequest, policy: Policy, findings: PolicyFindings)
 
 
 def _floor(
-    request: GrantRequest, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: PolicyFindings
+    request: ModuleRequest, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: PolicyFindings
 ) -> Floor:
     """Return the levels that need no leave, and note a requested level below a fixed minimum."""
     floors = []

@@ -137,7 +137,7 @@ def families_written(entry: ModuleEntry, positions: Positions | None) -> Iterato
 
 
 @dataclass(frozen=True, slots=True)
-class GrantRequest:
+class ModuleRequest:
     """A module that is to be started: its entry, the source where it was found, and the operator's further grants.
 
     `source` is that of its resolution, not of its entry: a variable may have replaced it. `given` is granted beyond the

@@ -20,7 +20,7 @@ from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.source_map import Location
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
-from paddock.policy.grant_request import GrantRequest, OperatorGrant
+from paddock.policy.grant_request import ModuleRequest, OperatorGrant
 from paddock.policy.located_program import environments_in, paths_of
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
@@ -174,7 +174,7 @@ def _places_outside(family: str, written: str, places: Iterable[GrantedPath], wo
 
 
 def judge_trust(
-    request: GrantRequest,
+    request: ModuleRequest,
     trust: Trust,
     working_dir: Path,
     floor: Floor,
@@ -226,7 +226,7 @@ def own_rights_findings(takes: Mapping[str, str]) -> PolicyFindings:
     return findings
 
 
-def _judge_place(request: GrantRequest, around: tuple[Path, ...], rule: Rule, findings: PolicyFindings) -> None:
+def _judge_place(request: ModuleRequest, around: tuple[Path, ...], rule: Rule, findings: PolicyFindings) -> None:
     """Note a source folder that the plan may not name: a module reads all of its own folder."""
     try:
         name = SourceName.of(request.source)

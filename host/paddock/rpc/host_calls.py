@@ -404,7 +404,7 @@ class StandInCaller:
 
     async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
         calls = self._host_calls
-        if not calls.router.is_at_hand:
+        if not calls.router.in_loop_thread:
             return await asyncio.wrap_future(self._from_thread(method, value))
         calls.check_brought(self._handle)
         message = calls.marshaller.encode(value, share=True)  # the application's own call, arguments included
@@ -416,7 +416,7 @@ class StandInCaller:
         The host never blocks. The call is sent at once all the same, before anything that is asked for later.
         """
         calls = self._host_calls
-        if not calls.router.is_at_hand:
+        if not calls.router.in_loop_thread:
             return self._from_thread(method, value).result()
         calls.check_brought(self._handle)
         message = calls.marshaller.encode(value, share=True)
@@ -426,7 +426,7 @@ class StandInCaller:
     def stream(self, target: int, method: int, value: object) -> AsyncGenerator[Any, None]:
         """Call a generator, and return its items; another thread gets each from the session's loop."""
         items = self._items(method, value)
-        return items if self._host_calls.router.is_at_hand else self._handed_over(items)
+        return items if self._host_calls.router.in_loop_thread else self._handed_over(items)
 
     async def _items(self, method: int, value: object) -> AsyncGenerator[Any, None]:
         calls = self._host_calls

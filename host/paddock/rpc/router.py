@@ -77,13 +77,13 @@ class Router:
         self.batch = WriteBatch()
         self._host_objects = HostObjects(marshaller)
         self.tasks = tasks
-        self.loop = self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self.host_methods = make_host_methods(self)
 
     @property
-    def is_at_hand(self) -> bool:
-        """Whether this is the thread of the session, which everything here belongs to."""
+    def in_loop_thread(self) -> bool:
+        """Whether this is the thread of the session's loop, which everything here belongs to."""
         return threading.get_ident() == self._thread
 
     # -- requests from workers -------------------------------------------------------------
@@ -138,7 +138,7 @@ class Router:
             forward = Forward(self, call, handle, method, message)
             call.serve_by(forward)
             if call.cause is not None:
-                call.goes_on(self._loop.time())
+                call.goes_on(self.loop.time())
             self._send(forward)
 
     def _is_borrowed(self, peer: Peer, grant: ObjectGrant[AnyHandle], method: int) -> bool:
@@ -241,9 +241,9 @@ class Router:
     async def _serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         current.set(call)
         if call.credited is not None:
-            call.goes_on(self._loop.time())
+            call.goes_on(self.loop.time())
         elif call.cause is not None:  # the worker has not waited for an answer given in one step
-            self._loop.call_soon(self._goes_on, call)
+            self.loop.call_soon(self._goes_on, call)
         try:
             answer = await work
             if call.values_read:
@@ -257,7 +257,7 @@ class Router:
 
     def respond_directly(self, call: IncomingCall, answer: Encoded) -> None:
         """Answer a call that no task serves, when its worker has waited for what the host read for it."""
-        seconds = call.peer.answers.owe(self._loop.time(), call.take_values_read())
+        seconds = call.peer.answers.owe(self.loop.time(), call.take_values_read())
         if seconds:
             self.serve(call, _later(seconds, answer))
         else:
@@ -265,19 +265,19 @@ class Router:
 
     async def _wait_out_answers(self, call: IncomingCall) -> None:
         """Make a worker wait as long as the host takes to read the answers of others, as if those had come later."""
-        seconds = call.peer.answers.owe(self._loop.time(), call.values_read)
+        seconds = call.peer.answers.owe(self.loop.time(), call.values_read)
         if seconds:
             await asyncio.sleep(seconds)
 
     def _goes_on(self, call: IncomingCall) -> None:
         if call.peer.incoming.get(call.id) is call:
-            call.goes_on(self._loop.time())
+            call.goes_on(self.loop.time())
 
     def _finish(self, call: IncomingCall) -> bool:
         if not call.peer.end(call.id, call.size, blocks=call.blocks):
             return False
         if call.cause is not None and not call.is_idle:
-            call.ends(self._loop.time())
+            call.ends(self.loop.time())
         return True
 
     def _on_cancel(self, peer: Peer, id: int) -> None:
@@ -286,7 +286,7 @@ class Router:
             return
         if call.task is not None:
             # Not before its first step, in which it takes on to answer.
-            self._loop.call_soon(self._cancel, call)
+            self.loop.call_soon(self._cancel, call)
         else:
             self._cancel(call)
 
@@ -380,7 +380,7 @@ class Router:
         if owner.blocked and flags != _IN_PLACE:
             refuse_deadlock(routed, owner, self.method_name)
         if owner.runtime_max != FOREVER:
-            routed.limit_time(self._loop.time(), owner.runtime_max)
+            routed.limit_time(self.loop.time(), owner.runtime_max)
         message = routed.message
         entries = owner.send(message.handles, routed.right_to) if message.handles else ()
         try:
@@ -388,7 +388,7 @@ class Router:
             if routed.origin is not None:
                 routed.let_time_run()
             if flags == _STREAM:
-                routed.begin_stream(self._loop.time())
+                routed.begin_stream(self.loop.time())
                 if routed.early_credit:
                     self.pass_credit(routed, routed.early_credit)
         except LocalProtocolError:
@@ -473,7 +473,7 @@ class Router:
             self.fail(call, exc)
 
     def _begin_after_loss(self, call: IncomingCall, forward: Forward) -> None:
-        call.goes_on(self._loop.time())
+        call.goes_on(self.loop.time())
         work = self._answer_after_loss(forward)
         task = self.tasks.start(work)
         call.serve_by(task)
@@ -521,7 +521,7 @@ class Router:
 
     def now(self) -> float:
         """Return the time, as deadlines and budgets have it."""
-        return self._loop.time()
+        return self.loop.time()
 
     def pass_credit(self, call: RoutedCall, items: int) -> None:
         owner = call.owner
@@ -529,7 +529,7 @@ class Router:
             frame = owner.channel.connection.send_credit(call.id, items)
             if frame is not None:
                 owner.channel.write(frame)
-                call.allow(items, self._loop.time())
+                call.allow(items, self.loop.time())
 
     def on_overdue(self, call: RoutedCall) -> None:
         """A call has run longer than it may."""

@@ -23,7 +23,7 @@ from paddock.plan.permissions import Permissions
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
-from paddock.policy.grant_request import GrantRequest
+from paddock.policy.grant_request import ModuleRequest
 from paddock.policy.grants import Grants
 from paddock.policy.owner import Owner
 from paddock.policy.rule import BUILT_IN, Rule
@@ -133,7 +133,7 @@ class Preview:
         except SourceError as error:
             raise ModuleMissingError.of(entry.module, error) from error
         trust = self._acceptance.trust if self._acceptance.trust.accepted else _AS_IF_ACCEPTED
-        request = GrantRequest(
+        request = ModuleRequest(
             entry, resolution.source, self._acceptance.given(entry, resolution.source), None, resolution.commit
         )
         context = EvaluationContext(
@@ -190,7 +190,7 @@ def refusals_of(
     owner = Owner.current(environ)
     context = EvaluationContext(Policy.load(environ), _AS_IF_ACCEPTED, Path(record.working_dir), owner, _EverySecret())
     try:
-        (decision,) = evaluate([GrantRequest(entry, module.source)], context)
+        (decision,) = evaluate([ModuleRequest(entry, module.source)], context)
         decision.check_paths(Grants.of(entry, context.working_dir, owner, lambda granted: None))
     except PolicyRefusedError as error:
         return error.refusals

@@ -132,7 +132,7 @@ class SessionResources:
         Raises:
             PaddockError: they cannot be.
         """
-        await self.sandbox_planner.decide(authorization)
+        await self.sandbox_planner.plan_sandboxes(authorization)
         self.secrets = authorization.secrets
 
     def supervisor(

@@ -15,7 +15,7 @@ from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import GrantRequest
+from paddock.policy.grant_request import ModuleRequest
 from paddock.policy.owner import Owner
 from paddock.policy.trust import Trust
 
@@ -67,7 +67,7 @@ def _measure_policy(rounds: int) -> list[Row]:
         taken = []
         for _ in range(rounds):
             before = time.perf_counter_ns()
-            evaluate([GrantRequest(entry, _SOURCE)], situation)
+            evaluate([ModuleRequest(entry, _SOURCE)], situation)
             taken.append((time.perf_counter_ns() - before) / 1e6)
     about = f"Deciding on a plan entry of {len(_PERMISSIONS)} kinds of grants by a policy of {_RULES} rules."
     return [Row("evaluate a profile", about, "ms", median(taken), target=Target(1.0))]

@@ -21,7 +21,7 @@ from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.accepted_plans import AcceptedGrant
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import GrantRequest, OperatorGrant
+from paddock.policy.grant_request import ModuleRequest, OperatorGrant
 from paddock.policy.owner import Owner
 from paddock.policy.rule import Rule
 from paddock.policy.trust import Trust
@@ -64,9 +64,9 @@ class Scene:
     def context(self) -> EvaluationContext:
         return EvaluationContext(self.policy, Trust(False), self.folder, self.owner, self.environ)
 
-    def asked(self, plan: MountPlan, given: Mapping[str, Sequence[OperatorGrant]] | None = None) -> list[GrantRequest]:
+    def asked(self, plan: MountPlan, given: Mapping[str, Sequence[OperatorGrant]] | None = None) -> list[ModuleRequest]:
         return [
-            GrantRequest(entry, f"/code/{entry.module}", tuple((given or {}).get(entry.path, ())))
+            ModuleRequest(entry, f"/code/{entry.module}", tuple((given or {}).get(entry.path, ())))
             for entry in plan.entries()
         ]
 

@@ -25,7 +25,7 @@ from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import GrantRequest
+from paddock.policy.grant_request import ModuleRequest
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.policy.trust import Trust
@@ -125,7 +125,7 @@ class Scene:
         """Return what clears these modules; nothing they ask for is refused for want of an accepted plan."""
         owner = Owner.current(self.place.environ)
         situation = EvaluationContext(policy, Trust(True), self.place.working_dir, owner, secrets)
-        decisions = evaluate([GrantRequest(entry, code.source) for entry, code in modules], situation)
+        decisions = evaluate([ModuleRequest(entry, code.source) for entry, code in modules], situation)
         authorized = tuple(map(AuthorizedModule, decisions, (code for _, code in modules)))
         return Authorization(authorized, Trust(accepted), secrets, accepts_weaker=accepted)
 
@@ -141,14 +141,14 @@ async def test_the_strongest_available_level_is_taken(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "bwrap", "landlock")
     sandbox_planner = scene.sandbox_planner(machine)
     entry, code = scene.module("tool-x")
-    await sandbox_planner.decide(scene.authorized((entry, code)))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
     assert sandbox_planner.of(entry).level == "ns"
     assert machine.tried_levels == ["ns"]
 
 
 async def test_what_was_tried_is_ended_again(scene: Scene) -> None:
     machine = ScriptedMachine("ns")
-    await scene.sandbox_planner(machine).decide(scene.authorized(scene.module("tool-x")))
+    await scene.sandbox_planner(machine).plan_sandboxes(scene.authorized(scene.module("tool-x")))
     assert [process.ended for process in machine.processes] == [["stop", "close"]]
 
 
@@ -156,7 +156,7 @@ async def test_where_the_strongest_is_refused_the_next_is_tried(scene: Scene) ->
     machine = ScriptedMachine("bwrap", "landlock")
     sandbox_planner = scene.sandbox_planner(machine)
     entry, code = scene.module("tool-x")
-    await sandbox_planner.decide(scene.authorized((entry, code)))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
     assert sandbox_planner.of(entry).level == "bwrap"
     assert machine.tried_levels == ["ns", "bwrap"]
 
@@ -164,7 +164,7 @@ async def test_where_the_strongest_is_refused_the_next_is_tried(scene: Scene) ->
 async def test_a_level_below_the_floor_is_not_taken_without_acceptance(scene: Scene) -> None:
     machine = ScriptedMachine("landlock")
     with pytest.raises(IsolationUnavailableError) as refused:
-        await scene.sandbox_planner(machine).decide(scene.authorized(scene.module("tool-x")))
+        await scene.sandbox_planner(machine).plan_sandboxes(scene.authorized(scene.module("tool-x")))
     assert "step of ns" in str(refused.value) and "step of bwrap" in str(refused.value)
     assert any("--isolation landlock" in hint for hint in refused.value.hints)
     assert scene.confined == []
@@ -173,7 +173,7 @@ async def test_a_level_below_the_floor_is_not_taken_without_acceptance(scene: Sc
 async def test_a_level_below_the_floor_is_taken_where_the_plan_was_accepted(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     entry, code = scene.module("tool-x")
-    await sandbox_planner.decide(scene.authorized((entry, code), accepted=True))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code), accepted=True))
     assert sandbox_planner.of(entry).level == "landlock"
 
 
@@ -181,14 +181,14 @@ async def test_a_level_that_an_entry_names_is_had_exactly(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "bwrap", "landlock")
     sandbox_planner = scene.sandbox_planner(machine)
     named, other = scene.module("tool-x", isolation="landlock"), scene.module("tool-y")
-    await sandbox_planner.decide(scene.authorized(named, other, accepted=True))
+    await sandbox_planner.plan_sandboxes(scene.authorized(named, other, accepted=True))
     assert (sandbox_planner.of(named[0]).level, sandbox_planner.of(other[0]).level) == ("landlock", "ns")
     assert sorted(machine.tried_levels) == ["landlock", "ns"]
 
 
 async def test_a_level_that_an_entry_names_and_nobody_accepted_is_refused(scene: Scene) -> None:
     with failing("IsolationRefusedError"):
-        await scene.sandbox_planner(ScriptedMachine("ns", "landlock")).decide(
+        await scene.sandbox_planner(ScriptedMachine("ns", "landlock")).plan_sandboxes(
             scene.authorized(scene.module("tool-x", isolation="landlock"))
         )
 
@@ -197,7 +197,7 @@ async def test_the_operators_level_is_for_all_entries_that_name_none(scene: Scen
     machine = ScriptedMachine("ns", "landlock")
     sandbox_planner = scene.sandbox_planner(machine, isolation="landlock")
     entry, code = scene.module("tool-x")
-    await sandbox_planner.decide(scene.authorized((entry, code)))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
     assert sandbox_planner.of(entry).level == "landlock"
     assert machine.tried_levels == ["landlock"]
 
@@ -206,7 +206,7 @@ async def test_without_isolation_there_is_nothing_to_try(scene: Scene) -> None:
     machine = ScriptedMachine()
     sandbox_planner = scene.sandbox_planner(machine, isolation="none")
     entry, code = scene.module("tool-x")
-    await sandbox_planner.decide(scene.authorized((entry, code)))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
     assert sandbox_planner.of(entry).level == "none"
     assert machine.tried == []
 
@@ -215,7 +215,7 @@ async def test_each_level_is_tried_once_for_a_session(scene: Scene) -> None:
     machine = ScriptedMachine("bwrap")
     sandbox_planner = scene.sandbox_planner(machine)
     for name in ("tool-x", "tool-y"):
-        await sandbox_planner.decide(scene.authorized(scene.module(name)))
+        await sandbox_planner.plan_sandboxes(scene.authorized(scene.module(name)))
     reach = await sandbox_planner.host.try_levels(["ns", "bwrap", "landlock"])
     assert machine.tried_levels == ["ns", "bwrap", "landlock"]
     assert reach.reachable == {"bwrap"}
@@ -239,7 +239,7 @@ async def test_what_is_tried_is_granted_nothing_but_the_runtime(scene: Scene) ->
 async def test_without_a_root_each_module_has_its_own_private_folder(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     modules = [scene.module("tool-x"), scene.module("tool-y")]
-    await sandbox_planner.decide(scene.authorized(*modules, accepted=True))
+    await sandbox_planner.plan_sandboxes(scene.authorized(*modules, accepted=True))
     folders = [Path(sandbox_planner.of(entry).confinement.profile.scratch) for entry, _ in modules]
     assert len({*folders}) == 2
     for folder, (entry, _) in zip(folders, modules, strict=True):
@@ -256,7 +256,7 @@ async def test_a_further_worker_of_an_entry_shares_only_the_kept_home(
     kept, code = scene.module("tool-x", state="keep")
     second, _ = scene.module("tool-y", state="keep", instance_id="second")
     plain = scene.module("tool-z")
-    await sandbox_planner.decide(scene.authorized((kept, code), (second, code), plain, accepted=True))
+    await sandbox_planner.plan_sandboxes(scene.authorized((kept, code), (second, code), plain, accepted=True))
     async with further_sandboxes(sandbox_planner, tmp_path, AuditLog.silent()) as sandboxes:
         first, further = sandbox_planner.of(kept), sandboxes.of(kept)
         assert further.home is not None and further.home == first.home
@@ -273,7 +273,7 @@ async def test_a_further_worker_of_an_entry_shares_only_the_kept_home(
 async def test_the_files_that_a_worker_left_are_found_in_its_own_folder(scene: Scene, tmp_path: Path) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     entry, code = scene.module("tool-x")
-    await sandbox_planner.decide(scene.authorized((entry, code), accepted=True))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code), accepted=True))
     async with further_sandboxes(sandbox_planner, tmp_path, AuditLog.silent()) as sandboxes:
         workers = [sandbox_planner.of(entry), sandboxes.of(entry)]
         for number, worker in enumerate(workers):
@@ -293,7 +293,7 @@ async def test_problems_of_all_entries_are_reported_at_once(scene: Scene) -> Non
         scene.module("tool-z"),
     ]
     with pytest.raises(PlanError) as refused:
-        await sandbox_planner.decide(scene.authorized(*wanted))
+        await sandbox_planner.plan_sandboxes(scene.authorized(*wanted))
     places = {problem.path for problem in refused.value.problems}
     assert places == {"tools[0].permissions.read[0]", "tools[1].limits.cpu_quota"}
     assert scene.confined == []
@@ -302,7 +302,7 @@ async def test_problems_of_all_entries_are_reported_at_once(scene: Scene) -> Non
 async def test_problems_of_grants_and_limits_are_reported_together(scene: Scene) -> None:
     wanted = [scene.module("tool-x", permissions={"read": ["./missing"]}, limits={"cpu_quota": "50%"})]
     with pytest.raises(PlanError) as refused:
-        await scene.sandbox_planner(ScriptedMachine("ns")).decide(scene.authorized(*wanted))
+        await scene.sandbox_planner(ScriptedMachine("ns")).plan_sandboxes(scene.authorized(*wanted))
     assert len(refused.value.problems) == 2
 
 
@@ -312,7 +312,7 @@ async def test_a_limit_of_control_groups_is_accepted_where_they_exist(scene: Sce
         pytest.skip(str([str(problem) for problem in groups.problems]))
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"), groups=groups)
     entry, code = scene.module("tool-x", limits={"cpu_quota": "50%", "memory_max": "64M", "tasks_max": 7})
-    await sandbox_planner.decide(scene.authorized((entry, code)))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
     tree_limits = sandbox_planner.of(entry).tree_limits
     assert (tree_limits.cpu_quota, tree_limits.memory_max, tree_limits.tasks_max) == (0.5, 64 << 20, 7)
 
@@ -323,7 +323,7 @@ async def test_tasks_are_watched_where_no_namespace_counts_them(
 ) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns", "bwrap", "landlock"), isolation=level)
     entry, code = scene.module("tool-x")
-    await sandbox_planner.decide(scene.authorized((entry, code)))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
     assert sandbox_planner.of(entry).tree_limits.watches_tasks is watched
 
 
@@ -332,7 +332,7 @@ async def test_no_module_may_change_the_code_of_another(scene: Scene) -> None:
     modules = scene.root / "modules"
     greedy = scene.module("tool-x", permissions={"write": [str(modules)]})
     other = scene.module("tool-y")
-    await sandbox_planner.decide(scene.authorized(greedy, other))
+    await sandbox_planner.plan_sandboxes(scene.authorized(greedy, other))
     mounts = {mount.target: mount.writable for mount in sandbox_planner.of(greedy[0]).confinement.profile.mounts}
     assert mounts[str(modules)] is True
     assert mounts[str(modules / "tool-y")] is mounts[str(modules / "tool-x")] is False
@@ -342,14 +342,14 @@ async def test_the_hosts_private_folder_is_out_of_every_modules_reach(scene: Sce
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     greedy = scene.module("tool-x", permissions={"write": [str(scene.root / "host")]})
     with pytest.raises(PlanError) as refused:
-        await sandbox_planner.decide(scene.authorized(greedy))
+        await sandbox_planner.plan_sandboxes(scene.authorized(greedy))
     assert [problem.path for problem in refused.value.problems] == ["tools[0].permissions.write[0]"]
 
 
 async def test_what_was_decided_is_told_once_it_is_complete(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     modules = [scene.module("tool-x"), scene.module("tool-y")]
-    await sandbox_planner.decide(scene.authorized(*modules))
+    await sandbox_planner.plan_sandboxes(scene.authorized(*modules))
     ((told),) = scene.confined
     assert [entry for entry, _ in told] == [entry for entry, _ in modules]
     assert [confinement for _, confinement in told] == [sandbox_planner.of(entry).confinement for entry, _ in modules]
@@ -362,7 +362,7 @@ async def test_a_change_to_a_file_that_programs_run_is_reported_at_the_end(scene
     (hooks.parent / "config").touch()
     (hooks.parent / "HEAD").write_text("ref: refs/heads/main\n")
     entry, code = scene.module("tool-x", permissions={"write": ["."]})
-    await sandbox_planner.decide(scene.authorized((entry, code), accepted=True))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code), accepted=True))
     assert sandbox_planner.changes() == ()
     (hooks / "post-checkout").touch(0o755)
     (change,) = sandbox_planner.changes()
@@ -380,7 +380,7 @@ async def test_a_minimum_of_the_policy_holds_where_the_plan_was_accepted(scene: 
     accepted = scene.authorized(scene.module("tool-x"), accepted=True, policy=_policy('minimum_isolation = "bwrap"\n'))
     machine = ScriptedMachine("landlock")
     with pytest.raises(IsolationUnavailableError) as refused:
-        await scene.sandbox_planner(machine).decide(accepted)
+        await scene.sandbox_planner(machine).plan_sandboxes(accepted)
     assert "the minimum is set by policy.toml:1: minimum_isolation = bwrap" in refused.value.hints
     assert not any("--isolation" in hint for hint in refused.value.hints)
     assert machine.tried_levels == ["ns", "bwrap", "landlock"]
@@ -390,7 +390,7 @@ async def test_limits_are_those_that_the_policy_lets_be(scene: Scene) -> None:
     entry, code = scene.module("tool-x", limits={"runtime_max": "5s"})
     authorized = scene.authorized((entry, code), policy=_policy('[max_limits]\nmemory_max = "32M"\ntasks_max = 3\n'))
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
-    await sandbox_planner.decide(authorized)
+    await sandbox_planner.plan_sandboxes(authorized)
     shelter = sandbox_planner.of(entry)
     assert (shelter.tree_limits.memory_max, shelter.tree_limits.tasks_max) == (32 << 20, 3)
     assert shelter.limits.runtime_max == 5
@@ -404,12 +404,12 @@ async def test_a_path_that_leads_elsewhere_at_confinement_is_refused(scene: Scen
     policy = _policy(f'[[module]]\nmatch = "*"\ngrants = {{read = ["{scene.place.working_dir}"]}}\n')
     authorized = scene.authorized(scene.module("tool-x", permissions={"read": ["link"]}), policy=policy)
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
-    await sandbox_planner.decide(authorized)
+    await sandbox_planner.plan_sandboxes(authorized)
     scene.confined.clear()
     link.unlink()
     link.symlink_to("../outside")
     with pytest.raises(PolicyRefusedError) as refused:
-        await sandbox_planner.decide(authorized)
+        await sandbox_planner.plan_sandboxes(authorized)
     (refusal,) = refused.value.refusals
     assert (refusal.path, refusal.rule_file, refusal.rule_line) == ("tools[0].permissions.read[0]", "policy.toml", 3)
     assert scene.confined == []
@@ -422,7 +422,7 @@ async def test_only_a_module_that_was_granted_hosts_is_given_a_network(scene: Sc
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     with_net, code = scene.module("tool-x", permissions={"net": ["example.com:8443", "127.0.0.1:80"]})
     without = scene.module("tool-y")
-    await sandbox_planner.decide(scene.authorized((with_net, code), without))
+    await sandbox_planner.plan_sandboxes(scene.authorized((with_net, code), without))
     network = sandbox_planner.of(with_net).confinement.profile.network
     assert network is not None and {80, 8443} < {*network.ports}
     assert "HTTPS_PROXY" in sandbox_planner.of(with_net).environ
@@ -435,7 +435,7 @@ async def test_only_a_module_that_was_granted_hosts_is_given_a_network(scene: Sc
 async def test_without_namespaces_a_network_is_one_port_of_the_host_with_a_token(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     modules = [scene.module(name, permissions={"net": ["example.com"]}) for name in ("tool-x", "tool-y")]
-    await sandbox_planner.decide(scene.authorized(*modules, accepted=True))
+    await sandbox_planner.plan_sandboxes(scene.authorized(*modules, accepted=True))
     proxies = []
     for entry, _ in modules:
         network = sandbox_planner.of(entry).confinement.profile.network
@@ -448,7 +448,7 @@ async def test_without_namespaces_a_network_is_one_port_of_the_host_with_a_token
 async def test_without_isolation_a_module_has_the_hosts_network_and_no_gate(scene: Scene) -> None:
     sandbox_planner = scene.sandbox_planner(ScriptedMachine(), isolation="none")
     entry, code = scene.module("tool-x", permissions={"net": ["example.com"]})
-    await sandbox_planner.decide(scene.authorized((entry, code)))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
     assert sandbox_planner.of(entry).confinement.profile.network is None
     assert scene.networks.gate_of(entry) is None
 
@@ -463,7 +463,7 @@ async def test_a_secret_is_in_the_environment_of_the_module_that_names_it_alone(
     }
     entry, code = scene.module("tool-x", permissions=permissions)
     other = scene.module("tool-y", permissions={"secrets": ["KEY"]})
-    await sandbox_planner.decide(scene.authorized((entry, code), other, secrets=secrets))
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code), other, secrets=secrets))
     environ = sandbox_planner.of(entry).environ
     assert (environ["A"], environ["B"]) == ("the value of it", secrets.placeholder("OTHER"))
     assert "another value" not in str(environ)
@@ -478,7 +478,7 @@ async def test_a_key_that_cannot_be_injected_is_named_without_its_value(
         scene.module("tool-x", permissions=permissions), secrets=SecretValues({"KEY": "two\nlines of it"})
     )
     with pytest.raises(PlanError) as refused:
-        await scene.sandbox_planner(ScriptedMachine("ns")).decide(authorized)
+        await scene.sandbox_planner(ScriptedMachine("ns")).plan_sandboxes(authorized)
     assert [problem.path for problem in refused.value.problems] == ["tools[0].permissions.secrets[0]"]
     assert "lines of it" not in str(refused.value)
     assert scene.confined == []
@@ -501,7 +501,7 @@ async def test_the_loop_goes_on_while_paths_are_followed(scene: Scene, monkeypat
     sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     entry, code = scene.module("tool-x")
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(sandbox_planner.decide, scene.authorized((entry, code)))
+        tasks.start_soon(sandbox_planner.plan_sandboxes, scene.authorized((entry, code)))
         await anyio.wait_all_tasks_blocked()
         loop_went_on.set()
     assert sandbox_planner.of(entry).level == "ns"

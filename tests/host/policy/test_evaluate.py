@@ -19,7 +19,7 @@ from paddock.policy.decision import Decision
 from paddock.policy.evaluate import EvaluationContext, evaluate, refuse_sources
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import GrantRequest, OperatorGrant
+from paddock.policy.grant_request import ModuleRequest, OperatorGrant
 from paddock.policy.grants import Grants
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.rule import Rule
@@ -70,7 +70,7 @@ def decide(
     **keys: object,
 ) -> Decision:
     permissions = Permissions.parse(given)
-    asked = GrantRequest(entry(**keys), source, (OperatorGrant(permissions, FLAG),) if given else (), named)
+    asked = ModuleRequest(entry(**keys), source, (OperatorGrant(permissions, FLAG),) if given else (), named)
     (decision,) = evaluate([asked], situation(work, *texts, accepted=accepted, secrets=secrets))
     return decision
 
@@ -129,7 +129,7 @@ def test_every_rule_that_was_looked_at_is_kept_with_its_line(tmp_path: Path, wor
     where = EvaluationContext(
         policy(text), Trust(True, Rule(Location("grants.toml", 3), "accepted")), work, owner(), {}, loaded.positions
     )
-    (decision,) = evaluate([GrantRequest(loaded.tools[0], REPOSITORY)], where)
+    (decision,) = evaluate([ModuleRequest(loaded.tools[0], REPOSITORY)], where)
     consulted = {
         (one.rule.location.file.rpartition("/")[2], one.rule.location.line, one.rule.text): one.outcome
         for one in decision.consulted
@@ -552,7 +552,7 @@ def test_a_plan_that_nobody_accepted_stays_in_its_folder(work: Path, keys: dict[
 def test_a_changed_plan_is_refused_with_the_line_of_its_acceptance(work: Path) -> None:
     rule = Rule(Location("/home/x/grants.toml", 7), "another version of this plan was accepted")
     where = EvaluationContext(policy(), Trust(False, rule), work, owner(), {})
-    asked = GrantRequest(entry(permissions={"net": ["a.example"]}), REPOSITORY)
+    asked = ModuleRequest(entry(permissions={"net": ["a.example"]}), REPOSITORY)
     ((_, _, file, line),) = refused(lambda: evaluate([asked], where))
     assert (file, line) == ("/home/x/grants.toml", 7)
 
@@ -657,7 +657,7 @@ def test_everything_wrong_with_every_entry_is_told_at_once_with_its_line(tmp_pat
     text = "minimum_isolation = 'ns'\nmax_limits = {tasks_max = 8}\n" + capped("net = ['a.example']")
     where = EvaluationContext(policy(text), Trust(True), work, owner(), {}, loaded.positions)
     with pytest.raises(PolicyRefusedError) as caught:
-        evaluate([GrantRequest(one, REPOSITORY) for one in loaded.tools], where)
+        evaluate([ModuleRequest(one, REPOSITORY) for one in loaded.tools], where)
     error = caught.value
     assert [(one.path, one.line, one.rule_line) for one in error.refusals] == [
         ("tools[0].permissions.net[1]", 8, 6),
@@ -689,7 +689,7 @@ def test_a_path_that_cannot_be_followed_is_told_where_a_rule_asks_for_it(work: P
 @pytest.mark.parametrize(("text", "accepted"), [(capped("read = ['.']"), True), ("", False)])
 def test_a_path_that_leads_elsewhere_by_the_time_it_is_shown_is_refused(work: Path, text: str, accepted: bool) -> None:
     one = entry(permissions={"read": ["src"]})
-    (decision,) = evaluate([GrantRequest(one, REPOSITORY)], situation(work, text, accepted=accepted))
+    (decision,) = evaluate([ModuleRequest(one, REPOSITORY)], situation(work, text, accepted=accepted))
 
     def look() -> Grants:
         return Grants.of(decision.entry, work, owner(), lambda path: None)
@@ -703,7 +703,7 @@ def test_a_path_that_leads_elsewhere_by_the_time_it_is_shown_is_refused(work: Pa
 
 def test_a_program_whose_interpreter_lies_elsewhere_by_then_is_refused(work: Path) -> None:
     one = entry(permissions={"run": ["src/tool"]})
-    (decision,) = evaluate([GrantRequest(one, REPOSITORY)], situation(work, accepted=False))
+    (decision,) = evaluate([ModuleRequest(one, REPOSITORY)], situation(work, accepted=False))
     (work / "src/tool").write_text(f"#!{work.parent}/secret/tool\n")
     shown = Grants.of(decision.entry, work, owner(), lambda path: None)
     ((path, message, *_),) = refused(lambda: decision.check_paths(shown))
@@ -741,13 +741,13 @@ def test_an_environment_shows_its_python_as_rules_let_it(
 
 
 def test_a_path_that_the_operator_gave_may_lead_anywhere(work: Path) -> None:
-    one = GrantRequest(entry(), REPOSITORY, (OperatorGrant(Permissions(read=("~/secret",)), FLAG),))
+    one = ModuleRequest(entry(), REPOSITORY, (OperatorGrant(Permissions(read=("~/secret",)), FLAG),))
     (decision,) = evaluate([one], situation(work, accepted=False))
     decision.check_paths(Grants.of(decision.entry, work, owner(work.parent), lambda path: None))
 
 
 def test_a_refusal_is_told_of_a_call_in_the_words_of_its_options(work: Path) -> None:
-    one = GrantRequest(entry(path="", permissions={"net": ["a.example"]}), REPOSITORY)
+    one = ModuleRequest(entry(path="", permissions={"net": ["a.example"]}), REPOSITORY)
     with pytest.raises(PolicyRefusedError) as caught:
         evaluate([one], situation(work, capped("net = []")))
     caught.value.retell("the call", lambda path: f"--allow-{path.split('.')[1].partition('[')[0]}")

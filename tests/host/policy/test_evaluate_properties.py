@@ -20,7 +20,7 @@ from paddock.policy.decision import Decision
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
-from paddock.policy.grant_request import GrantRequest, OperatorGrant
+from paddock.policy.grant_request import ModuleRequest, OperatorGrant
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.rule import Rule
@@ -122,7 +122,7 @@ def rules(match: str, caps: Any) -> str:
     return f"[[module]]\nmatch = {toml(match)}\ngrants = {toml(caps)}"
 
 
-def result(asked: GrantRequest, where: EvaluationContext) -> Decision | None:
+def result(asked: ModuleRequest, where: EvaluationContext) -> Decision | None:
     try:
         (decision,) = evaluate([asked], where)
     except (PolicyRefusedError, PlanError):
@@ -143,7 +143,7 @@ def test_what_is_granted_is_never_above_any_cap(work: Path, family: str, data: s
     families = {family, NEIGHBOURS.get(family, family)}
     grants = some_of(GRANTED, families) | named_by(families)
     caps = data.draw(st.lists(st.tuples(MATCHES, some_of(CAPPED, families) | named_by(families)), max_size=2))
-    asked = GrantRequest(entry(permissions=data.draw(grants)), SOURCE, given_by_flag(data.draw(st.none() | grants)))
+    asked = ModuleRequest(entry(permissions=data.draw(grants)), SOURCE, given_by_flag(data.draw(st.none() | grants)))
     accepted = data.draw(st.booleans())
     policy = Policy(tuple(PolicyFile.parse(rules(*one), f"{index}.toml") for index, one in enumerate(caps)))
     where = EvaluationContext(policy, Trust(accepted), work, owner(work.parent), {"KEY": "k", "OTHER": "o"})
@@ -158,7 +158,7 @@ def test_what_is_granted_is_never_above_any_cap(work: Path, family: str, data: s
         check_untrusted(effective, asked, work)
 
 
-def check_untrusted(effective: Permissions, asked: GrantRequest, work: Path) -> None:
+def check_untrusted(effective: Permissions, asked: ModuleRequest, work: Path) -> None:
     beyond = grants_of(asked.given[0].permissions) if asked.given else Permissions()
     assert set(effective.net) <= set(beyond.net) and set(effective.secrets) <= set(beyond.secrets)
     assert {name for name in effective.env if "=" not in name} <= set(beyond.env)
@@ -188,7 +188,7 @@ def test_limits_and_levels_are_never_beyond_any_rule(
 ) -> None:
     texts = [f"minimum_isolation = '{one}'" for one in minimums if one] + [f"max_limits = {toml(one)}" for one in caps]
     policy = Policy(tuple(PolicyFile.parse(text, f"{index}.toml") for index, text in enumerate(texts)))
-    one = GrantRequest(entry(permissions=permissions, isolation=isolation, limits=limits), SOURCE, (), named)
+    one = ModuleRequest(entry(permissions=permissions, isolation=isolation, limits=limits), SOURCE, (), named)
     decision = result(one, EvaluationContext(policy, Trust(accepted), work, owner(work.parent), {}))
     if decision is None:
         return

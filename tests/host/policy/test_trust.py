@@ -15,7 +15,7 @@ from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.accepted_plans import AcceptedGrant
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
-from paddock.policy.grant_request import GrantRequest
+from paddock.policy.grant_request import ModuleRequest
 from paddock.policy.trust import PlanAcceptance
 
 from .entries import owner
@@ -43,7 +43,7 @@ def plan_at(path: Path, text: str = PLAN) -> MountPlan:
 
 def decide(plan: MountPlan, acceptance: PlanAcceptance, folder: Path) -> list[Permissions]:
     asked = [
-        GrantRequest(entry, f"/code/{entry.module}", acceptance.given(entry, f"/code/{entry.module}"))
+        ModuleRequest(entry, f"/code/{entry.module}", acceptance.given(entry, f"/code/{entry.module}"))
         for entry in plan.tools
     ]
     situation = EvaluationContext(Policy(()), acceptance.trust, folder, owner(), {}, plan.positions)

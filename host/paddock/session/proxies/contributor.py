@@ -22,7 +22,7 @@ class Contributor:
     def __call__(self) -> Any:
         """Return an awaitable, or on another thread than the session's the contribution itself."""
         asking = self._contribution()
-        if self._router.is_at_hand:
+        if self._router.in_loop_thread:
             return asking
         return asyncio.run_coroutine_threadsafe(asking, self._router.loop).result()
 
