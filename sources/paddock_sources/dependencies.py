@@ -120,7 +120,7 @@ class Dependencies:
 
         Choices in `previous` are kept as far as they still satisfy the requirements. `mine` means that the user wrote
         the code: it may name any repository, and has it fetched with the user's keys. `keeps` means that packages that
-        satisfy the requirements are not chosen anew: for code that changes all the time, or without a connection.
+        satisfy the requirements are not chosen again: for code that changes all the time, or without a connection.
         `extras` are the wanted extras of the project itself; `more` are requirements that it does not name. Every
         choice is within the `rules`. The project's own `uv.lock` may lie in any folder from `root` up to `top`.
 

@@ -161,7 +161,7 @@ class LockedSources:
         return self._locked_again(uri, locked)
 
     def _within_rules(self, uri: SourceUri, locked: LockedModule) -> LockedModule:
-        """Return the locked module of a source, with its dependencies chosen anew where its rules do not allow them."""
+        """Return the locked module of a source, its dependencies chosen again where its rules do not allow them."""
         problem = self._provisioner.contradiction(uri, locked, self._rules_of(uri))
         if problem is None:
             return locked

@@ -277,7 +277,7 @@ class Provisioner:
         return self._dependencies.differs(root, _top(root, uri), locked, mine=self._is_mine(uri))
 
     def relock(self, uri: SourceUri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
-        """Return the same code with its dependencies chosen anew within the rules.
+        """Return the same code with its dependencies chosen again within the rules.
 
         Raises:
             SourceError: no versions fit, or their files are unavailable.

@@ -1,6 +1,6 @@
 """Prepare the code for a trial of a module: a copy of its folder as it is now, and all its dependencies.
 
-Dependencies are chosen anew for each trial; a trial without a network uses the last choice. The author's folder stays
+Dependencies are chosen again for each trial; a trial without a network uses the last choice. The author's folder stays
 as it is. No module code is executed, and the user's keys are not lent: the repository may well be a third party's, and
 a trial accepts nothing that it names.
 """

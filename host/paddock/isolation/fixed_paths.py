@@ -46,7 +46,10 @@ class ModuleCode:
 
 @dataclass(frozen=True, slots=True)
 class FixedPaths:
-    """The code of every module of a session, that of the module in question first, and all else by its dependant."""
+    """The paths that a module may not change: `codes` of every module of its session, its own first, and `others`.
+
+    Each of the others comes with a clause that says what depends on it.
+    """
 
     codes: tuple[ModuleCode, ...]
     others: tuple[tuple[Path, str], ...]

@@ -47,7 +47,7 @@ class SourceUpdate:
 class SourceUpdates:
     """Looks for versions newer than the locked ones, as of `now`.
 
-    With `of_packages`, the versions of packages among dependencies are chosen anew as well; otherwise they stay as far
+    With `of_packages`, the versions of packages among dependencies are chosen again as well; otherwise they stay as far
     as they still fit.
     """
 

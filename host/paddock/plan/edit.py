@@ -1,7 +1,7 @@
 """Put a module's entry into an existing plan, or take one out.
 
 The author's text stays: in YAML and TOML everything outside the entry is left alone, comments included; JSON, which has
-no comments, is written anew with its indentation. An edit is accepted only if reading it gives exactly the old plan
+no comments, is rewritten with its indentation. An edit is accepted only if reading it gives exactly the old plan
 with the entry, or without it, and nothing else. Otherwise nothing is written, and the error shows the lines to write by
 hand.
 """

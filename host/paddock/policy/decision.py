@@ -28,8 +28,8 @@ class ClosedNetwork:
 class Decision:
     """What a module may do and use: `entry` has the permissions and limits in effect, `limits` all of its limits.
 
-    `floor` are the levels that it may run at without further leave; `consulted` are all the rules that were examined.
-    The module may not connect to any of `closed_networks`.
+    `floor` are the levels that it may run at without further permission; `consulted` are all the rules that were
+    examined. The module may not connect to any of `closed_networks`.
     """
 
     entry: ModuleEntry

@@ -158,7 +158,7 @@ def _rules_held(
 def _floor(
     request: ModuleRequest, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: PolicyFindings
 ) -> Floor:
-    """Return the levels that need no leave, and note a requested level below a fixed minimum."""
+    """Return the levels that need no further permission, and note a requested level below a fixed minimum."""
     floors = []
     for file in policy.files:
         if file.minimum_isolation is not None:

@@ -22,7 +22,7 @@ from paddock.text import reason_of
 from paddock_sources.near import near
 
 _MAX_LINKS: Final = 40  # as many as the kernel follows
-_MAX_NAMES: Final = 4096  # on a path through links; the kernel has it be 4096 bytes, but each link's target anew
+_MAX_NAMES: Final = 4096  # on a path through links; the kernel allows 4096 bytes, and each link's target counts again
 _MAX_NAMES_COMPARED: Final = 1000
 
 KERNEL_FOLDERS: Final = ("/proc", "/sys", "/dev")
@@ -46,7 +46,7 @@ class PathWalk(Generic[_Level]):
     def __init__(self, path: Path, root: _Level) -> None:
         self.names: list[str] = []
         self.levels = [root]
-        self._texts = ["/"]  # the path to each level: made anew for each name, a deep one would take its length squared
+        self._texts = ["/"]  # the path to each level; joined again for each name, a deep one took its length squared
         self.pending = _components(str(path))  # the first one last
         self.links = 0
         self._passed = 0  # names, those that went back included

@@ -28,7 +28,8 @@ from paddock_sandbox.profile import ANY_PROGRAM
 class GrantPathRule:
     """Grants of these `families` lie below `roots`; `said` describes one that does not, and `hint` is the fix.
 
-    `binds`: all grants, those that the plan states, or those that were given as places inside. `keeps_guarded`: a grant
+    `binds` says which grants the rule applies to: all of them, those that the plan states, or those that the operator
+    gave as places inside the working directory. `keeps_guarded`: a grant
     may also not open to a module any file in the first root that the user's own programs run by themselves.
     """
 

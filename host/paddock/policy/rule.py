@@ -1,4 +1,4 @@
-"""What a decision rests on: rules as written, their refusals, and the levels that need no leave."""
+"""What a decision rests on: rules as written, their refusals, and the levels that need no further permission."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule as written at `place`, or in words where it is built in."""
+    """A rule as written at `location`, or in words where it is built in."""
 
     location: Location
     text: str
@@ -81,14 +81,14 @@ def refusal_by(rule: Rule, path: str, message: str, hint: str) -> Refusal:
 
 
 FLOOR: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap")
-"""The levels that a module may run at without leave."""
+"""The levels that a module may run at without further permission."""
 
 _BUILT_IN: Final = Rule(BUILT_IN, "minimum_isolation = bwrap, unless an accepted plan or a flag says less")
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The levels that need no leave, the strongest first, and the rule that sets them.
+    """The levels that need no further permission, the strongest first, and the rule that sets them.
 
     `is_fixed`: a policy set them, and neither an accepted plan nor a flag lowers them.
     """

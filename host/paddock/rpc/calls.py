@@ -125,7 +125,7 @@ class IncomingCall:
         self.early_credit = 0  # items that the worker allowed before the caller could be informed
         self.emitter: str | None = None  # the module that emits the event
         self.values_read = 0  # by the host, in the answers of others in its service
-        # No call works for the worker (yet), or it reads a stream whose items wait for it, and not it for them.
+        # Whether the worker waits for no other: no call works for it yet, or it has every item that it gave credit for.
         self.is_idle = True
 
     @property
@@ -281,7 +281,10 @@ class RoutedCall(OpenCall):
         self.credit += items
 
     def let_time_run(self) -> None:
-        """A worker that waits for itself does not wait for the host: the time of its own call runs on."""
+        """Let the time of the worker's own call run on, if this call goes back to the worker that made it.
+
+        Such a worker waits for itself, not for the host.
+        """
         call = self.origin
         while call is not None and call.cause is not None:
             if call.cause.owner is self.owner:

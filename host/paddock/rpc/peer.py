@@ -485,7 +485,7 @@ class Peer:
             self._loop.call_soon_threadsafe(self._release, object_id, received.times)
 
     def _release(self, object_id: int, times: int) -> None:
-        if object_id in self._exports:  # it has come in again meanwhile, and counts anew
+        if object_id in self._exports:  # it has come in again meanwhile, and is counted again
             self._let_go_of.pop(object_id, None)
         self.channel.release(object_id, times)
 

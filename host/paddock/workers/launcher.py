@@ -1,8 +1,8 @@
 """The interface between code that wants a module process and code that starts one; and the control groups made on the
 way.
 
-A group belongs to the worker's keeper from when the host is informed of it, and before that to the process that made
-it. If that process is killed in between, or holds a group ready for the next worker, the host takes over the group. A
+A group first belongs to the process that made it, and to its worker's `ModuleProcess` once the host is informed of it.
+If that process is killed in between, or holds a group ready for the next worker, `WorkerCgroups` removes the group. A
 group whose worker is known here is never touched: its counters are read when the worker has ended.
 """
 

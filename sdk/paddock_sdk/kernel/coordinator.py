@@ -310,7 +310,7 @@ class ModuleCoordinator:
             self._cancellation.request_graceful()
 
     def reset_turn(self) -> None:
-        """Start counting injections anew."""
+        """Start counting injections again."""
         self._current_turn_injections = 0
 
     def register_cleanup(self, fn: Any) -> None:

@@ -176,7 +176,7 @@ def _memory_of(text: memoryview) -> int:
     """Return how many bytes of memory each byte of a text may take.
 
     A character takes as many as the widest one of the text needs. Text that is not ASCII keeps its bytes as well, once
-    it was written anew.
+    it was rewritten.
     """
     data = bytes(text)
     if data.isascii():

@@ -415,7 +415,7 @@ class Connection:
     def send_release(self, id: int, times: int) -> bytes | FrameParts:
         """Report to the owner of object `id` that this side released it, having received it `times` times.
 
-        With 0 times it is the owner that confirms: it has noted the release, and will describe the object anew.
+        With 0 times it is the owner that confirms: it has noted the release, and will describe the object again.
         """
         self._require_open("a release")
         return encode_frame(_RELEASE, id=id, target=times)

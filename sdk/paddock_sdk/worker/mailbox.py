@@ -49,7 +49,7 @@ class Mailbox:
         self._do_what_is_there()
 
     def _do_what_is_there(self) -> None:
-        for _ in range(len(self._actions)):  # later actions make the descriptor readable anew
+        for _ in range(len(self._actions)):  # later actions make the descriptor readable again
             action = self._actions.popleft()
             try:
                 action()

@@ -274,7 +274,7 @@ def _differs(value: object, name: str, known: object) -> bool:
 
 
 def _identity(value: object) -> object:
-    """Return a key that is equal for exports of the same object; a bound method is made anew at each access."""
+    """Return a key that is equal for exports of the same object; a bound method is another object at each access."""
     if isinstance(value, types.MethodType):
         return (id(value.__self__), id(value.__func__))
     return id(value)

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,126}[a-z0-9])?")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!+_-]{0,127}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_HASHES = 10_000
-_LAYOUT = "1"  # of an environment's folder; another number makes all of them anew
+_LAYOUT = "1"  # of an environment's folder; another number makes all of them again
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -4,7 +4,7 @@ A locked source stays where another module of the plan comes from it. Fetched co
 cache prune` clears.
 
 A source that `plan.yaml` of the folder still names is not removed from the lock file alone: the next session would lock
-it anew, as it is that day, and no person would have seen what it asks for.
+it again, as it is that day, and no person would have seen what it asks for.
 
 `--json`: `{"lock", "plan", "removed": [source…], "kept": [source…], "places": [place that was in the plan…], "error"}`.
 Exit codes: 0; 1 nothing of that name is there, or it cannot be taken out.

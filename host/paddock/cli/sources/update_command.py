@@ -1,6 +1,6 @@
 """Take newer versions of locked modules, after showing what moved; a version that asks for more only on consent.
 
-Branches and tags are looked up anew. A tag that moved is refused unless that is wanted. Accepting a version's request
+Branches and tags are looked up again. A tag that moved is refused unless that is wanted. Accepting a version's request
 grants it nothing: only the plan grants. Dependencies are kept where they still fit.
 
 `--json`: `{"lock", "plan", "modules": [{"module", "place", "source", "state", "reason", "ref", "ref_kind", "old":

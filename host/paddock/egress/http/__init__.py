@@ -1,1 +1,1 @@
-"""HTTP requests and answers that the host parses, checks and writes anew."""
+"""HTTP requests and answers that the host parses, checks and rewrites."""

@@ -1,6 +1,6 @@
 """One checked HTTP request on its way to the destination, and its answer.
 
-Both are written anew from their parsed form, without the headers of a single connection (RFC 9110, section 7.6.1).
+Both are rewritten from their parsed form, without the headers of a single connection (RFC 9110, section 7.6.1).
 Nothing is gathered: bytes are passed on before more are read, so that events of a stream arrive one by one, also where
 an answer is searched for a key. A request and its response travel at the same time, since a server may answer before it
 has received everything. When an exchange ends, also by cancellation, all its tasks have ended: none of them reads from

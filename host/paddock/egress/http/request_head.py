@@ -2,7 +2,7 @@
 
 It takes the bytes up to the empty line, and no more, so that nothing of the next request is read before this one was
 checked. h11 parses them; a form that h11 would forgive, and another reader might understand in another way, is refused
-first. The request is then written anew from its parsed form (RFC 9112, sections 2.2, 5 and 6.3).
+first. The request is then rewritten from its parsed form (RFC 9112, sections 2.2, 5 and 6.3).
 """
 
 from __future__ import annotations

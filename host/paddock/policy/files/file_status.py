@@ -139,7 +139,7 @@ def _of_grants(path: Path, owner: Owner) -> list[str] | None:
 
 
 def _accepted_line(name: str, versions: Sequence[AcceptedPlan]) -> str:
-    """Return the line about a plan that was accepted, perhaps anew after each change."""
+    """Return the line about a plan that was accepted, perhaps again after each change."""
     lines = ", ".join(str(one.line) for one in versions)
     what = f"`{name}`" if name else "plans without a file"
     granted = ", ".join(dict.fromkeys(grant.place for one in versions for grant in one.grants))

@@ -169,7 +169,7 @@ class HookService:
 
     @handles(HostMethod.RESET_TURN, decode=Decode.DATA, is_notice=True)
     def reset_turn(self, module: HostedModule, args: object) -> None:
-        """Count injections anew."""
+        """Start the count of injections again."""
         module.authority.check_hook_results()
         self._coordinator.reset_turn()
 

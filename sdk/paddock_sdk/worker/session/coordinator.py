@@ -151,7 +151,7 @@ class RemoteCoordinator(ModuleCoordinator):
         """Do nothing here: the host runs every module's functions, in one order, when the session ends."""
 
     def reset_turn(self) -> None:
-        """Start counting injections anew, at the host as well."""
+        """Start counting injections again, at the host as well."""
         super().reset_turn()
         self._driver.notify(HostMethod.RESET_TURN, [])
 
