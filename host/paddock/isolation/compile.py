@@ -236,7 +236,10 @@ def compile_profile(
 
 
 def tree_limits_of(profile: SandboxProfile, limits: ResourceLimits, cpu_quota: float | None) -> TreeLimits:
-    """Return the limits of all processes of a worker with this profile together."""
+    """Return the limits of all processes of a worker with this profile together.
+
+    `cpu_quota` comes apart, since a command has none: `limits` always has a number.
+    """
     has_namespaces = profile.level in LEVELS_WITH_NAMESPACES
     return TreeLimits(
         limits.memory_max,

@@ -54,6 +54,7 @@ class Grants:
         """
         written = grants_of(entry.permissions)
         collector = _Collector(entry)
+        all_programs = ANY_PROGRAM in written.run
 
         def writable(path: str) -> GrantedPath:
             granted = GrantedPath.resolve(path, working_dir, owner)
@@ -68,8 +69,6 @@ class Grants:
 
         reads = collector.collect("read", written.read, lambda path: GrantedPath.resolve(path, working_dir, owner))
         writes = collector.collect("write", written.write, writable)
-        all_programs = ANY_PROGRAM in written.run
-
         programs = [one for one in collector.collect("run", written.run, program) if one is not None]
         if collector.problems:
             raise PlanError(collector.problems, code="GrantError")
