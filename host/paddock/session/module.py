@@ -180,7 +180,7 @@ class HostedModule:
     # -- lives -----------------------------------------------------------------------------
 
     def launch_ahead(self) -> None:
-        """Prepare the first process; no code of the module runs before it is started."""
+        """Prepare the first process, which `start` takes over; no code of the module runs before that."""
         self._ahead = asyncio.get_running_loop().create_future()
         self._router.tasks.spawn(self._launch(self._ahead))
 
@@ -207,7 +207,7 @@ class HostedModule:
                 raise problem
         elif self.supervisor.process is not None:  # its connection is gone, and it not quite yet
             await self.supervisor.report(self.supervisor.process)
-        process = await self.supervisor.start()
+        process = await self.supervisor.start()  # returns the one that was launched ahead, if it lives
         made_ready, self._made_ready = self._made_ready, None
         if made_ready is not None and made_ready is not process:  # it has died meanwhile
             made_ready.rpc.close()

@@ -9,7 +9,11 @@ from paddock_sdk.protocol import Frame
 
 
 class FrameReceiver(Protocol):
-    """Receives incoming frames from the driver; no method may block. An exception affects only that frame."""
+    """Receives incoming frames from the driver; no method may block. An exception affects only that frame.
+
+    A worker's receiver is `ModuleRuntime` (`main.py`). It passes some of these methods on to its parts, as attributes
+    that its constructor sets: requests go to `Dispatcher.on_request`, shared state to `SessionMirror`.
+    """
 
     def on_request(self, request: Frame) -> None: ...
 
