@@ -129,7 +129,7 @@ def confine(
     level: IsolationLevel,
     resolution: Resolution,
     working_dir: Path,
-    runtime: RuntimePaths,
+    runtime_paths: RuntimePaths,
     limits: ResourceLimits,
     owner: Owner,
     scratch: Path,
@@ -155,7 +155,7 @@ def confine(
         PlanError: something cannot be granted as it is written.
     """
     by_mounts = level in LEVELS_WITH_NAMESPACES
-    fixed = FixedPaths.of(resolution, modules, runtime.installation, kept)
+    fixed = FixedPaths.of(resolution, modules, runtime_paths.installation, kept)
 
     def check_write(granted: GrantedPath) -> None:
         if level != "none":
@@ -163,7 +163,7 @@ def confine(
 
     grants = found if found is not None else Grants.of(entry, working_dir, owner, check_write, lets_see)
     if level == "none":
-        profile = compile_profile(level, grants, runtime, limits, scratch)
+        profile = compile_profile(level, grants, runtime_paths, limits, scratch)
         return Confinement(profile, working_dir, grants, home=owner.home)
 
     folders = (path.path for path in grants.writes if path.is_directory)
@@ -173,7 +173,7 @@ def confine(
     profile = compile_profile(
         level,
         grants,
-        runtime,
+        runtime_paths,
         limits,
         scratch,
         network,
@@ -189,7 +189,7 @@ def confine(
 def compile_profile(
     level: IsolationLevel,
     grants: Grants,
-    runtime: RuntimePaths,
+    runtime_paths: RuntimePaths,
     limits: ResourceLimits,
     scratch: Path,
     network: WorkerNetwork | None = None,
@@ -207,7 +207,7 @@ def compile_profile(
         return SandboxProfile(level=level, scratch=str(scratch))
     by_mounts = level in LEVELS_WITH_NAMESPACES
     table = MountTable()
-    _show_runtime(table, runtime, grants, by_mounts=by_mounts)
+    _show_runtime(table, runtime_paths, grants, by_mounts=by_mounts)
     runs_all = grants.programs is None
     for path in grants.paths:
         table.grant(path.path, writable=path in grants.writes, mappable=runs_all)
@@ -250,7 +250,7 @@ def tree_limits_of(profile: SandboxProfile, limits: ResourceLimits, cpu_quota: f
     )
 
 
-def _show_runtime(table: MountTable, runtime: RuntimePaths, grants: Grants, *, by_mounts: bool) -> None:
+def _show_runtime(table: MountTable, runtime_paths: RuntimePaths, grants: Grants, *, by_mounts: bool) -> None:
     located = grants.by_path
     seen = [path.path for path in (*grants.paths, *(path for program in located for path in program.located))]
     if grants.may_run:
@@ -261,7 +261,7 @@ def _show_runtime(table: MountTable, runtime: RuntimePaths, grants: Grants, *, b
             named = None if grants.programs is None else (*grants.programs, *grants.located)
             for path in configuration_of(named):
                 table.grant(path)
-    runtime.show(table, by_mounts=by_mounts, seen=seen)
+    runtime_paths.show(table, by_mounts=by_mounts, seen=seen)
 
 
 def _show_spellings(table: MountTable, grants: Grants) -> None:

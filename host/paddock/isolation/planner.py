@@ -257,7 +257,7 @@ class SandboxPlanner:
             level=level,
             resolution=module.resolution,
             working_dir=self._place.working_dir,
-            runtime=self.host.paths,
+            runtime_paths=self.host.paths,
             limits=limits,
             owner=self._owner,
             scratch=scratch,

@@ -68,7 +68,7 @@ class Preview:
     """A plan in a working directory, whose modules are looked at one by one."""
 
     def __init__(
-        self, plan: Path, working_dir: Path, environ: Mapping[str, str], runtime: RuntimePaths, cache: SourceCache
+        self, plan: Path, working_dir: Path, environ: Mapping[str, str], runtime_paths: RuntimePaths, cache: SourceCache
     ) -> None:
         """Read the plan, its lock file, the policy, and the user's acceptance of the plan.
 
@@ -85,7 +85,7 @@ class Preview:
         self._policy = Policy.load(environ)
         accepted = with_places(self.plan, self._working_dir, self._owner)
         self._acceptance = PlanAcceptance.of(accepted, GrantsFile.of_user(environ))
-        self._runtime = runtime
+        self._runtime_paths = runtime_paths
         base = self.plan.origin.parent if self.plan.origin is not None else Path.cwd()
         provisioner = offline_provisioner(environ, cache)
         try:
@@ -146,7 +146,7 @@ class Preview:
             level=level,
             resolution=resolution,
             working_dir=self._working_dir,
-            runtime=self._runtime,
+            runtime_paths=self._runtime_paths,
             limits=decision.limits,
             owner=self._owner,
             scratch=Path("/tmp" if level == "bwrap" else "/scratch"),  # noqa: S108 - in a root of its own

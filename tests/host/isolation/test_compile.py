@@ -65,7 +65,7 @@ class Scene:
             holds_links=holds_links,
             resolution=module or self.module,
             working_dir=working_dir or self.work,
-            runtime=self.runtime,
+            runtime_paths=self.runtime,
             limits=ResourceLimits.of(one),
             owner=owner(self.home),
             scratch=SCRATCH,

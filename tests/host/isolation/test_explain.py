@@ -69,7 +69,7 @@ class Scene:
             level=level,
             resolution=self.code,
             working_dir=self.work,
-            runtime=self.runtime,
+            runtime_paths=self.runtime,
             limits=ResourceLimits.of(one),
             owner=owner(self.home),
             scratch=Path("/scratch"),

@@ -41,7 +41,7 @@ _NO_CONTEXT: Final = contextlib.nullcontext()  # beside the arguments of a call
 
 _log = logging.getLogger(__name__)
 
-Runtime = Callable[[int, Any], Awaitable[Any]]
+CallRuntime = Callable[[int, Any], Awaitable[Any]]
 
 
 class Dispatcher:
@@ -52,7 +52,7 @@ class Dispatcher:
         driver: Driver,
         objects: ObjectTable,
         coordinator: ModuleCoordinator,
-        runtime: Runtime,
+        call_runtime: CallRuntime,
         attempts: AttemptRecorder,
         contexts: DispatchContexts,
     ) -> None:
@@ -62,7 +62,7 @@ class Dispatcher:
         self._reports_soon = False
         self._coordinator = coordinator
         self._objects = objects
-        self._runtime = runtime
+        self._call_module_runtime = call_runtime
 
     def on_request(self, request: Frame) -> None:
         """Start serving a request; never raises."""
@@ -110,7 +110,7 @@ class Dispatcher:
     async def _call_runtime(self, id: int, method: int, value: Any) -> None:
         serving.set(id)
         try:
-            self._driver.reply(id, await self._runtime(method, value))
+            self._driver.reply(id, await self._call_module_runtime(method, value))
         except BaseException as exc:
             self._driver.fail(id, exc)
         finally:
