@@ -1,8 +1,8 @@
 """Start module processes by forking them from a process that has everything imported already.
 
-There is one template per runtime. The first launch that needs a template starts it, and a dead one is replaced; the
-processes that it forked live on. The host sends it one request at a time and nothing else. It ends when its control
-socket closes, however the host ended.
+That process is the template; `paddock_sdk/worker/fork_server.py` is what it runs. There is one per runtime. The first
+launch that needs a template starts it, and a dead one is replaced; the processes that it forked live on. The host sends
+it one request at a time and nothing else. It ends when its control socket closes, however the host ended.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Wait, with all imports of a worker done, and fork one worker's init for every request.
 
-In idle moments it forks the next worker ahead, as far as it is the same for all. There is one such process per host,
-started with an empty environment. It must have one thread whenever it forks, which is checked each time. It holds
-nothing of the host but the control socket. A request that fails is reported over its init socket and forgotten; the end
-of the control socket ends the process. It never reaps: the kernel does, and each init is responsible for its own tree.
+This process is what the host calls the template. In idle moments it forks the next worker ahead, as far as it is the
+same for all. There is one such process per host, started with an empty environment. It must have one thread whenever it
+forks, which is checked each time. It holds nothing of the host but the control socket. A request that fails is reported
+over its init socket and forgotten; the end of the control socket ends the process. It never reaps: the kernel does, and
+each init is responsible for its own tree.
 """
 
 from __future__ import annotations
