@@ -51,7 +51,7 @@ def _size_shown(value: float) -> str:
     return size_text(int(value))
 
 
-def _count(value: float) -> str:
+def _whole(value: float) -> str:
     return f"{value:.0f}"
 
 
@@ -61,14 +61,14 @@ def _plain(value: float) -> str:
 
 
 _FACTORS: Final = (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
-_COUNT: Final = _Unit(parse_count, _count, _count)
+_NUMBER: Final = _Unit(parse_count, _whole, _whole)
 
 _Size = Annotated[int | None, _Unit(parse_size, _size_shown, _size_written)]
 _Frame = Annotated[int | None, _Unit(_parse_frame, _size_shown, _size_written, MAX_FRAME_BYTES)]
 _Share = Annotated[
     float | None, _Unit(parse_percentage, lambda value: f"{value * 100:g}%", lambda value: f"{_plain(value * 100)}%")
 ]
-_Count = Annotated[int | None, _COUNT]
+_Count = Annotated[int | None, _NUMBER]
 _Duration = Annotated[
     float | None, _Unit(parse_duration, lambda value: f"{value:g} s", lambda value: f"{_plain(value)}s")
 ]
@@ -122,4 +122,4 @@ def limit_option_in_line(line: str) -> str | None:
 def _unit_of(name: str) -> _Unit:
     """Return the unit of a field of `Limits`; what else the host bounds, such as record locks, it counts."""
     field = Limits.model_fields.get(name)
-    return _COUNT if field is None else next(one for one in field.metadata if isinstance(one, _Unit))
+    return _NUMBER if field is None else next(one for one in field.metadata if isinstance(one, _Unit))
