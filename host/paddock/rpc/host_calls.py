@@ -438,14 +438,15 @@ class StandInCaller:
 
     async def _handed_over(self, items: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
         """Yield what a generator of the session's loop yields there; leaving early closes it there."""
+        in_turn = asyncio.Lock()  # of that loop: a cancelled step may end after the closing has begun
         try:
             while True:
-                more = await asyncio.wrap_future(self._on_loop(_take(items)))
+                more = await asyncio.wrap_future(self._on_loop(_take(items, in_turn)))
                 if not more:
                     return
                 yield more[0]
         finally:
-            await asyncio.wrap_future(self._on_loop(items.aclose()))
+            await asyncio.wrap_future(self._on_loop(_close(items, in_turn)))
 
     def _from_thread(self, method: int, value: object) -> concurrent.futures.Future[Any]:
         return self._on_loop(self.call(0, method, value))
@@ -458,8 +459,14 @@ class StandInCaller:
         return ()
 
 
-async def _take(items: AsyncGenerator[Any, None]) -> tuple[Any, ...]:
+async def _take(items: AsyncGenerator[Any, None], in_turn: asyncio.Lock) -> tuple[Any, ...]:
     """Return the next item; nothing after the last."""
-    async for item in items:
-        return (item,)
+    async with in_turn:
+        async for item in items:
+            return (item,)
     return ()
+
+
+async def _close(items: AsyncGenerator[Any, None], in_turn: asyncio.Lock) -> None:
+    async with in_turn:
+        await items.aclose()

@@ -309,3 +309,22 @@ async def test_a_thread_of_the_application_reads_a_stream(end: str, network: Net
         source.respond(request.id)
     await asyncio.wait([working])
     assert arrived == ["first"]
+
+
+async def test_a_stream_is_left_before_the_sessions_loop_gets_to_it(network: Network) -> None:
+    _, source = await network.connect("source")
+    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
+    stand_in: Any = network.marshaller.object_of(handle)
+    goes_on = threading.Event()
+
+    async def leave() -> None:
+        network.router.loop.call_soon_threadsafe(goes_on.wait, 60)
+        reading = asyncio.ensure_future(anext(stand_in.items()))
+        for step in (lambda: None, reading.cancel, goes_on.set):
+            step()
+            for _ in range(5):
+                await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    await asyncio.to_thread(asyncio.run, leave())
