@@ -82,6 +82,23 @@ _LOSER = """
 """
 
 
+_FINDER = """
+    import os
+    from amplifier_core.models import ToolResult
+
+    class Finder:
+        name = "find"
+        description = "finds a file"
+        input_schema = {"type": "object"}
+
+        async def execute(self, input):
+            return ToolResult(success=os.path.exists(input["name"]), error={"message": "not found"})
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Finder())
+"""
+
+
 @pytest.fixture
 def loser(write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The source of a module that hides its failures, in a working directory with a file."""
@@ -218,6 +235,22 @@ def test_one_line_says_that_what_programs_are_refused_is_not_told(loser: str) ->
     assert done.returncode == 4 and "--allow-read=./in.txt" in done.stdout
     done = paddock("call", loser, "lose", json.dumps({"how": "shell", "what": "exit 0"}), "--json", "--allow-run=*")
     assert json.loads(done.stdout)["unreported_programs"] == ["sh"]
+
+
+def test_a_call_that_only_asked_what_is_there_names_paddock_why(
+    write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_level("ns")
+    monkeypatch.chdir(tmp_path)
+    Path("in.txt").write_text("text")
+    finder = write_module("tool-finder", _FINDER)
+    told = "no grant of module `tool-finder` covers the working directory; "
+    shown = paddock("call", finder, "find", '{"name": "in.txt"}').stderr
+    (line,) = [one for one in shown.splitlines() if one.startswith(told)]
+    command = re.findall("`(paddock [^`]+)`", line)[0].replace("PATH", "in.txt")
+    done = paddock(*shlex.split(command)[1:])
+    assert done.returncode == 4 and "--allow-read=./in.txt" in done.stdout
+    assert told not in paddock("call", finder, "find", '{"name": "gone.txt"}', "--allow-read=.").stderr
 
 
 def test_a_program_without_its_folder_is_not_called_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -24,7 +25,7 @@ from paddock.cli.options import SourceFlags
 from paddock.cli.sources.addresses import masked
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
-from paddock.cli.terminal.denial_notes import tell_denials, tell_programs
+from paddock.cli.terminal.denial_notes import tell_blindness, tell_denials, tell_programs
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
@@ -41,6 +42,7 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sources import SourceError
 
 if TYPE_CHECKING:
+    from paddock.isolation.compile import Confinement
     from paddock.module_sources.sourced_modules import NamedSource
 
 # The value of each family of grants, as in a plan.
@@ -127,6 +129,12 @@ def call(
         screen.note(
             f"{named.module_id} is {masked(named.text)}, as {named.file.name} says; the options say what it may do"
         )
+    confinements: list[Confinement] = []
+
+    def on_confined(confined: Confined) -> None:
+        confinements.extend(confinement for _, confinement in confined)
+        _tell_confined(screen, confined, folder, verbose=verbose)
+
     session = ToolCallSession(
         source if named is None else named.text,
         tool,
@@ -139,7 +147,7 @@ def call(
         approval=approval,
         display=ScreenDisplay(screen),
         on_output=lambda name, line: screen.module_line(name, line.text, verbose=verbose),
-        on_confined=lambda confined: _tell_confined(screen, confined, folder, verbose=verbose),
+        on_confined=on_confined,
         sources=sources.read(fetching),
         module_id=None if named is None else named.module_id,
         lock=None if named is None else named.lock,
@@ -165,7 +173,10 @@ def call(
             outcome.error.with_hint(f"plan.yaml of this folder may name it, and cannot be read: {unread.detail[0]}")
     for change in session.changes:
         screen.warning(change)
-    return _report(outcome, tool, screen, as_json=as_json, verbose=verbose)
+    code = _report(outcome, tool, screen, as_json=as_json, verbose=verbose)
+    if outcome is not None and outcome.error is None and not outcome.result.success:
+        _tell_unseen(screen, outcome, confinements, folder)
+    return code
 
 
 def _tell_confined(screen: Screen, confined: Confined, folder: Path, *, verbose: bool) -> None:
@@ -178,6 +189,21 @@ def _tell_confined(screen: Screen, confined: Confined, folder: Path, *, verbose:
         for granted in confinement.grants.writes:
             if opened := what_writing_opens(granted.path, folder):
                 screen.warning(f"{entry.module}: writes {granted.path}{opened}")
+
+
+def _tell_unseen(screen: Screen, outcome: ToolCallOutcome, confinements: Sequence[Confinement], folder: Path) -> None:
+    """Say how to see whether a module may read, if nothing was seen of a refusal that a failed call may be about.
+
+    To look whether a file is there is no attempt that anything reports. An exception says more, but for a missing file.
+    """
+    error = outcome.result.error or {}
+    is_about_more = "traceback" in error and error.get("type") not in ("FileNotFoundError", "NotADirectoryError")
+    if is_about_more or outcome.denials or outcome.denials_left_out or outcome.programs:
+        return
+    for one in confinements:
+        granted = (*one.grants.reads, *one.grants.writes)
+        if one.profile.level != "none" and not any(folder.is_relative_to(each.path) for each in granted):
+            tell_blindness(screen, outcome.module)
 
 
 def _named(source: str, folder: Path) -> tuple[tuple[NamedSource, ...], PlanError | None]:

@@ -62,6 +62,8 @@ _ADVICE: Mapping[str, str] = {
     "ConfigurationError": "see `config` in the provider's entry of the plan",
 }
 
+_SEE_TRACEBACK = "`-v` shows where in the module's code it was raised, `--json` too"
+
 INTERRUPTION: Mapping[str, object] = {"type": "Interrupted", "message": "interrupted by the person at the terminal"}
 
 
@@ -142,6 +144,17 @@ def text(error: BaseException) -> str:
     """Return the text about `error` for a person; for an internal error, everything that a report needs."""
     error = of_system(error)
     return render(error) if isinstance(error, PaddockError) else defect_report(error)
+
+
+def text_of_turn(error: BaseException, *, verbose: bool) -> str:
+    """Return the text about a failed turn for a person, with the traceback of a module only if `verbose`."""
+    if verbose or not isinstance(error, TurnError) or not error.traceback:
+        return text(error)
+    message = " ".join(error.message.split())  # clients' messages have several lines
+    shown = TurnError(error.module_id, error.kind, message, report=error.report)
+    for hint in (*error.hints, _SEE_TRACEBACK):
+        shown.with_hint(hint)
+    return text(shown)
 
 
 def brief(error: BaseException, mask: Callable[[str], str]) -> str:

@@ -56,6 +56,13 @@ def test_what_a_module_raised_is_told_with_its_own_traceback_escaped() -> None:
     assert "defect" not in text
 
 
+def test_a_turn_shows_the_traceback_only_if_asked_to() -> None:
+    error = failure.of_turn(_remote(ValueError("refused\nbehind"), "its.OwnError"), "loop-x", [])
+    brief = failure.text_of_turn(error, verbose=False)
+    assert "raised its.OwnError: refused behind" in brief and "Traceback" not in brief and "`-v`" in brief
+    assert "Traceback" in failure.text_of_turn(error, verbose=True)
+
+
 def test_an_error_of_a_model_service_says_what_to_do_and_shows_no_code() -> None:
     raised = _remote(ValueError("the key is wrong"), "paddock_sdk.contract.llm_errors.AuthenticationError")
     text = failure.text(failure.of_turn(raised, "loop-x", []))

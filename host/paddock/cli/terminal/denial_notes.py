@@ -106,6 +106,14 @@ def tell_programs(screen: Screen, module: str, programs: Sequence[str]) -> None:
         )
 
 
+def tell_blindness(screen: Screen, module: str) -> None:
+    """Write a line about a module that may not see the working directory, and may have failed over that."""
+    screen.note(
+        f"no grant of module `{marked(module)}` covers the working directory; "
+        f"`paddock why {shlex.quote(module)} read PATH` shows whether it may read a path"
+    )
+
+
 def _different(denials: Iterable[Mapping[str, object]]) -> list[tuple[str, Denial]]:
     """Return each denial that is worth a line, with its text, in the order in which they are shown."""
     all_of_them = _without_climbs(Denial(**cast(Mapping[str, Any], denial)) for denial in denials)

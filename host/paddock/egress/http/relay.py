@@ -220,9 +220,10 @@ class HttpRelay:
 def unreached_answer(error: DialError, destination: Destination) -> bytes:
     """Return the answer to a request for a destination that cannot be reached.
 
-    The reason is in its first line too, since that is all that most clients of a proxy show.
+    The reason is in its first line too, since that is all that most clients of a proxy show. The text is one line
+    without its end: clients put it into sentences of their own.
     """
-    text = f"{error.reason}\n{destination.text} is granted; Paddock refused nothing\n"
+    text = f"{error.reason.removesuffix('.')}. {destination.text} is granted; Paddock refused nothing."
     phrase = re.sub(r"[^ -~]", "?", error.reason)[:_MAX_PHRASE]
     return plain_answer(504 if error.timed_out else 502, text, phrase)
 
