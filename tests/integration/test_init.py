@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from integration.command_line import Terminal, nothing_outlives_its_command, paddock, redirected
 from integration.conftest import WriteModule
 from sources.git.origin_repository import OriginRepository
 
@@ -56,6 +56,17 @@ def test_a_module_of_ones_own_is_part_of_the_plan(tmp_path: Path, write_module: 
     told = json.loads(done.stdout)
     assert done.returncode == 0 and told["response"] == "You said: hello"  # without a tool there is none to show
     assert "tool-shout" in [module["module"] for module in told["modules"]]
+
+
+def test_what_was_written_is_said_where_stdout_takes_no_report(tmp_path: Path) -> None:
+    written = {"q.yaml": ["init", "q.yaml", "--yes"], "amplifier-module-tool-x": ["module", "new", "tool", "x"]}
+    for name, args in written.items():
+        with open("/dev/full", "w") as stdout, open("said", "w+") as stderr:
+            assert redirected(*args, stdout=stdout.fileno(), stderr=stderr.fileno()) == 1
+        assert Path(name).exists()
+        done, error = Path("said").read_text().splitlines()[-2:]
+        assert done.endswith(f"{name} is written; only the report of it could not be written")
+        assert error.startswith("error: the output cannot be written to stdout: ")
 
 
 def test_a_second_time_it_writes_nothing(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.init.questions import ask, confirm, numbered
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.standard_streams import reporting
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule, plan_exists, plan_text, write_plan
@@ -152,7 +153,8 @@ def init(
         if as_json:
             print_json({"plan": None, "error": failure.as_dict(error)}, without_credentials)
         return failure.exit_code(error)
-    _tell(plan, modules, written, choice.reason, as_json=as_json)
+    with reporting(screen, f"{plan} is written"):
+        _tell(plan, modules, written, choice.reason, as_json=as_json)
     return 0
 
 

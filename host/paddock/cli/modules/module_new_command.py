@@ -14,6 +14,7 @@ from paddock.cli import failure, options
 from paddock.cli.command_group import example
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.standard_streams import reporting
 from paddock.errors import PaddockError
 from paddock.plan.model import Kind
 from paddock.text import escape
@@ -45,12 +46,13 @@ def new(kind: Kind, name: str, parent: Path, as_json: bool) -> int:
         if as_json:
             print_json({"error": failure.as_dict(error)})
         return failure.exit_code(error)
-    if as_json:
-        facts = {"module_id": project.name.module_id, "kind": kind, "folder": str(project.folder)}
-        print_json({**facts, "files": list(project.files), "error": None})
-        return 0
-    for file in project.files:
-        click.echo(escape(str(project.folder / file)))
+    with reporting(screen, f"{project.folder} is written"):
+        if as_json:
+            facts = {"module_id": project.name.module_id, "kind": kind, "folder": str(project.folder)}
+            print_json({**facts, "files": list(project.files), "error": None})
+            return 0
+        for file in project.files:
+            click.echo(escape(str(project.folder / file)))
     shown = escape(shlex.quote(str(project.folder)))
     screen.text(
         f"hint: `paddock module validate {shown}` checks it\nhint: `paddock module test {shown}` runs its tests"

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -21,6 +22,7 @@ from paddock.cli.command_group import INTERRUPTED, CommandGroup, example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.standard_streams import reporting
 from paddock.errors import KindError, PaddockError
 from paddock.text import escape
 from paddock_sources.cache import SourceCache
@@ -185,11 +187,13 @@ def _run(work: Callable[[SourceCache], _CommandReport], *, as_json: bool) -> int
         if as_json:
             print_json({"error": failure.as_dict(error)})
         return error.exit_code
-    if as_json:
-        problem = None if report.problem is None else failure.as_dict(report.problem)
-        print_json({**report.facts, "error": problem})
-    else:
-        report.show(Screen(sys.stdout))
+    with reporting(screen, "the command has done its work") if report.problem is None else nullcontext():
+        if as_json:
+            problem = None if report.problem is None else failure.as_dict(report.problem)
+            print_json({**report.facts, "error": problem})
+        else:
+            report.show(Screen(sys.stdout))
+    if not as_json:
         for note in report.notes:
             screen.note(note)
     if report.problem is None:

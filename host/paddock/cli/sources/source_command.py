@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -33,6 +33,7 @@ from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.standard_streams import reporting
 from paddock.module_sources.sourced_modules import USUAL_PLAN, SourcedModule, SourcedModules
 from paddock.policy.files.policy import Policy
 from paddock.text import escape
@@ -162,10 +163,11 @@ def run_source_command(
             print_json({"error": dict(failure.INTERRUPTION)})
         screen.ending("interrupted")
         return INTERRUPTED
-    if as_json:
-        print_json({**outcome.facts, "error": None}, masked)
-    else:
-        outcome.show(Screen(sys.stdout, masked))
+    with reporting(screen, "the command has done its work") if outcome.code == 0 else nullcontext():
+        if as_json:
+            print_json({**outcome.facts, "error": None}, masked)
+        else:
+            outcome.show(Screen(sys.stdout, masked))
     return outcome.code
 
 
@@ -259,7 +261,8 @@ def short(commit: str) -> str:
 def pin_text(locked: LockedModule) -> str:
     """Return the pin of a module, in the words that people use."""
     if not (locked.tree or locked.commit):
-        return f"{len(locked.dependencies)} packages"  # for a shipped module, only these are locked
+        count = len(locked.dependencies)  # for a shipped module, only these are locked
+        return f"{count} package{'s' * (count != 1)}"
     return short(locked.commit) if locked.tree and locked.commit else locked.commit or f"tree {short(locked.tree)}"
 
 

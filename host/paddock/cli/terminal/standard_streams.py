@@ -7,10 +7,12 @@ follows that it could imitate.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import click
 
+from paddock.cli.standard_files import OutputRefusedError
 from paddock.cli.terminal.render import Screen
 from paddock.text import escape
 
@@ -29,6 +31,21 @@ def read_stdin(screen: Screen, what: str) -> str:
         raise click.UsageError(f"{what} cannot be read from stdin: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{what} on stdin is not UTF-8 text, at byte {error.start}") from error
+
+
+@contextmanager
+def reporting(screen: Screen, done: str) -> Iterator[None]:
+    """Say on `screen` what was `done` where stdout takes no report of it, which is written meanwhile.
+
+    Raises:
+        OSError: stdout took no more.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except OutputRefusedError:
+        screen.ending(f"{done}; only the report of it could not be written")
+        raise
 
 
 def print_answer(text: str, mask: Callable[[str], str] = str) -> None:
