@@ -306,7 +306,11 @@ class Questioned(Person):
 
 @pytest.mark.parametrize(
     ("reply", "answer"),
-    [("Allow once", "continue: None"), ("Deny", "deny: The answer was 'Deny'")],
+    [
+        ("Allow once", "continue: None"),
+        ("Deny", "deny: The answer was 'Deny'"),
+        ("deny", "deny: No option was chosen, which counts as 'deny'"),
+    ],
 )
 async def test_a_hook_is_handed_a_provider_that_asks_the_approval_system(
     plan: dict[str, Any], write_module: WriteModule, reply: str, answer: str

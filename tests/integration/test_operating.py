@@ -407,6 +407,8 @@ async def test_a_quarantine_is_lifted_and_a_grant_revoked(open_session: OpenSess
         assert not (await call(session))["success"]  # it may still meet the process that is being ended
         told = await call(session)
         assert not told["success"] and "what it was granted was taken back" in told["error"]["message"]
+        (status,) = (one for one in session.modules if one.module == "tool-mortal")
+        assert "was ended by the host: what it was granted was taken back" in status.exit_reports[-1].describe()
         session.lift_quarantine("tool-mortal")
         assert not (await call(session))["success"]
         with pytest.raises(ModuleError, match="no module `tool-nobodys`"):

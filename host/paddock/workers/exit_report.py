@@ -214,7 +214,7 @@ class ExitReport:
     def describe(self) -> str:
         """Return the end as one sentence for a person."""
         sentence = f"{self.module} {self._what()}"
-        if self.detail and self.reason in (ExitReason.PROTOCOL, ExitReason.SIGNALLED):
+        if self.detail and self.reason in (ExitReason.PROTOCOL, ExitReason.SIGNALLED, ExitReason.KILLED_BY_HOST):
             sentence += f": {self.detail}"
         if self.limit is not None:
             observed = f", {self.limit.observed} seen" if self.limit.observed else ""

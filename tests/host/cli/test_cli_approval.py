@@ -268,6 +268,23 @@ async def test_a_question_is_answered_by_the_number_or_the_text_of_an_option(
     assert answers == [answer]
 
 
+async def test_y_and_n_choose_where_one_option_alone_is_meant(at: Sit) -> None:
+    usual = ("Allow once", "Allow always", "Deny")
+    for typed, options, answer in (("y", usual, "Allow once"), ("n", usual, "Deny"), ("Yes", ("Allow", "Yes"), "Yes")):
+        there = at(80, 24)
+        async with there.asked("Run ls?", *options) as answers:
+            await there.person.until(_ASKED)
+            there.person.type(f"{typed}\n")
+        assert answers == [answer]
+    for typed, options in (("y", ("Allow", "Approve")), ("n", ("No risk: allow", "Stop"))):
+        there = at(80, 24)
+        async with there.asked("Run ls?", *options):
+            await there.person.until(_ASKED)
+            there.person.type(f"{typed}\n")
+            await there.person.until(_AGAIN)
+            there.approval.withdraw()
+
+
 @pytest.mark.parametrize("early", ["1\n", "1\n1\n1\n", "1", "\x04"])
 async def test_what_was_typed_before_a_question_was_there_answers_nothing(there: Asking, early: str) -> None:
     there.person.type(early)

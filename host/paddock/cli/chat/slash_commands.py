@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -30,6 +31,9 @@ from paddock.plan.permissions import FAMILIES, PRESETS, Permissions, united
 from paddock_sources.near import near
 
 _COMMAND: Final = re.compile(r"/([A-Za-z]*)(?:\s+(.*))?", re.DOTALL)
+_PARAGRAPHS: Final = re.compile(r"\n\s*\n")
+_MAX_SUMMARY: Final = 300  # characters of a tool's description
+_MORE: Final = " …"
 _FAMILY_NAMES: Final = get_args(Family)
 
 
@@ -140,15 +144,15 @@ class SlashCommands:
         if not tools:
             self._screen.note("there are no tools")
         self._screen.labelled(
-            [
-                (f"  {name}  ", self._first_line(getattr(tool, "description", "")))
-                for name, tool in sorted(tools.items())
-            ]
+            [(f"  {name}  ", self._summary(getattr(tool, "description", ""))) for name, tool in sorted(tools.items())]
         )
 
-    def _first_line(self, text: object) -> str:
-        lines = self._screen.mask(str(text)).strip().splitlines()  # masked first: a secret may have several lines
-        return lines[0] if lines else ""
+    def _summary(self, text: object) -> str:
+        """Return the first paragraph of a description as one line; an ellipsis shows that there is more."""
+        masked = self._screen.mask(str(text)).strip()  # masked first: a secret may have several lines
+        first, *rest = _PARAGRAPHS.split(masked, maxsplit=1)
+        shown = textwrap.shorten(first, _MAX_SUMMARY, placeholder=_MORE)
+        return shown if not rest or shown.endswith(_MORE) else shown + _MORE
 
     async def _modules(self, words: Sequence[str]) -> None:
         self._screen.listing([row_of(module) for module in self._session.modules])

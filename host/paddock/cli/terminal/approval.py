@@ -22,6 +22,8 @@ _LONGEST: Final = 24 * 3600.0  # seconds; a module may name any number, and no p
 _MAX_OPTIONS: Final = 20  # of a question, even on a high terminal
 _MAX_IN_A_ROW: Final = 20  # questions of one module, each soon after the one before
 _PAUSE: Final = 30.0  # seconds without a question, after which it is not in a row with the next
+_YES: Final = ("yes", "allow", "allow once", "approve")
+_NO: Final = ("no", "deny", "reject")
 _DENIED: Final = "deny"
 
 
@@ -159,7 +161,12 @@ def _chosen(line: str, options: Sequence[str]) -> str | None:
     if line.isascii() and line.isdigit():
         number = int(line[:6])
         return options[number - 1] if 1 <= number <= len(options) else None
-    return next((option for option in options if line and option.casefold() == line.casefold()), None)
+    typed = line.casefold()
+    # A word stands for whole options alone: a module writes these, as in `No risk: allow everything`.
+    meant = _YES if typed in ("y", "yes") else _NO if typed in ("n", "no") else (typed,)
+    found = [option for option in options if option.casefold() in meant]
+    exact = next((option for option in options if typed and option.casefold() == typed), None)
+    return exact or (found[0] if typed and len(found) == 1 else None)
 
 
 def _called(name: str, options: Sequence[str]) -> str:

@@ -51,8 +51,12 @@ def test_a_grant_that_is_none_is_told_of(words: list[str], told: str) -> None:
     assert told in error.value.message
 
 
-async def test_a_tools_description_is_masked_before_its_first_line_is_taken() -> None:
-    tools = {"ask": SimpleNamespace(description="asks with one\ntwo\nof them")}
+async def test_a_tools_description_is_masked_then_cut_where_it_shows() -> None:
+    tools = {
+        "ask": SimpleNamespace(description="asks with one\ntwo\nof them"),
+        "more": SimpleNamespace(description="First.\n\nSecond."),
+        "wide": SimpleNamespace(description="word " * 100),
+    }
     conversation: Any = SimpleNamespace(session=SimpleNamespace(coordinator={"tools": tools}))
     stream = io.StringIO()
     screen = Screen(stream)
@@ -62,7 +66,9 @@ async def test_a_tools_description_is_masked_before_its_first_line_is_taken() ->
         return False
 
     assert await SlashCommands(conversation, screen, None, grant).run("/tools") is Next.GO_ON
-    assert stream.getvalue() == "  ask  asks with [secret LINES]\n"
+    ask, more, *wide = stream.getvalue().splitlines()
+    assert ask == "  ask   asks with [secret LINES] of them" and more == "  more  First. …"
+    assert wide[-1].endswith("word …")
 
 
 def test_what_is_pasted_does_nothing_and_hides_nothing() -> None:
