@@ -316,7 +316,7 @@ async def test_what_is_typed_in_the_first_half_second_answers_nothing(there: Ask
 async def test_each_drawing_of_a_question_has_a_half_second_of_its_own(there: Asking) -> None:
     async with there.asked() as answers:
         await there.person.until(_ASKED)
-        there.person.type("no\n")
+        there.person.type("odd\n")
         await there.person.until(_AGAIN)
         there.person.clock.is_held = True
         there.person.type("neither\n")
