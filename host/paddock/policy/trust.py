@@ -27,8 +27,9 @@ from paddock.policy.path_walk import GrantedPath
 from paddock.policy.paths import GrantPathRule
 from paddock.policy.pins import MovedPin, Pin, Pins, moved_pins
 from paddock.policy.rule import BUILT_IN, Floor, PolicyFindings, Rule
-from paddock.policy.source_name import SourceName
+from paddock.policy.source_name import SourceName, split_repository, without_credentials
 from paddock_sandbox.profile import ANY_PROGRAM
+from paddock_sources import GitUri, SourceUri
 
 _FLAG: Final = Rule(Location("the command line"), "--trust-plan")
 _SESSION: Final = Location("this session")
@@ -226,15 +227,30 @@ def own_rights_findings(takes: Mapping[str, str]) -> PolicyFindings:
     return findings
 
 
+def lies_outside(source: str, around: Iterable[Path]) -> bool:
+    """Whether a source is a folder or a repository of this machine outside of the folders `around`.
+
+    The name of a repository is without `.git`; git may read the one or the other, so neither may lead out.
+    """
+    try:
+        name = SourceName.of(source)
+    except NotAcceptedError:
+        return False  # refused because of that
+    if name.family != "folder" and name.scheme != "file":
+        return False
+    places = [Path(name.path)]
+    uri = SourceUri.parse(source) if name.scheme == "file" else None
+    if isinstance(uri, GitUri):
+        written = split_repository(uri.url)[3].rstrip("/").removesuffix(".git")
+        places.append(Path(os.path.realpath(f"/{written.lstrip('/')}.git")))
+    roots = [place.resolve() for place in around]
+    return not all(any(place.is_relative_to(root) for root in roots) for place in places)
+
+
 def _judge_place(request: ModuleRequest, around: tuple[Path, ...], rule: Rule, findings: PolicyFindings) -> None:
     """Note a source folder that the plan may not name: a module reads all of its own folder."""
-    try:
-        name = SourceName.of(request.source)
-    except NotAcceptedError:
-        return  # refused because of that
-    if name.family != "folder" and name.scheme != "file":
-        return
-    if not any(Path(name.path).is_relative_to(place.resolve()) for place in around):
+    if lies_outside(request.source, around):
         path = path_text(request.entry.path, "source")
-        said = f"`{name.path}` lies neither beside the plan nor in the working directory, which {_NEEDS_TRUST}"
+        place = without_credentials(request.source)
+        said = f"`{place}` lies neither beside the plan nor in the working directory, which {_NEEDS_TRUST}"
         findings.refuse(path, said, _ACCEPT, rule)

@@ -68,6 +68,36 @@ def test_without_a_terminal_the_vendor_whose_key_is_set_is_taken(told: Told, mon
     assert load_plan(Path("plan.yaml")).providers[0].module == "provider-mock" and "is set" not in shown
 
 
+def test_a_key_of_a_server_on_this_machine_is_written_once_it_is_set(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OLLAMA_API_KEY", raising=False)
+    monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
+    for name, keys in (("ollama", []), ("mistral", ["MISTRAL_API_KEY"])):
+        module_folder(tmp_path / f"provider-{name}", f"provider-{name}", "provider")
+        _, shown, _ = told(asks_nothing=True, replaces=True, provider=f"./provider-{name}")
+        assert [one.name for one in load_plan(Path("plan.yaml")).providers[0].permissions.secrets] == keys
+        assert ("export" in shown) == bool(keys)
+    monkeypatch.setenv("OLLAMA_API_KEY", "a-key")
+    told(asks_nothing=True, replaces=True, provider="./provider-ollama")
+    assert load_plan(Path("plan.yaml")).providers[0].permissions.secrets[0].inject == "127.0.0.1:11434"
+
+
+def test_what_takes_an_accepted_plan_is_announced(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also code that lies outside: it was refused without a terminal, and nothing had said so."""
+    module_folder(tmp_path / "tool-near", "tool-near", "tool")
+    elsewhere = module_folder(tmp_path / "tool-far", "tool-far", "tool")
+    (tmp_path / "work").mkdir()
+    announced = "Paddock asks once whether you accept what the plan names"
+    for plan, tool, is_said in (("a.yaml", "./tool-near", False), ("b.yaml", str(elsewhere), True)):
+        if is_said:
+            monkeypatch.chdir(tmp_path / "work")
+        code, shown, errors = told(plan, asks_nothing=True, provider="provider-mock", tools=(tool,))
+        assert (code, announced in shown) == (0, is_said), errors
+
+
 def test_init_without_terminal_or_options_writes_a_shipped_plan(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(key, raising=False)

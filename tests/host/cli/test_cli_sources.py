@@ -149,7 +149,7 @@ def test_added_to_no_plan_it_is_locked_and_shown(told: Told, provider: TwinProvi
     assert (only.requested_kind, only.tree) == ("tag", tree_of("one"))
     assert "asks for    net api.example.org:443" in shown and "depends on  httpx 0.27" in shown
     assert "permissions: {net: ['api.example.org:443']}" in shown and "would grant it" in shown
-    assert "tag v1, made 2026-01-01 by its own word" in shown
+    assert "tag v1, dated 2026-01-01 by its author" in shown
     assert f"source: git+{X}.git@v1" in shown
     assert [path.name for path in folder.iterdir()] == ["paddock.lock"]
 

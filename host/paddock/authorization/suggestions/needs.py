@@ -19,13 +19,19 @@ from paddock.policy.programs import Program
 class ProposalContext:
     """The facts besides a module's entry: where it would work, and what the operator has.
 
-    `working_dir` is absolute and without links; `secrets` are the names of the available secrets.
+    `working_dir` is absolute and without links; `secrets` are the names of the available secrets. With `foresees_keys`,
+    a key that its service needs counts as available before it is set.
     """
 
     working_dir: Path
     owner: Owner
     environ: Mapping[str, str]
     secrets: Container[str]
+    foresees_keys: bool = False
+
+    def has_key(self, name: str, *, is_needed: bool = True) -> bool:
+        """Whether a key may be proposed: it is set, or it is needed and will be."""
+        return name in self.secrets or (self.foresees_keys and is_needed)
 
     def has_path(self, path: str) -> bool:
         """Whether a path exists and, both as written and as resolved, lies in the working directory."""

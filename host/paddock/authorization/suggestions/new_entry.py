@@ -1,7 +1,7 @@
 """Fit a module that is new in a plan: the configuration it starts with, and the permissions that suit it.
 
 Used where Paddock writes an entry itself (`init`, `add`). The plan is for later starts as well, so a key is proposed
-before its variable is set. Nothing is granted here: the person reads the plan, and accepts it.
+before its variable is set, except for a server on this machine, which seldom needs one. Nothing is granted here: the person reads the plan, and accepts it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from paddock.authorization.suggestions.proposal import propose
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.writing import PlannedModule
 from paddock.policy.owner import Owner
-
-
-class _AnyName:
-    """Contains every name."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
+from paddock.policy.secrets.store import SecretSources
 
 
 def context_of_new_entries(environ: Mapping[str, str], working_dir: Path) -> ProposalContext:
-    """Return the facts for entries of a plan whose modules will work in `working_dir`."""
-    return ProposalContext(working_dir.resolve(), Owner.current(environ), environ, _AnyName())
+    """Return the facts for entries of a plan whose modules will work in `working_dir`.
+
+    Raises:
+        PolicyFileError: the file that says where secrets are cannot be trusted or understood.
+    """
+    secrets = SecretSources.load(environ)
+    return ProposalContext(working_dir.resolve(), Owner.current(environ), environ, secrets, foresees_keys=True)
 
 
 def fitted(module: PlannedModule, advice: ManifestAdvice | None, known: ProposalContext) -> PlannedModule:

@@ -105,7 +105,7 @@ def _references(config: Mapping[str, Any], place: ServiceAddress | None, known: 
     for key, value in config.items():
         for one in references({key: value}):
             is_key = key not in ADDRESS_KEYS and is_credential(one.place)
-            missing = "" if one.name in known.secrets else ", which is not set"
+            missing = "" if known.has_key(one.name) else ", which is not set"
             if is_key and place is not None:
                 needs += _injected(one.name, place, missing)
             else:
@@ -122,9 +122,9 @@ def _vendor_key(
 ) -> Needs:
     if place is None or place.destination is None or any(config.get(name) for name in _KEY_NAMES):
         return Needs()
-    name = next((name for name in vendor.keys if name in known.secrets), None)
+    is_needed = bool(vendor.keys) and not place.is_local  # most servers on one's own machine take no key
+    name = next((name for name in vendor.keys if known.has_key(name, is_needed=is_needed)), None)
     if name is None:
-        is_needed = bool(vendor.keys) and not place.is_local
         if not is_needed:
             return Needs()
         may_have = vendor.keys if vendor.may_have_key(place.destination) else ()

@@ -127,7 +127,7 @@ def _connected(entry: ModuleEntry, known: ProposalContext) -> Needs:
 
 def _unknown(entry: ModuleEntry) -> Needs:
     return Needs(
-        lacks=("files of yours, programs to run, network; what it needs takes a line, as permissions: workspace-read",)
+        lacks=("your files, programs and the network; to grant some, add a line such as permissions: workspace-read",)
     )
 
 

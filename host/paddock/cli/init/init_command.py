@@ -31,7 +31,9 @@ from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule, plan_exists, plan_text, write_plan
 from paddock.policy.secrets.store import SecretSources
+from paddock.policy.trust import lies_outside
 from paddock.text import escape
+from paddock_sources import SourceUri
 from paddock_sources.errors import without_credentials
 from paddock_sources.lock.lock_file import LockFile
 
@@ -127,7 +129,6 @@ def init(
             f"`{escape(str(plan))}`: the plan is written as YAML; name it {plan.stem or 'plan'}.yaml"
         )
     screen = Screen(sys.stderr, without_credentials)
-    catalogue = ModuleCatalogue(plan.absolute().parent, os.environ, partial(_fetch, screen))
     has_terminal = not as_json and sys.stdin.isatty() and screen.is_terminal
     person = screen if has_terminal and not asks_nothing else None
     if approvals is None and not has_terminal:  # they refuse where no person can be asked
@@ -135,6 +136,7 @@ def init(
     try:
         if not replaces and os.path.lexists(plan):
             raise plan_exists(plan)  # before any question is asked
+        catalogue = ModuleCatalogue(plan.absolute().parent, os.environ, partial(_fetch, screen))
         service = ServiceOptions(model, key_variable, base_url)
         choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
         wishes = _wishes(catalogue, choice.choose(provider), tools, approvals, logs, person)
@@ -203,8 +205,14 @@ def _secrets_of(modules: Sequence[PlannedModule]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(secret.name for module in modules for secret in module.permissions.secrets))
 
 
-def _needs_trust(modules: Sequence[PlannedModule]) -> bool:
-    return any(module.permissions.net or module.permissions.secrets or module.permissions.env for module in modules)
+def _needs_trust(plan: Path, modules: Sequence[PlannedModule]) -> bool:
+    """Whether a start asks about such a plan: for its grants, or for code that lies outside of its folder."""
+    folder = plan.absolute().parent
+    sources = (SourceUri.parse(one.source).anchored(folder).text for one in modules if one.source is not None)
+    granted = (module.permissions for module in modules)
+    return any(one.net or one.secrets or one.env or one.mount for one in granted) or any(
+        lies_outside(source, (folder, Path.cwd())) for source in sources
+    )
 
 
 # -- questions -----------------------------------------------------------------------------
@@ -310,8 +318,11 @@ def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, reas
     screen = Screen(sys.stdout)
     screen.title(f"{plan} is written; its comments say what each grant is for")
     screen.labelled([*map(_granted, modules)])
-    if _needs_trust(modules):
-        screen.note("it asks once whether you accept what the plan grants; without a terminal, add `--trust-plan`")
+    if _needs_trust(plan, modules):
+        screen.note(
+            "at the first start Paddock asks once whether you accept what the plan names; without a terminal, add "
+            "`--trust-plan`"
+        )
     screen.title("next")
     chat = shlex.join(["paddock", "chat", str(plan)])
     screen.text("".join(f"  export {name}=…\n" for name in missing) + f"  {escape(chat)}\n  {escape(command)}")

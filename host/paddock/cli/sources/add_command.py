@@ -211,7 +211,7 @@ async def _added(
     planned = PlannedModule(cast(Kind, found.kind), found.module_id, found.written, by_uv_lock=by_uv_lock)
     if plan is None:
         return _Added(found, None, planned, None)
-    known = context_of_new_entries(os.environ, start)
+    known = await context.call(partial(context_of_new_entries, os.environ, start))
     planned = await context.call(partial(fitted, planned, found.advice, known))
     scripted = await context.call(partial(_scripted, plan, planned))
     edit = await context.call(
@@ -297,7 +297,7 @@ def _named(pinned: PinnedSource) -> str:
     """Return the name by which a commit was found, and its date."""
     names = {"branch": f", branch {pinned.requested_ref}", "tag": f", tag {pinned.requested_ref}"}
     name = ", its default branch" if pinned.kind == "default" else names.get(pinned.kind, "")
-    made = f", made {date_text(pinned.committed_at)} by its own word" if pinned.committed_at is not None else ""
+    made = f", dated {date_text(pinned.committed_at)} by its author" if pinned.committed_at is not None else ""
     return f"{name}{made}"
 
 
@@ -324,5 +324,5 @@ def _show(screen: Screen, *, added: _Added) -> None:
         screen.text("".join(f"  {escape(line)}\n" for line in entry_lines(Path("plan.yaml"), entry)))
     missing = [name for name in added.planned.secret_names if name not in SecretSources.load(os.environ)]
     if added.edit is not None and missing:
-        screen.title("set its key before you run it")
+        screen.title(f"set its {'key' if len(missing) == 1 else 'keys'} before you run {added.plan}")
         screen.text("".join(f"  export {name}=…\n" for name in missing))
