@@ -9,7 +9,7 @@ code written for the contracts catches it.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal, Protocol, Self, TypeVar
 
@@ -212,7 +212,7 @@ class PolicyRefusedError(PaddockError):
         super().__init__(
             f"policy refuses what {subject} asks for",
             detail=[
-                *(line for refusal in refusals for line in refusal.describe(self.origin)),
+                *_described(refusals, self.origin),
                 *(problem.describe(self.origin) for problem in problems),
             ],
             hints=_hints_of((*refusals, *problems)),
@@ -588,6 +588,15 @@ def _place_of(problem: PlanProblem | Refusal) -> str:
 def _located(problems: Iterable[_Found], line_of: Callable[[str], int | None]) -> tuple[_Found, ...]:
     """Return the problems, each with its line in the file, where it has none yet."""
     return tuple(one if one.line is not None else replace(one, line=line_of(_place_of(one))) for one in problems)
+
+
+def _described(refusals: Sequence[Refusal], file: str | None) -> Iterator[str]:
+    """Yield the lines about refusals; a rule is named once below those that follow each other and are by it."""
+    for refusal, following in zip(refusals, (*refusals[1:], None), strict=True):
+        asked, rule = refusal.describe(file)
+        yield asked
+        if following is None or following.describe(file)[1] != rule:
+            yield rule
 
 
 def _hints_of(problems: Iterable[PlanProblem | Refusal]) -> list[str]:

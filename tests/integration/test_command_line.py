@@ -735,8 +735,10 @@ def test_grants_that_need_acceptance_are_refused_until_then(project: Path, tmp_p
         assert rule["text"].startswith("a plan that you have not accepted gets no network") and rule["line"] is None
         assert f"{plan}:{problem['line']}: {place}: " in refused.stderr
         assert f"by {rule['file']}: {rule['text']}" in refused.stderr
-    assert "hint: `--trust-plan` accepts what the plan says" in refused.stderr
-    assert "hint: tools[0].isolation: `--trust-plan` accepts what the plan says" in refused.stderr
+    assert "hint: take it out of the plan, or accept the plan:" in refused.stderr
+    assert "hint: tools[0].isolation: take it out of the plan, or accept the plan:" in refused.stderr
+    # Once for all that stand together: it is long.
+    assert refused.stderr.count("a plan that you have not accepted gets no network") == 1
     assert not told["modules"] and "started" not in refused.stderr
     # At level `none`, which enforces none of them, all are had once they are accepted.
     accepted = paddock(*run, "--trust-plan", environ={"PROBE": "a probe"})
@@ -817,7 +819,7 @@ def test_a_weaker_level_in_a_plan_is_refused_until_somebody_accepts_it(tmp_path:
     told = _told(refused)
     assert (refused.returncode, told["error"]["type"]) == (4, "PolicyRefusedError")
     ((path, fix),) = [(problem["path"], problem["hint"]) for problem in told["error"]["problems"]]
-    assert path == "tools[0].isolation" and "`--trust-plan` accepts" in fix and "`--isolation none`" in fix
+    assert path == "tools[0].isolation" and "accept the plan:" in fix and "`--isolation none`" in fix
     assert f"hint: {path}: {fix}" in refused.stderr
     assert all(not module["level"] for module in told["modules"])
     accepted = paddock("run", plan, "hello", "--trust-plan", "--json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 import click
@@ -19,6 +20,13 @@ def test_help_lists_every_page_of_the_manual() -> None:
     assert done.returncode == 0
     listed = {line.split()[0] for line in done.stdout.partition("Topics:\n")[2].splitlines() if line.startswith("  ")}
     assert {page.stem for page in MANUALS if page.parent != ROOT} <= listed
+
+
+def test_the_manual_lists_every_command_of_a_group() -> None:
+    page = (ROOT / "host/docs/commands.md").read_text(encoding="utf-8")
+    listed = {name: set(inside.split(",")) for name, inside in re.findall(r"`paddock (\w+) \{([\w,]+)\}", page)}
+    loaded = {name: one.load() for name, one in ROOT_GROUP.commands.items() if isinstance(one, LazyCommand)}
+    assert listed == {name: set(one.commands) for name, one in loaded.items() if isinstance(one, click.Group)}
 
 
 def test_help_prints_a_page_as_it_is() -> None:

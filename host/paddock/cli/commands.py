@@ -101,7 +101,7 @@ _COMMANDS = (
     LazyCommand(
         "module",
         "paddock.cli.modules:module",
-        "Write modules: start a project, validate it, run its tests.",
+        "Write modules: start a project, validate it, run its tests, open a shell for it.",
     ),
     LazyCommand(
         "help",

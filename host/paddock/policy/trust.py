@@ -45,7 +45,9 @@ _GIVEN: Final = Rule(BUILT_IN, "a path that was given for the working directory 
 _LEADS_OUT: Final = "lies outside the working directory, for which it was given"
 _STATE: Final = "grant it in the plan, by where it leads, or have it lead into the working directory"
 _ROOT: Final = Path("/")
-_ACCEPT: Final = "`--trust-plan` accepts what the plan says, and so does saying yes to `paddock run` on a terminal"
+_ACCEPT: Final = (
+    "take it out of the plan, or accept the plan: say yes to `paddock run` on a terminal, or add `--trust-plan`"
+)
 _FETCH: Final = "`paddock lock PLAN` fetches it with your rights"
 _NEEDS_TRUST: Final = "needs a plan that you accepted"
 

@@ -83,9 +83,7 @@ def test_a_key_of_a_server_on_this_machine_is_written_once_it_is_set(
     assert load_plan(Path("plan.yaml")).providers[0].permissions.secrets[0].inject == "127.0.0.1:11434"
 
 
-def test_what_takes_an_accepted_plan_is_announced(
-    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_takes_an_accepted_plan_is_announced(told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also code that lies outside: it was refused without a terminal, and nothing had said so."""
     module_folder(tmp_path / "tool-near", "tool-near", "tool")
     elsewhere = module_folder(tmp_path / "tool-far", "tool-far", "tool")

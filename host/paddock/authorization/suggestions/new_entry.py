@@ -1,7 +1,8 @@
 """Fit a module that is new in a plan: the configuration it starts with, and the permissions that suit it.
 
 Used where Paddock writes an entry itself (`init`, `add`). The plan is for later starts as well, so a key is proposed
-before its variable is set, except for a server on this machine, which seldom needs one. Nothing is granted here: the person reads the plan, and accepts it.
+before its variable is set, except for a server on this machine, which seldom needs one. Nothing is granted here: the
+person reads the plan, and accepts it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _COMMANDS = (
 
 @click.group(cls=CommandGroup, commands=_COMMANDS, epilog=example("paddock module new tool word-count"))
 def module() -> None:
-    """Write modules: start a project, validate it, run its tests.
+    """Write modules: start a project, validate it, run its tests, open a shell for it.
 
     The module's code runs in a sandbox, except in `shell`.
     """

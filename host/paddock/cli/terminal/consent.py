@@ -165,9 +165,9 @@ def _text(review: PlanReview) -> Iterator[str]:
     if review.is_again:
         yield "You accepted it before, but not what its modules could be given now."
     if asking:
-        yield f"It grants what takes your consent to {', '.join(asking)}."
+        yield f"It has grants that need your consent, for {', '.join(asking)}."
     if given:
-        yield f"More than it grants would be given to {', '.join(given)}."
+        yield f"With your consent Paddock also grants what fits, to {', '.join(given)}."
     if review.warnings:
         yield "It opens the whole public web to what its modules read; the warning above says how."
     if review.moved:
@@ -184,7 +184,7 @@ def _accepting(review: PlanReview) -> str:
 
 def _declining(review: PlanReview) -> str:
     if not review.starts_as_it_is:
-        return "refuse that; nothing starts, and what to change in the plan is shown"
+        return "refuse that; nothing starts, and the lines of the plan that need your consent are shown"
     return "go on without that, this time"
 
 

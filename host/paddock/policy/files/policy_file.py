@@ -134,7 +134,7 @@ class PolicyFile:
     A module may not connect to any of `refused_networks`.
     """
 
-    positions: Positions
+    positions: Positions = field(repr=False)
     minimum_isolation: IsolationLevel | None = None
     allow_unenforced: frozenset[str] = frozenset()
     git_hosts: tuple[str, ...] | None = None
