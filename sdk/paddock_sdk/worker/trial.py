@@ -44,6 +44,7 @@ def run_tests(rpc: socket.socket, name: str) -> None:
 def _serve(rpc: socket.socket, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     rpc.setblocking(True)
     set_up_logging()
+    explain_breakpoints(2)
     (size,) = LENGTH.unpack(_read(rpc, LENGTH.size))
     answer = msgpack.packb(work(msgpack.unpackb(_read(rpc, size))))
     rpc.sendall(LENGTH.pack(len(answer)) + answer)
