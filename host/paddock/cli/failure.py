@@ -148,11 +148,11 @@ def text(error: BaseException) -> str:
 
 def text_of_turn(error: BaseException, *, verbose: bool) -> str:
     """Return the text about a failed turn for a person, with the traceback of a module only if `verbose`."""
-    if verbose or not isinstance(error, TurnError) or not error.traceback:
+    if verbose or not isinstance(error, TurnError):
         return text(error)
     message = " ".join(error.message.split())  # clients' messages have several lines
     shown = TurnError(error.module_id, error.kind, message, report=error.report)
-    for hint in (*error.hints, _SEE_TRACEBACK):
+    for hint in (*error.hints, *([_SEE_TRACEBACK] if error.traceback else [])):
         shown.with_hint(hint)
     return text(shown)
 

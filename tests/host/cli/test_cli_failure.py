@@ -61,6 +61,9 @@ def test_a_turn_shows_the_traceback_only_if_asked_to() -> None:
     brief = failure.text_of_turn(error, verbose=False)
     assert "raised its.OwnError: refused behind" in brief and "Traceback" not in brief and "`-v`" in brief
     assert "Traceback" in failure.text_of_turn(error, verbose=True)
+    known = failure.of_turn(_remote(ValueError("refused\nbehind"), "x.NetworkError"), "loop-x", [])
+    brief = failure.text_of_turn(known, verbose=False)
+    assert "refused behind" in brief and "see whether the server is there" in brief and "`-v`" not in brief
 
 
 def test_an_error_of_a_model_service_says_what_to_do_and_shows_no_code() -> None:
