@@ -813,6 +813,19 @@ def test_that_nothing_isolates_is_said_before_the_module_can_say_anything(tricky
     assert first == "WARNING: NO ISOLATION, level none: tool-tricky"
 
 
+def test_what_a_plan_alone_shows_is_refused_before_its_code_is_found(tmp_path: Path) -> None:
+    tool = {"module": "tool-gone", "source": "./nowhere", "permissions": {"secrets": ["UNSET_KEY"]}}
+    plan = _plan(tmp_path, tools=[{**tool, "config": {"key": "${UNSET_KEY}"}}])
+    for options, said in (
+        (["--trust-plan"], "`UNSET_KEY` is not set"),
+        (["--grant", "tool-gon=isolated"], "did you mean `tool-gone`?"),
+    ):
+        done = paddock("run", plan, "hello", *options)
+        assert done.returncode == 1 and said in done.stderr and "no code was found" not in done.stderr, done.stderr
+    # What needs consent comes first in a plan that was not accepted, and all of it at once.
+    assert "no code was found" in paddock("run", plan, "hello").stderr
+
+
 def test_a_weaker_level_in_a_plan_is_refused_until_somebody_accepts_it(tmp_path: Path, tricky: str) -> None:
     plan = _plan(tmp_path, tools=[{"module": "tool-tricky", "source": tricky, "isolation": "none"}])
     refused = paddock("run", plan, "hello", "--isolation", reachable_level(), "--json")

@@ -23,7 +23,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import secrets_in_use
 from paddock.plan.source_map import Location, Positions
 from paddock.policy.decision import Decision
-from paddock.policy.evaluate import EvaluationContext, evaluate, raise_findings
+from paddock.policy.evaluate import EvaluationContext, evaluate, lacks_secrets, raise_findings, refuse_secrets
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.files.policy import Policy
@@ -123,6 +123,21 @@ class Authorizer:
             return PlanAcceptance.of(judged, self._grants_file, trust_plan=trust_plan).trust.accepted
 
         return await anyio.to_thread.run_sync(look)
+
+    async def check_plan(self, plan: MountPlan, grants: Mapping[str, str], *, trust_plan: bool) -> None:
+        """Refuse at once what the plan and the flags alone show, before any code of it is looked for.
+
+        A secret that is not set is refused here only in a plan that the operator accepted: in another one it is
+        reported together with what takes consent.
+
+        Raises:
+            PlanError: `grants` names no module of the plan, or a secret is not set.
+            PolicyFileError: the record of accepted plans cannot be trusted or understood.
+        """
+        _given_by_flags(plan, grants)
+        lacking = [one for one in plan.entries() if lacks_secrets(one, self._secrets)]
+        if lacking and await self.is_accepted(plan, trust_plan=trust_plan):
+            refuse_secrets(lacking, self._secrets, plan.positions)
 
     async def check_pins(
         self, plan: MountPlan, pins: Pins, lock: Path, *, trust_plan: bool, consent: Consent | None

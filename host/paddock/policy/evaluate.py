@@ -7,7 +7,7 @@ changed, and a module's own statements are not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import SecretGrant, grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
-from paddock.plan.secret_references import variable_problems
+from paddock.plan.secret_references import secrets_in_use, variable_problems
 from paddock.plan.source_map import Positions
 from paddock.policy.decision import ClosedNetwork, Decision
 from paddock.policy.files.policy import Policy, rules_about
@@ -74,6 +74,25 @@ def refuse_sources(sources: Mapping[str, str], policy: Policy, positions: Positi
     for path, source in sources.items():
         judge_source(path, source, policy, findings)
     raise_findings([findings], positions)
+
+
+def lacks_secrets(entry: ModuleEntry, secrets: Container[str]) -> bool:
+    """Whether a secret that the entry is granted, and that its start needs, is not set."""
+    return any(name not in secrets for name in secrets_in_use(entry.config, grants_of(entry.permissions)))
+
+
+def refuse_secrets(entries: Iterable[ModuleEntry], secrets: Mapping[str, str], positions: Positions) -> None:
+    """Refuse entries whose references and secrets cannot be had; this takes no look at their code.
+
+    Raises:
+        PlanError: the problems of all of them.
+    """
+    found: list[PolicyFindings] = []
+    for entry in entries:
+        findings = PolicyFindings()
+        _judge_secrets(entry, ModuleRequest(entry, "").grants(), secrets, findings)
+        found.append(findings)
+    raise_findings(found, positions)
 
 
 def raise_findings(found: Iterable[PolicyFindings], positions: Positions | None) -> None:

@@ -21,7 +21,7 @@ from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.authorization.consent import Consent
 from paddock.authorization.preflight import check_working_dir, checked_resolutions
-from paddock.errors import ModuleDiedError, ModuleError
+from paddock.errors import ModuleDiedError, ModuleError, PaddockError
 from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.planner import OnConfined, SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
@@ -222,6 +222,8 @@ class Session:
 
     async def _open(self) -> None:
         authorizer = await Authorizer.at_work(self._working_dir, self._environ, self._policy)
+        with self._session_recorder.refusals(PaddockError), located(self.plan):
+            await self._request.check(authorizer)
         async with AsyncExitStack() as stack:
             modules = await stack.enter_async_context(
                 confined(self._request, authorizer, self._options, self._session_recorder)
@@ -339,6 +341,10 @@ class _PlanRequest:
         self._trust_plan = trust_plan
         self._grants = grants
         self._consent = consent
+
+    async def check(self, authorizer: Authorizer) -> None:
+        """Refuse what the plan and the flags alone show to be wrong, before anything is fetched."""
+        await authorizer.check_plan(self._plan, self._grants, trust_plan=self._trust_plan)
 
     @asynccontextmanager
     async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
