@@ -117,7 +117,7 @@ class NotFetchedError(SourceError):
     def __init__(self, program: str) -> None:
         self.program = program
         super().__init__(
-            f"something is not in the cache, and offline {program} is not asked for it",
+            f"something is not in the cache, and {program} is not run here to fetch it",
             hints=["fetch it while there is a network: `paddock lock PLAN`, or `paddock sync PLAN` where it is locked"],
         )
 

@@ -288,6 +288,16 @@ def test_what_is_wrong_with_the_question_is_told(
     assert done.returncode == code and problem in done.stderr
 
 
+def test_code_that_is_not_in_the_cache_is_fetched_by_the_named_plan(scene: Scene) -> None:
+    (scene.work / "my plan.yaml").write_text(
+        "session: {orchestrator: loop-basic, context: context-simple}\nproviders: [{module: provider-mock}]\n"
+        "tools: [{module: tool-far, source: 'git+https://example.org/far@v1'}]\n"
+    )
+    done = paddock("why", "tool-far", "read", "x", "--plan", "my plan.yaml", cwd=scene.work)
+    assert done.returncode == 1 and "`paddock lock 'my plan.yaml'`" in done.stderr, done.stderr
+    assert "PLAN" not in done.stderr
+
+
 def test_a_plan_that_grants_what_is_not_there_is_told_as_one(scene: Scene, plan: Path) -> None:
     plan.write_text(plan.read_text().replace("[half]", "[nowhere]"))
     done = paddock("why", "tool-try", "read", "x", "--plan", str(plan), "--json", cwd=scene.work)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from paddock.cli import failure, options
 from paddock.cli.command_group import example
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.errors import KindError, Refusal
+from paddock.errors import KindError, PaddockError, Refusal
 from paddock.isolation.denials.explain import Explanation, Family, explain
 from paddock.isolation.record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
 from paddock.plan.permissions import added_grants, allow_option
@@ -32,6 +33,7 @@ from paddock_sources.near import near
 
 _REFUSED: Final = 4
 _MAX_UNREAD: Final = 3  # records that are named
+_ANY_PLAN: Final = re.compile(r"\bPLAN\b")
 _MAX_NAMED: Final = 8  # of the existing names
 _VERBS: Final[dict[Family, str]] = {
     "read": "read",
@@ -177,7 +179,12 @@ def _explain(name: str, family: Family, target: str, *, session: str | None, pla
     with located_paths() as runtime, SourceCache.of_user(os.environ) as cache:
         if plan is not None:
             preview = Preview(plan, place, os.environ, runtime, cache)
-            record = preview.record(name)
+            try:
+                record = preview.record(name)
+            except PaddockError as error:
+                # A hint that stands for any plan, such as `paddock lock PLAN`, is for this one.
+                error.hints = tuple(_ANY_PLAN.sub(lambda _: shlex.quote(str(plan)), hint) for hint in error.hints)
+                raise
             module = record.module(name)
             if module is None:
                 raise _no_such_module(name, f"plan `{plan}`", preview.names)

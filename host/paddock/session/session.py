@@ -222,7 +222,7 @@ class Session:
 
     async def _open(self) -> None:
         authorizer = await Authorizer.at_work(self._working_dir, self._environ, self._policy)
-        with self._session_recorder.refusals(PaddockError), located(self.plan):
+        with self._session_recorder.refusals(PaddockError):
             await self._request.check(authorizer)
         async with AsyncExitStack() as stack:
             modules = await stack.enter_async_context(
