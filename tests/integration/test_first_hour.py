@@ -227,7 +227,7 @@ def test_a_repository_of_this_machine_is_asked_about_before_a_look(tmp_path: Pat
         assert terminal.exit_code() != 0 and "looking up" not in terminal.shown, terminal.shown
     assert not (tmp_path / "paddock.lock").exists()
     why = ("why", "tool-greet", "read", "x", "--plan", str(plan))
-    assert "while there is a network: `paddock lock PLAN`" in paddock(*why).stderr
+    assert f"while there is a network: `paddock lock {plan}`" in paddock(*why).stderr
     with Terminal("run", str(plan), "hello") as terminal:
         terminal.until(_FETCHES)
         terminal.type("yes\n")

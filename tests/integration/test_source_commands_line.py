@@ -81,7 +81,7 @@ def test_a_module_is_added_to_a_plan_and_is_part_of_its_session(tmp_path: Path, 
     (tmp_path / "plan.yaml").write_text(_PLAN)
     added = paddock("add", f"{origin.address}@v1", "--to", "plan.yaml")
     assert added.returncode == 0, added.stderr
-    assert "tag v1, made 2024-01-02" in added.stdout and "a.example:443" in added.stdout
+    assert "tag v1, dated 2024-01-02" in added.stdout and "a.example:443" in added.stdout
     written = (tmp_path / "plan.yaml").read_text()
     assert written.startswith(_PLAN)
     assert "net: ['a.example:443'] # where it may connect to, and nowhere else" in written
