@@ -92,6 +92,9 @@ def test_a_shipped_module_resolves_under_its_builtin_name(shipped: BuiltinSource
 def test_what_is_not_shipped_is_told_by_what_is(shipped: BuiltinSource) -> None:
     with failing("ModuleLayoutError") as caught:
         shipped.resolve("loop-bsic")
+    assert caught.value.hints == ("did you mean `builtin:loop-basic`?",)
+    with failing("ModuleLayoutError") as caught:
+        shipped.resolve("hooks-audit")
     assert caught.value.hints == ("shipped are: loop-basic, tool-demo",)
 
 

@@ -14,7 +14,6 @@ from typing import Final
 import click
 
 from paddock.cli.command_group import LazyCommand, example
-from paddock_sources.near import near
 
 _HOST: Final = Path(__file__).resolve().parents[1]
 _WIDEST: Final = 100  # columns of text that are easy to read
@@ -71,6 +70,8 @@ def _command_help(root: click.Context, words: Sequence[str], pages: dict[str, Pa
             commands = group.list_commands(context) if isinstance(group, click.Group) else []
             before = [] if context is root else context.command_path.split()[1:]
             known = [" ".join((*before, one)) for one in commands]
+            from paddock_sources.near import near  # only here, as a page that is found needs none of it
+
             close = near(" ".join(words), [*pages, *known])
             instead = f"did you mean `{close[0]}`?" if close else f"pages are: {', '.join(sorted(pages))}"
             raise click.UsageError(f"{said}; {instead}", root)

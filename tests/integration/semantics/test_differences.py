@@ -87,7 +87,8 @@ DIFFERENCES = {
         ["offered"],
         "others see the change",
         "others see the list as it was registered",
-        "data is copied when it is registered; all known modules that share a list register it again",
+        "data is copied when it is registered; known modules that share a list register it again after each change, so"
+        " they work",
     ),
     "registers an object or None as a capability where another module's object is": Difference(
         "ownership.offered",
