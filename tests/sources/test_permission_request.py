@@ -139,3 +139,7 @@ def test_what_is_new_is_told_and_asks_more(
     after = None if new is None else PermissionRequest.of(new)
     found = difference(before, after)
     assert (found.added, found.removed, found.asks_more) == (added, removed, bool(added))
+
+
+def test_the_grants_of_presets_are_made_once() -> None:
+    assert preset_grants() is preset_grants()

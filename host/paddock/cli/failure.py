@@ -146,11 +146,14 @@ def text(error: BaseException) -> str:
     return render(error) if isinstance(error, PaddockError) else defect_report(error)
 
 
-def text_of_turn(error: BaseException, *, verbose: bool) -> str:
-    """Return the text about a failed turn for a person, with the traceback of a module only if `verbose`."""
+def text_of_turn(error: BaseException, mask: Callable[[str], str], *, verbose: bool) -> str:
+    """Return the text about a failed turn for a person, with the traceback of a module only if `verbose`.
+
+    `mask` applies before lines are joined: a secret of several lines would have another spelling after that.
+    """
     if verbose or not isinstance(error, TurnError):
         return text(error)
-    message = " ".join(error.message.split())  # clients' messages have several lines
+    message = " ".join(mask(error.message).split())  # clients' messages have several lines
     shown = TurnError(error.module_id, error.kind, message, report=error.report)
     for hint in (*error.hints, *([_SEE_TRACEBACK] if error.traceback else [])):
         shown.with_hint(hint)

@@ -179,7 +179,7 @@ class _Turn:
     def fail(self, error: Exception) -> None:
         """Note the failure of the turn and report it to the person."""
         self._error = error
-        self._screen.text(failure.text_of_turn(error, verbose=self._verbose))
+        self._screen.text(failure.text_of_turn(error, self._screen.mask, verbose=self._verbose))
 
     async def run(self, prompt: str) -> None:
         """Run the turn. Only unforeseen errors are raised."""

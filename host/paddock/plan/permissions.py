@@ -233,13 +233,13 @@ def _only(secret: SecretGrant, rules: Sequence[NetRule]) -> NetRule:
     )
 
 
-@cache
 def preset_hint(written: str) -> str:
     """Return the preset that a name which is none resembles, or else all presets, as a hint."""
     close = near(written, PRESETS, is_vocabulary=True)
     return f"did you mean `{close[0]}`?" if close else f"presets: {', '.join(PRESETS)}"
 
 
+@cache
 def preset_grants() -> Mapping[Preset, Permissions]:
     """Return the grants of each preset; made on first use, since the model builds its validator then."""
     tables = permission_request.PRESETS

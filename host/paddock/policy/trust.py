@@ -27,9 +27,11 @@ from paddock.policy.path_walk import GrantedPath
 from paddock.policy.paths import GrantPathRule
 from paddock.policy.pins import MovedPin, Pin, Pins, moved_pins
 from paddock.policy.rule import BUILT_IN, Floor, PolicyFindings, Rule
-from paddock.policy.source_name import SourceName, split_repository, without_credentials
+from paddock.policy.source_name import SourceName, without_credentials
 from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources import GitUri, SourceUri
+from paddock_sources.errors import SourceUriError
+from paddock_sources.git.remote import Remote
 
 _FLAG: Final = Rule(Location("the command line"), "--trust-plan")
 _SESSION: Final = Location("this session")
@@ -232,7 +234,8 @@ def own_rights_findings(takes: Mapping[str, str]) -> PolicyFindings:
 def lies_outside(source: str, around: Iterable[Path]) -> bool:
     """Whether a source is a folder or a repository of this machine outside of the folders `around`.
 
-    The name of a repository is without `.git`; git may read the one or the other, so neither may lead out.
+    The name of a repository is without `.git`; git may read the one or the other, so neither may lead out. Nor may the
+    folder that git is given, in which links were followed.
     """
     try:
         name = SourceName.of(source)
@@ -243,8 +246,12 @@ def lies_outside(source: str, around: Iterable[Path]) -> bool:
     places = [Path(name.path)]
     uri = SourceUri.parse(source) if name.scheme == "file" else None
     if isinstance(uri, GitUri):
-        written = split_repository(uri.url)[3].rstrip("/").removesuffix(".git")
-        places.append(Path(os.path.realpath(f"/{written.lstrip('/')}.git")))
+        try:
+            folder = Remote.of(uri).folder
+        except SourceUriError:
+            return True  # it can be read in two ways
+        if folder is not None:
+            places += [folder, Path(os.path.realpath(f"{name.path}.git")), Path(os.path.realpath(f"{folder}.git"))]
     roots = [place.resolve() for place in around]
     return not all(any(place.is_relative_to(root) for root in roots) for place in places)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from paddock.cli import failure
@@ -14,6 +16,7 @@ from paddock.errors import (
     PlanProblem,
     TurnError,
 )
+from paddock.policy.secrets.values import SecretValues
 from paddock.session.session import ModuleStatus
 from paddock.workers.exit_report import ExitReason, ExitReport
 from paddock_sdk.contract.boundary_errors import RefusedError
@@ -58,12 +61,24 @@ def test_what_a_module_raised_is_told_with_its_own_traceback_escaped() -> None:
 
 def test_a_turn_shows_the_traceback_only_if_asked_to() -> None:
     error = failure.of_turn(_remote(ValueError("refused\nbehind"), "its.OwnError"), "loop-x", [])
-    brief = failure.text_of_turn(error, verbose=False)
+    brief = failure.text_of_turn(error, str, verbose=False)
     assert "raised its.OwnError: refused behind" in brief and "Traceback" not in brief and "`-v`" in brief
-    assert "Traceback" in failure.text_of_turn(error, verbose=True)
+    assert "Traceback" in failure.text_of_turn(error, str, verbose=True)
     known = failure.of_turn(_remote(ValueError("refused\nbehind"), "x.NetworkError"), "loop-x", [])
-    brief = failure.text_of_turn(known, verbose=False)
+    brief = failure.text_of_turn(known, str, verbose=False)
     assert "refused behind" in brief and "see whether the server is there" in brief and "`-v`" not in brief
+
+
+def test_a_secret_of_several_lines_is_hidden_before_lines_are_joined() -> None:
+    key = json.dumps({"type": "service_account", "private_key": "-----BEGIN\nabcd  efgh\n-----END"}, indent=2)
+    mask = SecretValues({"ACCOUNT": key, "SPACED": "hunter2  hunter3"}).mask
+    error = failure.of_turn(
+        _remote(ValueError(f"bad credentials: {key} hunter2  hunter3"), "its.OwnError"), "loop-x", []
+    )
+    for verbose in (False, True):
+        shown = mask(failure.text_of_turn(error, mask, verbose=verbose))
+        assert "bad credentials" in shown
+        assert not any(part in shown for part in ("service_account", "abcd", "hunter3"))
 
 
 def test_an_error_of_a_model_service_says_what_to_do_and_shows_no_code() -> None:

@@ -16,7 +16,7 @@ from paddock.policy.files.accepted_plans import AcceptedGrant
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
 from paddock.policy.grant_request import ModuleRequest
-from paddock.policy.trust import PlanAcceptance
+from paddock.policy.trust import PlanAcceptance, lies_outside
 
 from .entries import owner
 
@@ -140,3 +140,28 @@ def test_a_plan_whose_name_is_no_text_is_accepted_like_any_other(file: GrantsFil
     plan = plan_at(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")))
     PlanAcceptance.accepting(plan, file)
     assert PlanAcceptance.of(plan, file).trust.accepted
+
+
+def test_a_repository_lies_where_git_will_read_it(tmp_path: Path) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere" / "private.git"
+    project.mkdir()
+    elsewhere.mkdir(parents=True)
+    (project / "inside").mkdir()
+    (project / "own.git").symlink_to(project / "inside")
+    for name in ("repo.git", "bare", "a@b.git"):
+        (project / name).symlink_to(elsewhere)
+    within = ("inside", "own", "own.git", "own%2Egit", "missing")
+    beyond = (
+        "repo.git",
+        "repo",
+        "repo%2Egit",
+        "repo.gi%74",
+        "repo.git/",
+        "bare",
+        "b%61re",
+        "a%40b.git",
+        "a%40b",
+    )
+    judged = {name: lies_outside(f"git+file://{project}/{name}@main", [project]) for name in (*within, *beyond)}
+    assert judged == {name: name in beyond for name in judged}
+    assert lies_outside("git+file:///proc/self/cwd/repo%2Egit", [project])

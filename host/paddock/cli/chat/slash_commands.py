@@ -151,8 +151,9 @@ class SlashCommands:
         """Return the first paragraph of a description as one line; an ellipsis shows that there is more."""
         masked = self._screen.mask(str(text)).strip()  # masked first: a secret may have several lines
         first, *rest = _PARAGRAPHS.split(masked, maxsplit=1)
-        shown = textwrap.shorten(first, _MAX_SUMMARY, placeholder=_MORE)
-        return shown if not rest or shown.endswith(_MORE) else shown + _MORE
+        begun = first[: 4 * _MAX_SUMMARY]  # to fold a description of 256 KiB would hold the session's loop up
+        shown = textwrap.shorten(begun, _MAX_SUMMARY, placeholder=_MORE)
+        return shown if shown.endswith(_MORE) or not (rest or len(begun) < len(first)) else shown + _MORE
 
     async def _modules(self, words: Sequence[str]) -> None:
         self._screen.listing([row_of(module) for module in self._session.modules])

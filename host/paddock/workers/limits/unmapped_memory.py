@@ -27,8 +27,9 @@ _WATCH_BYTES: Final = 216  # of a descriptor in a set of them
 _EVENT_BYTES: Final = 512  # of a file with a long name
 _MAPPING_BYTES: Final = 320
 _INODE_BYTES: Final = 1536  # of a file in a tmpfs, with a long name
-# That are read of the machine's list of locks: some 35,000, which takes a third of a second. So it takes seventeen
-# modules, each with all the locks that it may have, to hide those of one more.
+# That are read of the machine's list of locks: some 35,000, which takes a third of a second. Locks of `flock` are among
+# them, one for each open file. So it takes four modules, each with all that it may have of both, to hide those of one
+# more.
 _LOCKS_BYTES: Final = 2 << 20
 _MAPS_BYTES: Final = 32 << 20
 _SENT_BYTES: Final = 4 << 20  # of a descriptor on its way: a set of watches of all that a process can have open
