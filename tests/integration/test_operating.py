@@ -82,7 +82,8 @@ def test_a_kill_for_the_memory_of_others_is_told_apart() -> None:
 
 
 def test_what_the_system_lacks_is_said_at_once(tmp_path: Path) -> None:
-    command = f"{sys.executable} -c 'from paddock.cli import main; main()' call tool-todo todo '{{}}' --json"
+    # Without the working directory on the path: Python 3.13.0 fails to import anything where that is gone.
+    command = f"{sys.executable} -P -c 'from paddock.cli import main; main()' call tool-todo todo '{{}}' --json"
     home = {**os.environ, "HOME": str(tmp_path)}
     told = {}
     for name, before in {
