@@ -46,13 +46,9 @@ _REFUSED: Final = {
 _WITHOUT: Final = "or take `dependencies: locked` out, and have the versions chosen here"
 
 
-class UvLockError(SourceError):
-    """Raised for a `uv.lock` that cannot be followed; `code` is the kind of reason."""
-
-    def __init__(self, path: Path, problem: str, *, code: str = "UvLockError", hints: Iterable[str] = ()) -> None:
-        self.path = path
-        self.problem = problem
-        super().__init__(f"the versions of `{path}` cannot be taken: {problem}", code=code, hints=hints)
+def _not_taken(path: Path, problem: str, *, code: str = "UvLockError", hints: Iterable[str] = ()) -> SourceError:
+    """Return the error for a `uv.lock` that cannot be followed; `code` is the kind of reason."""
+    return SourceError(f"the versions of `{path}` cannot be taken: {problem}", code=code, hints=hints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +74,19 @@ class UvLock:
         """Return the lock of the project in `root`: the file in it, or in the nearest folder up to `top`.
 
         Raises:
-            UvLockError: there is none, it is not understood, or it does not fit the project.
+            SourceError: there is none, it is not understood, or it does not fit the project.
         """
         path, content = _found(root, top)
         try:
             document = read_toml(content.decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise UvLockError(path, "it is not UTF-8 text") from error
+            raise _not_taken(path, "it is not UTF-8 text") from error
         except TomlError as error:
-            raise UvLockError(path, f"it is {error.problem}") from error
+            raise _not_taken(path, f"it is {error.problem}") from error
         version = document.get("version")
         if isinstance(version, bool) or version not in _VERSIONS:
             shown = str(version)[:20] if isinstance(version, int) else "none that is known"
-            raise UvLockError(
+            raise _not_taken(
                 path,
                 f"it is of version {shown}, and this Paddock knows version {_VERSIONS[-1]}",
                 code="UvLockVersionError",
@@ -113,7 +109,7 @@ class UvLock:
         """Return the commit of a repository that the project names.
 
         Raises:
-            UvLockError: the lock has another origin for it, or none.
+            SourceError: the lock has another origin for it, or none.
         """
         package = self.packages.get(name)
         if package is None or _repository(package.url) != _repository(url):
@@ -124,11 +120,11 @@ class UvLock:
         """Refuse a package from a repository that no project file names.
 
         Raises:
-            UvLockError: there is one.
+            SourceError: there is one.
         """
         for one in self.packages.values():
             if one.commit and one.name not in named:
-                raise UvLockError(
+                raise _not_taken(
                     self.path,
                     f"`{one.name}` in it comes from the repository {one.url}, which no project file names",
                     code="UvLockSourceError",
@@ -142,7 +138,7 @@ class UvLock:
         """Return packages of the index with only those of their hashes that the lock has, where it has any.
 
         Raises:
-            UvLockError: the lock lacks a package, or has other files of it.
+            SourceError: the lock lacks a package, or has other files of it.
         """
         found = []
         for one in chosen:
@@ -151,7 +147,7 @@ class UvLock:
                 raise self._not_covered(one.name, f"`{one.name}` {one.version}")
             hashes = tuple(digest for digest in one.hashes if not package.hashes or digest in package.hashes)
             if not hashes:
-                raise UvLockError(
+                raise _not_taken(
                     self.path,
                     f"the index has other files of `{one.name}` {one.version} than the lock",
                     code="HashMismatchError",
@@ -181,10 +177,10 @@ class UvLock:
             if package is None or not requirement.specifier.contains(package.version, prereleases=True):
                 raise self._not_covered(requirement.name, f"`{line}`")
 
-    def _not_covered(self, name: str, wanted: str) -> UvLockError:
+    def _not_covered(self, name: str, wanted: str) -> SourceError:
         package = self.packages.get(normalised(name))
         there = f"has {package.version}" if package is not None else "does not have it"
-        return UvLockError(
+        return _not_taken(
             self.path,
             f"{wanted} is needed, and the lock {there}",
             code="UvLockCoverageError",
@@ -198,13 +194,13 @@ def _found(root: Path, top: Path) -> tuple[Path, bytes]:
         try:
             content = SourceTree(folder).read(UV_LOCK, limit_bytes=_MAX_BYTES)
         except ManifestError as error:
-            raise UvLockError(folder / UV_LOCK, error.problem) from error
+            raise _not_taken(folder / UV_LOCK, error.problem) from error
         if content is not None:
             return folder / UV_LOCK, content
         if folder == top or top not in folder.parents:
             break
         folder = folder.parent
-    raise UvLockError(
+    raise _not_taken(
         root / UV_LOCK,
         "there is no such file in the module's folder or repository",
         code="UvLockMissingError",
@@ -238,12 +234,12 @@ class _Graph:
         """Return what a project needs here, by name, without the project itself.
 
         Raises:
-            UvLockError: the lock has no such project, or something of it is not understood or not accepted.
+            SourceError: the lock has no such project, or something of it is not understood or not accepted.
         """
         own = normalised(project)
         root = next((one for one in self._by_name.get(own, ()) if self._source(one).keys() & set(_OWN)), None)
         if root is None:
-            raise UvLockError(
+            raise _not_taken(
                 self._path,
                 f"it has no project `{project or '(without a name)'}`",
                 code="UvLockCoverageError",
@@ -297,7 +293,7 @@ class _Graph:
         source = self._source(written)
         refused = next((kind for kind in _REFUSED if kind in source), None)
         if refused is not None:
-            raise UvLockError(
+            raise _not_taken(
                 self._path,
                 f"`{name}` in it comes from {_REFUSED[refused]} (`{refused}`)",
                 code="UvLockSourceError",
@@ -380,8 +376,8 @@ class _Graph:
             raise self._error(f"`{what}` is not a list of at most {most} tables")
         return written
 
-    def _error(self, problem: str) -> UvLockError:
-        return UvLockError(self._path, problem, hints=["lock the module anew: `uv lock` in its folder", _WITHOUT])
+    def _error(self, problem: str) -> SourceError:
+        return _not_taken(self._path, problem, hints=["lock the module anew: `uv lock` in its folder", _WITHOUT])
 
 
 def _repository(url: str) -> str:
