@@ -9,20 +9,18 @@ code written for the contracts catches it.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal, Protocol, Self, TypeVar
 
 from paddock.lookalikes import marked
-from paddock.text import escape
+from paddock.text import escaped_line, last_lines
 from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources.environment.errors import ContractVersionError
 from paddock_sources.errors import LayerAnswer, SourceError, SourceRefusedError, UnresolvedError, without_credentials
 from paddock_sources.near import near
-
-# A traceback names the failure at its end; a module may raise from any depth and with any text.
-_MAX_TRACEBACK_LINES = 60
-_MAX_LINE_CHARACTERS = 500
 
 
 class PaddockError(Exception):
@@ -41,7 +39,7 @@ class PaddockError(Exception):
         super().__init__(summary)
 
     def __str__(self) -> str:
-        return "\n".join([_shown(self.summary), *(f"  {_shown(line)}" for line in self.detail)])
+        return "\n".join([escaped_line(self.summary), *(f"  {escaped_line(line)}" for line in self.detail)])
 
     def with_hint(self, hint: str) -> Self:
         """Add a hint, and return the error."""
@@ -160,7 +158,7 @@ class Refusal:
     rule_line: int | None = None
     line: int | None = None
 
-    def describe(self, file: str | None = None) -> tuple[str, ...]:
+    def describe(self, file: str | None = None) -> tuple[str, str]:
         """Return the refusal as one line of text, and the rule as another."""
         asked = PlanProblem(self.path, self.message, line=self.line).describe(file)
         place = f"{self.rule_file}:{self.rule_line}" if self.rule_line is not None else self.rule_file
@@ -356,7 +354,7 @@ class ModuleLoadError(ModuleError, module_sources.ModuleLoadError):
         super().__init__(
             module_id,
             f"module `{module_id}` {_STAGE_TEXT[stage]}: {message}",
-            detail=_last_lines(traceback),
+            detail=last_lines(traceback),
             hints=hints,
         )
 
@@ -385,7 +383,7 @@ class TurnError(ModuleError):
             module_id,
             f"the turn failed: `{module_id}` raised {kind}: {message}",
             exit_code=exit_code if exit_code is not None or report is None else 5,
-            detail=[*(report.describe().splitlines() if report is not None else ()), *_last_lines(traceback)],
+            detail=[*(report.describe().splitlines() if report is not None else ()), *last_lines(traceback)],
         )
 
 
@@ -561,21 +559,10 @@ def render(error: BaseException) -> str:
     else:
         summary, detail = f"unexpected {type(error).__name__}: {error}", ()
         hints = ("this is a defect of Paddock, not of the plan or the module; please report it",)
-    lines = [f"error: {_shown(summary)}", *(f"  {_shown(line)}" for line in detail)]
+    lines = [f"error: {escaped_line(summary)}", *(f"  {escaped_line(line)}" for line in detail)]
     if hints:
-        lines += ["", *(f"hint: {_shown(hint)}" for hint in hints)]
+        lines += ["", *(f"hint: {escaped_line(hint)}" for hint in hints)]
     return "\n".join(lines)
-
-
-def _shown(line: str) -> str:
-    # A hostile line may be megabytes long, so cut it before escaping, which only makes it longer.
-    return escape(line if len(line) <= _MAX_LINE_CHARACTERS else line[:_MAX_LINE_CHARACTERS] + "…")
-
-
-def _last_lines(traceback: str) -> list[str]:
-    lines = traceback.rstrip().split("\n") if traceback.strip() else []
-    left_out = len(lines) - _MAX_TRACEBACK_LINES
-    return [f"… {left_out} lines left out", *lines[left_out:]] if left_out > 0 else lines
 
 
 _Found = TypeVar("_Found", PlanProblem, Refusal)
@@ -590,13 +577,11 @@ def _located(problems: Iterable[_Found], line_of: Callable[[str], int | None]) -
     return tuple(one if one.line is not None else replace(one, line=line_of(_place_of(one))) for one in problems)
 
 
-def _described(refusals: Sequence[Refusal], file: str | None) -> Iterator[str]:
+def _described(refusals: Iterable[Refusal], file: str | None) -> Iterator[str]:
     """Yield the lines about refusals; a rule is named once below those that follow each other and are by it."""
-    for refusal, following in zip(refusals, (*refusals[1:], None), strict=True):
-        asked, rule = refusal.describe(file)
-        yield asked
-        if following is None or following.describe(file)[1] != rule:
-            yield rule
+    for rule, same in groupby((refusal.describe(file) for refusal in refusals), itemgetter(1)):
+        yield from (asked for asked, _ in same)
+        yield rule
 
 
 def _hints_of(problems: Iterable[PlanProblem | Refusal]) -> list[str]:

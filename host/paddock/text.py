@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 
+_MAX_TRACEBACK_LINES = 60  # a traceback names the failure at its end; a module may raise from any depth
+_MAX_LINE_CHARACTERS = 500
+
 _SHORT = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 
 _UNSAFE = re.compile(
@@ -31,6 +34,18 @@ def escape(text: str, *, multiline: bool = False) -> str:
     With `multiline`, newline and tab stay as they are.
     """
     return (_UNSAFE_IN_LINES if multiline else _UNSAFE).sub(_visible, text)
+
+
+def escaped_line(line: str) -> str:
+    """Return the beginning of a line, escaped: a hostile one may be megabytes long, and escaping makes it longer."""
+    return escape(line if len(line) <= _MAX_LINE_CHARACTERS else line[:_MAX_LINE_CHARACTERS] + "…")
+
+
+def last_lines(traceback: str) -> list[str]:
+    """Return the last lines of a traceback, which say most, and how many were left out."""
+    lines = traceback.rstrip().split("\n") if traceback.strip() else []
+    left_out = len(lines) - _MAX_TRACEBACK_LINES
+    return [f"… {left_out} lines left out", *lines[left_out:]] if left_out > 0 else lines
 
 
 def reason_of(error: Exception) -> str:

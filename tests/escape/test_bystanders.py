@@ -38,7 +38,7 @@ async def test_whatever_is_done_to_others_is_noticed(tmp_path: Path) -> None:
     }
     async with open_session("none", tmp_path, [tool]) as session:
         observers = SessionObservers(session)
-        for gate in GATES:  # somebody hears of what others decide by
+        for gate in GATES:  # a hook that handles what others decide by
             assert (await session.coordinator.hooks.emit(gate, {})).action == "deny"
         for noticed, act in acts.items():
             before = observers.look(session.modules)

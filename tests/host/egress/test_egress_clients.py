@@ -196,7 +196,7 @@ async def gate_to(
 EVERY = [name for name in CLIENTS if name != "curl" or shutil.which("curl")]
 
 
-# What is granted, and what the gate speaks of it; some ask a proxy for a tunnel whatever they speak in it.
+# What is granted, and what the gate speaks of it; some ask a proxy for a tunnel for any protocol.
 GRANTED = {"https://api.test": "tls", "http://api.test": "http", "https://keyed.test": "inject"}
 DENIED = "https://evil.test"
 

@@ -237,5 +237,5 @@ def test_a_server_that_fails_costs_nothing_that_was_good(row: Row, runner_name: 
             ground.source(offline=True).fetch(second)
     finally:
         undo(ground)
-    if has_begun:  # what has come of the objects is in nobody's way
+    if has_begun:  # the objects that arrived are left, and disturb no later fetch
         assert ground.source().pin().commit == ground.origin.head()
