@@ -50,7 +50,7 @@ def test_the_page_has_a_line_for_each_difference_that_a_test_shows() -> None:
     assert sorted((title, test.strip("`")) for title, *_, test in named_test) == sorted(marked())
     between_workers = [cells for cells in rows(4) if "::" not in cells[3]]
     assert between_workers == [
-        (act, difference.in_the_published, difference.under_paddock, difference.reason)
+        (act, difference.under_paddock, difference.in_the_published, difference.reason)
         for act, difference in tables.DIFFERENCES.items()
     ]
     assert list(rows(3)) == [(act, _GETS[across], reason) for act, (_, across, reason) in tables.A_TOOLS_PLACE.items()]

@@ -106,7 +106,7 @@ DIFFERENCES = {
         False,
         "it replaces that object",
         "that object stays, and a denial says so",
-        "as above; an assignment is not answered, so it cannot raise",
+        "calls of an object are for its owner; an assignment is not answered, so it cannot raise",
     ),
     "mounts None as a tool, as the orchestrator": Difference(
         "mounts.nothing",
@@ -160,7 +160,11 @@ A_TOOLS_PLACE = {
     "register another's capability": ("done", "ValueError", "calls of it are for its owner; `replaces` allows it"),
     "change what the application wrote": ("changed", "kept", "guards go by it; `replaces` allows it"),
     "cancel the turn": ("done", "RefusedError", "that is for the person, the orchestrator and hooks"),
-    "trigger the callbacks of a cancellation": ("done", "RefusedError", "only a cancellation triggers them"),
+    "trigger the callbacks of a cancellation": (
+        "done",
+        "RefusedError",
+        "they belong to a cancellation, which a tool may not request",
+    ),
     "read the context": ("done", "RefusedError", "a conversation belongs to no tool; a `call` grant allows it"),
     "clean the session up": ("done", "left", "the host runs each cleanup function once, when the session ends"),
 }
