@@ -140,6 +140,35 @@ async def test_an_attribute_that_stays_is_told_to_who_wanted_it_gone(hosted: Hos
     assert [denial.target for denial in module.denials] == ["the attribute folder"]
 
 
+async def test_application_reads_the_attribute_that_modules_read(hosted: Hosted) -> None:
+    on_the_host: Any = hosted.coordinator
+    on_the_host.mode = "by the application"
+    hook, worker = await hosted.start("hook", "hooks-x")
+    _, other = await hosted.start("tool", "tool-x")
+
+    async def last_known() -> list[Any]:
+        await worker.round_trip()
+        await other.round_trip()
+        section = (MirrorSection.ATTRIBUTE, MirrorSection.ATTRIBUTE_DELETED)
+        last = [frame for frame in other.heard(Kind.MIRROR) if frame.method in section][-1]
+        is_there = last.method == MirrorSection.ATTRIBUTE
+        modules = other.codec.decode(unpack_prefix(last.body)[1]) if is_there else "none"
+        return [getattr(on_the_host, "mode", "none"), modules]
+
+    assert await last_known() == ["by the application"] * 2
+    worker.notify(HostMethod.SET_ATTRIBUTE, "by a hook", head="mode")
+    assert await last_known() == ["by a hook"] * 2
+    on_the_host.mode = "again"
+    assert await last_known() == ["again"] * 2
+    worker.notify(HostMethod.DELETE_ATTRIBUTE, ["mode"])
+    assert await last_known() == ["none"] * 2
+    worker.notify(HostMethod.SET_ATTRIBUTE, "by a hook", head="mode")
+    assert await last_known() == ["by a hook"] * 2
+    del on_the_host.mode
+    assert await last_known() == ["none"] * 2
+    assert hook.denials == ()
+
+
 # -- session_state -----------------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
 """The session's real coordinator: the kernel's own, with every change of it mirrored to the workers.
 
-Objects in it are the host's stand-ins. Attributes that modules attach are kept apart from its own, so that no name that
-a module chooses can reach the host's state.
+Objects in it are the host's stand-ins. Attributes that the application or modules attach are kept apart from its own,
+so that no name that a module chooses can reach the host's state. Each has one value: the last one attached, for the
+application as for modules.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class HostedCoordinator(ModuleCoordinator):
     _token: HostedCancellationToken
     _marshaller: Marshaller
     _mirrors: Mirrors
-    _module_attributes: dict[str, Encoded]
+    _hosted_hooks: HostedHooks
+    _attributes: dict[str, Any]  # that were attached; those by modules are encoded
     _state: HostedState
     _on_state_written: Callable[[Peer | None, Hashable, int, int], None]
     _on_injection_left_out: Callable[[ContextInjection, OverLimitError], None]
@@ -64,7 +66,7 @@ class HostedCoordinator(ModuleCoordinator):
         self.ownership = Ownership()
         self._marshaller = marshaller
         self._mirrors = mirrors
-        self._module_attributes = {}
+        self._attributes = {}
         self._state = mirrors.state
         self._on_state_written = lambda origin, key, before, after: None
         self._on_injection_left_out = lambda item, error: None
@@ -115,15 +117,31 @@ class HostedCoordinator(ModuleCoordinator):
         self._on_injection_left_out(item, error)
 
     def __getattr__(self, name: str) -> Any:
-        # Only for names not found otherwise: an attribute that some module attached.
+        # Only for names not found otherwise: an attribute that was attached.
+        attached = self.__dict__.get("_attributes", {})
+        if name not in attached:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        value = attached[name]
         try:
-            attached = self.__dict__["_module_attributes"][name]
-        except KeyError:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'") from None
-        try:
-            return self._marshaller.decode(attached)
+            return self._marshaller.decode(value) if isinstance(value, Encoded) else value
         except RemoteProtocolError as exc:
             raise AttributeError(f"the attribute '{name}' that a module attached cannot be read: {exc}") from exc
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._own_names:
+            super().__setattr__(name, value)
+            return
+        if self.observer is not None:
+            self.observer.attribute(name, value)
+        self._attributes[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        if name not in self._attributes:
+            super().__delattr__(name)
+            return
+        del self._attributes[name]
+        if self.observer is not None:
+            self.observer.attribute_deleted(name)
 
     def put(self, key: tuple[object, ...], section: MirrorSection, value: object, **options: Any) -> None:
         """Encode a change and put it in everyone's mirror but that of the module it came from."""
@@ -172,7 +190,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def attach_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
         """Take an attribute that a module attached; its value is only decoded when the host reads it."""
-        self._module_attributes[name] = value
+        self._attributes[name] = value
         self.ownership.note_left(SharedItem("attribute", name), module, is_live=bool(value.handles))
         self._mirrors.put(
             ("attribute", name),
@@ -185,7 +203,7 @@ class HostedCoordinator(ModuleCoordinator):
     def detach_from(self, origin: Peer, name: str) -> None:
         """Drop an attribute that a module attached."""
         self.ownership.gone(SharedItem("attribute", name))
-        if self._module_attributes.pop(name, None) is not None:
+        if self._attributes.pop(name, None) is not None:
             gone = self._marshaller.encode([name])
             self._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone, origin=origin)
 
