@@ -238,6 +238,23 @@ def test_what_is_no_pin_of_the_plan_is_not_asked_about(project: Project) -> None
     project.says("one")
 
 
+def test_a_forgotten_plan_is_accepted_no_more(project: Project, tmp_path: Path) -> None:
+    link = tmp_path / "link.yaml"
+    link.symlink_to(project.plan)
+    other = paddock("policy", "forget", "other.yaml", "--json", cwd=project.folder)
+    told = json.loads(other.stdout)
+    assert (other.returncode, told["forgotten"], told["error"]["type"]) == (1, [], "PlanNotAcceptedError")
+    assert "paddock policy show" in other.stderr
+    done = paddock("policy", "forget", str(link), "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["plan"], told["error"]) == (0, str(project.plan), None), done.stderr
+    (version,) = told["forgotten"]
+    assert version["digest"].startswith("sha256:") and version["accepted_at"]
+    code, told = project.run()
+    assert (code, told["error"]["type"], told["response"]) == (4, "PolicyRefusedError", None)
+    assert paddock("policy", "forget", "plan.yaml", cwd=project.folder).returncode == 1
+
+
 def test_a_plan_accepted_without_pins_is_asked_about_once(project: Project) -> None:
     grants = Path(os.environ["HOME"]) / ".config/paddock/grants.toml"
     without = re.sub(r"^pins = \[.*?^\]\n", "", grants.read_text(), flags=re.DOTALL | re.MULTILINE)

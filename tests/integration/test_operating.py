@@ -273,6 +273,13 @@ def test_a_policy_is_shown_with_what_it_bounds() -> None:
     (config / "grants.toml").chmod(0o600)
     shown = " ".join(paddock("policy", "show").stdout.split())
     assert shown.count("/w/plan.yaml") == 1 and "accept versions of `/w/plan.yaml`" in shown, shown
+    grants = "grants = [{at = 'tools[0]', source = 'x', permissions = 'shell'}]\n"
+    (config / "grants.toml").write_text(accepted + grants)
+    done = paddock("policy", "forget", "/w/plan.yaml")
+    assert done.returncode == 0 and re.findall(r"2026-01-\d\d", done.stdout) == [f"2026-01-0{day}" for day in "123"]
+    said = " ".join(done.stdout.split())
+    assert said.startswith("forgotten /w/plan.yaml ") and said.endswith(", with grants to tools[0] (x)"), said
+    assert "/w/plan.yaml" not in paddock("policy", "show").stdout
     (config / "secrets.toml").write_text("KEY = 1\n")
     for command in (["policy", "show"], ["doctor"]):
         done = paddock(*command, "--json")

@@ -84,6 +84,7 @@ _COMMANDS = {
     "list": "tool-mine",
     "policy show": "/etc/paddock/policy.toml",
     "policy check policy.toml": "valid     policy.toml",
+    "policy forget plan.yaml": "plan.yaml` is accepted",
     "lock": "nothing of this plan has to be locked",
     "sync": "tool-mine  ready",
     "update": "nothing is locked here",

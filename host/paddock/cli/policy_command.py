@@ -1,9 +1,12 @@
-"""Show which files of the operator hold here and what they bound, and check such a file before it is put in place.
+"""Show the operator's files and what they bound, check one before it is put in place, take an acceptance back.
 
-`--json`: `{"ok", "files": [{"file", "state", "bounds": [text…], "warnings": [{"path", "message", "hint", "line"}…],
-"problems": [the same…]}…], "error"}`; `state` is `in force`, `absent` or `refused`, or of a file that is checked,
-`valid` or `refused`. A warning is about a rule that leaves open what a wider one bounds; it refuses nothing. Exit
-codes: 0; 1 there is no such file; 4 a file is refused.
+`show` and `check` with `--json`: `{"ok", "files": [{"file", "state", "bounds": [text…], "warnings": [{"path",
+"message", "hint", "line"}…], "problems": [the same…]}…], "error"}`; `state` is `in force`, `absent` or `refused`, or of
+a file that is checked, `valid` or `refused`. A warning is about a rule that leaves open what a wider one bounds; it
+refuses nothing. Exit codes: 0; 1 there is no such file; 4 a file is refused.
+
+`forget` with `--json`: `{"plan", "forgotten": [{"digest", "accepted_at", "grants": [{"at", "source"}…]}…], "error"}`.
+Exit codes: 0; 1 no version of the plan is accepted, or the file cannot be changed; 4 it is refused.
 """
 
 from __future__ import annotations
@@ -21,15 +24,22 @@ from paddock.cli import failure, options
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.errors import KindError
+from paddock.cli.terminal.standard_streams import reporting
+from paddock.errors import KindError, PaddockError
+from paddock.policy.files.accepted_plans import AcceptedPlan
 from paddock.policy.files.file_status import FileStatus, status_of_file, statuses_of_files
+from paddock.policy.files.grants import GrantsFile
+from paddock.policy.trust import name_of_file
 
 _REFUSED: Final = 4
 
 
 @click.group(cls=CommandGroup, epilog=example("paddock policy show"))
 def policy() -> None:
-    """Show or check the operator's files: policies, accepted plans, secrets and sources."""
+    """Show or check the operator's files: policies, accepted plans, secrets and sources.
+
+    `forget` takes back that you accepted a plan.
+    """
 
 
 @policy.command(epilog=example("paddock policy show"))
@@ -60,6 +70,47 @@ def check(file: Path, as_json: bool) -> int:
             print_json({"ok": False, "files": [], "error": failure.as_dict(unread)})
         return unread.exit_code
     return _report([status], as_json=as_json)
+
+
+@policy.command(epilog=example("paddock policy forget plan.yaml"))
+@click.argument("plan", type=click.Path(path_type=Path))
+@options.JSON
+def forget(plan: Path, as_json: bool) -> int:
+    """Take back that you accepted PLAN, in all its versions, and what you granted to its modules.
+
+    The next start treats it as a plan that you have not seen. The file of PLAN may be gone; running sessions go on.
+    Exits with 1 if no version of it is accepted.
+    """
+    name, screen = name_of_file(plan), Screen(sys.stderr)
+    try:
+        forgotten = GrantsFile.of_user(os.environ).forget(name)
+        if not forgotten:
+            hints = ["`paddock policy show` lists the accepted plans, below `grants.toml`"]
+            raise KindError("PlanNotAcceptedError", f"no version of `{name}` is accepted", hints=hints)
+    except PaddockError as error:
+        screen.text(failure.text(error))
+        if as_json:
+            print_json({"plan": name, "forgotten": [], "error": failure.as_dict(error)})
+        return error.exit_code
+    with reporting(screen, "the plan is forgotten"):
+        if as_json:
+            print_json({"plan": name, "forgotten": [_facts_of(one) for one in forgotten], "error": None})
+        else:
+            _show_forgotten(Screen(sys.stdout), name, forgotten)
+    return 0
+
+
+def _facts_of(version: AcceptedPlan) -> dict[str, object]:
+    grants = [{"at": grant.place, "source": grant.source} for grant in version.grants]
+    return {"digest": version.digest, "accepted_at": version.accepted_at.isoformat(), "grants": grants}
+
+
+def _show_forgotten(screen: Screen, name: str, versions: Sequence[AcceptedPlan]) -> None:
+    screen.labelled([("forgotten  ", name)])
+    for one in versions:
+        granted = ", ".join(f"{grant.place} ({grant.source})" for grant in one.grants)
+        said = f"version accepted on {one.day} (sha256 {one.short_digest})"
+        screen.labelled([(" " * 11, f"{said}, with grants to {granted}" if granted else said)])
 
 
 def show_files(screen: Screen, files: Sequence[FileStatus]) -> None:

@@ -140,7 +140,16 @@ class PlanAcceptance:
 
 def plan_name(plan: MountPlan) -> str:
     """Return the name that a plan is accepted under: its file, or empty for a plan without one."""
-    return "" if plan.origin is None else os.fsencode(plan.origin).decode("utf-8", "backslashreplace")
+    return "" if plan.origin is None else _spelled(plan.origin)
+
+
+def name_of_file(path: Path) -> str:
+    """Return the name that the plan at this path is accepted under, also if the file is gone."""
+    return _spelled(Path(os.path.realpath(path)))
+
+
+def _spelled(origin: Path) -> str:
+    return os.fsencode(origin).decode("utf-8", "backslashreplace")
 
 
 def with_places(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:

@@ -59,7 +59,7 @@ GRANTS = (
 def test_without_a_file_nothing_was_accepted(file: GrantsFile) -> None:
     assert file.all() == ()
     assert file.find(digest(1)) is None
-    assert not file.forget(digest(1))
+    assert file.forget("/home/me/plan.yaml") == ()
     assert not file.path.parent.exists()
 
 
@@ -107,11 +107,12 @@ def test_accepting_again_takes_the_place_of_what_was_accepted_before(file: Grant
 
 
 def test_forgetting_a_plan_leaves_the_others_accepted(file: GrantsFile) -> None:
-    for number in range(3):
-        file.accept(digest(number), f"/{number}", GRANTS)
-    assert file.forget(digest(1))
+    for number, plan in enumerate(("/0", "/1", "/2", "/1")):
+        file.accept(digest(number), plan, GRANTS)
+    assert [one.digest for one in file.forget("/1")] == [digest(1), digest(3)]
     assert [one.digest for one in file.all()] == [digest(0), digest(2)]
-    assert file.forget(digest(0)) and file.forget(digest(2))
+    assert file.forget("/1") == ()
+    assert file.forget("/0") and file.forget("/2")
     assert file.all() == ()
     file.accept(digest(5), "/5", GRANTS)
     assert [one.digest for one in file.all()] == [digest(5)]
@@ -162,7 +163,7 @@ def test_comments_and_the_form_of_what_a_person_wrote_stay(file: GrantsFile) -> 
     now = file.path.read_text()
     assert now.startswith(text.rstrip("\n"))
     assert [one.digest for one in file.all()] == [digest(1), digest(2), digest(3)]
-    file.forget(digest(2))
+    file.forget("/new.yaml")
     now = file.path.read_text()
     assert "# mine" in now and "# reads only" in now and 'permissions = "workspace-read"}},'.replace("}}", "}") in now
     assert [one.digest for one in file.all()] == [digest(1), digest(3)]

@@ -38,11 +38,12 @@ class GrantsNotKeptError(PaddockError):
 
     exit_code = 1
 
-    def __init__(self, path: Path, reason: str) -> None:
+    def __init__(self, path: Path, reason: str, *, hint: str = "") -> None:
         self.path = path
+        self.reason = reason
         super().__init__(
             f"what was accepted cannot be written to `{path}`: {reason}",
-            hints=["until it can be, `--trust-plan` accepts a plan, each time"],
+            hints=[hint or "until it can be, `--trust-plan` accepts a plan, each time"],
         )
 
 
@@ -96,12 +97,21 @@ class GrantsFile:
 
         return next(one for one in self._change(changed) if one.digest == digest)
 
-    def forget(self, digest: str) -> bool:
-        """Remove a plan's acceptance; return whether there was one. Raises as `accept` does."""
-        known = self.find(digest) is not None
-        if known:
-            self._change(lambda plans: (one for one in plans if one.digest != digest))
-        return known
+    def forget(self, plan: str) -> tuple[AcceptedPlan, ...]:
+        """Remove every accepted version of the plan in this file, with its grants; return them. Raises as `accept`."""
+        removed: list[AcceptedPlan] = []
+
+        def changed(plans: tuple[AcceptedPlan, ...]) -> Iterable[AcceptedPlan]:
+            removed.extend(one for one in plans if one.plan == plan)
+            return [one for one in plans if one.plan != plan]
+
+        if any(one.plan == plan for one in self.all()):
+            try:
+                self._change(changed)
+            except GrantsNotKeptError as error:
+                hint = "nothing was withdrawn; take the plan's [[plan]] tables out of the file by hand"
+                raise GrantsNotKeptError(error.path, error.reason, hint=hint) from error
+        return tuple(removed)
 
     def accept_pins(self, digest: str, moved: Iterable[MovedPin]) -> None:
         """Record that an accepted plan is accepted with the new pins of `moved`. Raises as `accept` does."""
