@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from paddock.authorization.consent import ConsentAnswer, PlanReview
     from paddock.errors import PaddockError
     from paddock.module_sources.resolve import SourceOptions
     from paddock.policy.files.policy import Policy
@@ -14,9 +16,11 @@ if TYPE_CHECKING:
     from paddock_sources.locked_sources import LockUse
 
 __all__ = [
+    "ConsentAnswer",
     "LockUse",
     "ModuleStatus",
     "PaddockError",
+    "PlanReview",
     "Policy",
     "Session",
     "SourceOptions",
@@ -27,6 +31,19 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+_PLACES = {
+    "ConsentAnswer": "paddock.authorization.consent",
+    "LockUse": "paddock_sources.locked_sources",
+    "ModuleStatus": "paddock.session.session",
+    "PaddockError": "paddock.errors",
+    "PlanReview": "paddock.authorization.consent",
+    "Policy": "paddock.policy.files.policy",
+    "Session": "paddock.session.session",
+    "SourceOptions": "paddock.module_sources.resolve",
+    "SteeringQueueFull": "paddock_sdk.contract.boundary_errors",
+    "event_emitter": "paddock_sdk.kernel.emitter",
+}
+
 
 def __dir__() -> list[str]:
     return sorted(__all__)
@@ -34,32 +51,6 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     # On first use: reading the version, or one error class, need not load everything a session is made of.
-    if name in ("Session", "ModuleStatus"):
-        from paddock.session import session
-
-        return getattr(session, name)
-    if name == "SourceOptions":
-        from paddock.module_sources.resolve import SourceOptions
-
-        return SourceOptions
-    if name == "Policy":
-        from paddock.policy.files.policy import Policy
-
-        return Policy
-    if name == "LockUse":
-        from paddock_sources.locked_sources import LockUse
-
-        return LockUse
-    if name == "SteeringQueueFull":
-        from paddock_sdk.contract.boundary_errors import SteeringQueueFull
-
-        return SteeringQueueFull
-    if name == "event_emitter":
-        from paddock_sdk.kernel.emitter import event_emitter
-
-        return event_emitter
-    if name == "PaddockError":
-        from paddock.errors import PaddockError
-
-        return PaddockError
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
