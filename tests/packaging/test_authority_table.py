@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from paddock.policy.authority import RIGHTS, KindRights
+from paddock.policy.authority import KEPT, RIGHTS, KindRights
 
 _PAGE = Path(__file__).resolve().parents[2] / "SECURITY.md"
 
@@ -27,7 +27,7 @@ def _shown(rights: KindRights) -> list[str]:
         _listed(rights.mounts),
         _listed(rights.emits),
         _listed(rights.handles),
-        _listed(rights.calls),
+        _listed(tuple("capabilities that act for a person" if one == KEPT else one for one in rights.calls)),
         lent or "all",
         _listed(rights.reserves),
         _listed(rights.replaces),
