@@ -68,9 +68,7 @@ async def test_an_honest_tool_that_ends_or_is_gone_is_noticed(tmp_path: Path) ->
         (Requester("tool", "x"), "tool y asks: may I?", "Allow"),
     ],
 )
-async def test_a_person_is_taken_in_by_whoever_is_not_named_to_them(
-    requester: Requester | None, prompt: str, answer: str
-) -> None:
+async def test_a_person_is_deceived_by_an_unnamed_module(requester: Requester | None, prompt: str, answer: str) -> None:
     person = SimulatedUser()
     if requester is None:
         assert await person.request_approval(prompt, ["Allow", "Deny"], 1.0, "deny") == answer

@@ -90,7 +90,7 @@ def test_the_open_proxy_takes_every_spelling_for_what_it_could_mean(network: Att
         assert network.knocks() == ("somebody came to the same port of another address",)
 
 
-def test_the_open_proxy_carries_nobody_off_the_stage(network: AttackNetwork) -> None:
+def test_the_open_proxy_leads_no_connection_off_the_stage(network: AttackNetwork) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         other.settimeout(0)
         asked = "CONNECT {}:{} HTTP/1.1\r\n\r\n".format(*other.getsockname()).encode()

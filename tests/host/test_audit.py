@@ -36,7 +36,7 @@ def test_a_line_says_when_in_which_session_and_what(path: Path) -> None:
     assert datetime.fromisoformat(line["time"]).utcoffset() == timedelta(0)
 
 
-def test_by_default_it_is_in_the_users_state_folder_and_nobody_elses(tmp_path: Path) -> None:
+def test_by_default_it_is_in_the_users_state_folder_and_private(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         AuditLog("s").record("session.started")
@@ -160,7 +160,7 @@ def test_a_secret_that_is_a_number_is_masked_as_well(path: Path) -> None:
 # -- how much ------------------------------------------------------------------------------
 
 
-def test_a_module_that_floods_is_counted_and_pushes_nobody_else_out(path: Path) -> None:
+def test_a_module_that_floods_is_counted_and_displaces_no_other(path: Path) -> None:
     now = 0.0
     log = AuditLog("s", path=path, clock=lambda: now)
     for number in range(20_000):
@@ -232,7 +232,7 @@ def _no_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_a_link, _a_fifo, _a_folder, _no_folder])
-def test_what_cannot_be_written_is_told_once_and_stops_nobody(
+def test_a_failed_write_is_reported_once_and_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "state" / "audit.jsonl"

@@ -159,6 +159,6 @@ def test_any_failure_of_a_source_becomes_a_missing_module() -> None:
     assert render(caught.value).startswith("error: `~/x` is not a module source")
 
 
-def test_an_error_nobody_planned_is_called_a_defect() -> None:
+def test_an_unplanned_error_is_called_a_defect() -> None:
     assert render(KeyError("x\x1b")).startswith("error: unexpected KeyError: 'x")
     assert "defect of Paddock" in render(ValueError("?"))

@@ -232,7 +232,7 @@ _BLOCKING = """
 """
 
 
-async def test_a_handler_that_blocks_its_process_holds_up_nobody_else(
+async def test_a_handler_that_blocks_its_process_delays_no_other_module(
     open_session: OpenSession, write_module: WriteModule, tmp_path: Path
 ) -> None:
     body = """

@@ -745,7 +745,7 @@ def test_grants_that_need_acceptance_are_refused_until_then(project: Path, tmp_p
     assert accepted.returncode == 0, accepted.stderr
 
 
-def test_what_needs_nobodys_leave_is_had_from_a_plan_that_nobody_accepted(project: Path, tmp_path: Path) -> None:
+def test_an_unaccepted_plan_gets_what_needs_no_acceptance(project: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     granted = "{read: [.], write: [inside], env: [A=b], run: [sh], call: [tools], hooks: ['tool:*'], emit: [x]}"
     plan.write_text(_SAYING.format(said=f"permissions: {granted}"), encoding="utf-8")
@@ -924,7 +924,7 @@ def test_a_person_is_asked_and_answers_by_number_or_name(
         assert terminal.exit_code() == 0
 
 
-def test_a_question_that_nobody_answers_in_time_gets_its_default(
+def test_a_question_without_an_answer_in_time_gets_its_default(
     tmp_path: Path, write_module: WriteModule, tricky: str
 ) -> None:
     with Terminal("run", _asking_plan(tmp_path, write_module, tricky, timeout=0.2), "go") as terminal:

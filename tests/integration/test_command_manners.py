@@ -109,7 +109,7 @@ def test_locked_modules_go_by_their_ids(tmp_path: Path) -> None:
     assert paddock("add", source, "--to", "plan.yaml").returncode == 0
 
 
-def test_a_call_runs_no_code_of_a_plan_that_nobody_accepted(tmp_path: Path, write_module: WriteModule) -> None:
+def test_a_call_runs_no_code_of_an_unaccepted_plan(tmp_path: Path, write_module: WriteModule) -> None:
     write_module("tool-talk", _TALKATIVE)
     _plan("{module: tool-talk, source: ./amplifier-module-tool-talk}")
     code, told, said = _greet("tool-talk", "talk", '{"text": "so"}', "-q")

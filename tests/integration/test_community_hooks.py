@@ -287,7 +287,7 @@ async def test_a_hook_modules_tool_is_offered_and_run_like_any_other(open_sessio
     assert answer.endswith("Tell how often each tool was called.")
 
 
-async def test_a_handler_that_blocks_its_own_loop_holds_up_nobody_elses(open_session: OpenSession) -> None:
+async def test_a_handler_that_blocks_its_own_loop_delays_no_other_module(open_session: OpenSession) -> None:
     ponder = community("hooks-ponder", config={"seconds": 1.0})
     async with open_session(
         orchestrator=_PLAIN,

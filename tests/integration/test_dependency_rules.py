@@ -323,7 +323,7 @@ def test_a_repository_stays_at_its_commit_when_versions_change(tmp_path: Path) -
     assert paddock("run", "plan.yaml", "hi", "--trust-plan", "--locked").returncode == 0
 
 
-def test_a_plan_that_nobody_accepted_may_only_narrow_versions(index: IndexServer) -> None:
+def test_an_unaccepted_plan_may_only_narrow_versions(index: IndexServer) -> None:
     plan('constraints: ["leaf @ http://127.0.0.1:1/leaf.whl"]')
     done = paddock("run", "plan.yaml", "hi")
     assert done.returncode == 1 and "names no source" in done.stderr and not index.requests

@@ -289,7 +289,7 @@ async def test_who_answers_does_not_pay_and_who_asks_waits(
         assert _ended(session) == {}
 
 
-async def test_handlers_that_answer_with_much_pay_nothing_and_nobody_is_ended(
+async def test_handlers_that_answer_with_much_pay_nothing_and_are_not_ended(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)

@@ -155,7 +155,7 @@ def test_a_person_who_says_no_or_leaves_has_nothing_written(tmp_path: Path) -> N
     assert not (tmp_path / "plan.yaml").exists()
 
 
-def test_on_a_terminal_too_nobody_is_asked_who_does_not_want_to_be(tmp_path: Path) -> None:
+def test_on_a_terminal_yes_takes_every_default(tmp_path: Path) -> None:
     with Terminal("init", "--yes") as terminal:
         terminal.until("paddock run plan.yaml")
         assert terminal.exit_code() == 0

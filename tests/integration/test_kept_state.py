@@ -191,7 +191,7 @@ async def test_a_kept_home_beyond_tmp_max_ends_its_module_by_name(
     assert report.limit is not None and (report.limit.name, report.limit.configured) == ("tmp_max", f"{allowed} MiB")
 
 
-async def test_a_plan_that_nobody_accepted_has_nothing_kept_for_it(project: Project) -> None:
+async def test_an_unaccepted_plan_has_nothing_kept_for_it(project: Project) -> None:
     with pytest.raises(PolicyRefusedError, match="a folder that is kept"):
         await project.note("one", trust=False)
     assert not (project.state / "paddock/homes").exists()

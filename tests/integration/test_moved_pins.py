@@ -283,7 +283,7 @@ def test_a_plan_that_was_edited_is_shown_with_the_pins_that_moved(project: Proje
     project.says("two")
 
 
-def test_a_plan_that_nobody_accepted_is_lent_nothing_by_its_lock(
+def test_an_unaccepted_plan_gets_no_private_source_by_its_lock(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = repository(tmp_path / "outside", module_files(answer="'private'"))

@@ -156,7 +156,7 @@ def test_output_during_a_question_is_shown_after_it(plan: Callable[..., str], tm
     assert rows[answered - len(asked) + 1 : answered] == asked[:-1]
 
 
-def test_whoever_wants_json_is_asked_all_the_same(plan: Callable[..., str], tmp_path: Path) -> None:
+def test_with_json_the_question_is_asked_all_the_same(plan: Callable[..., str], tmp_path: Path) -> None:
     with _run(plan(), tmp_path, 80, 24, "--json") as terminal:
         terminal.until(_ASKED)
         terminal.type("2\n")

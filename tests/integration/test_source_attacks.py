@@ -150,7 +150,7 @@ def test_a_lock_file_cannot_name_another_version_of_a_package(project: Path) -> 
         assert code == 1 and "6.6" not in out and "is not what was locked" in said, (out, said)
 
 
-def test_the_users_own_folder_of_modules_is_written_by_nobody(project: Path, tmp_path: Path) -> None:
+def test_no_module_writes_the_users_own_folder_of_modules(project: Path, tmp_path: Path) -> None:
     workspace = Path(os.environ["HOME"]) / "modules"
     workspace.mkdir()
     config = Path(os.environ["HOME"]) / ".config/paddock"

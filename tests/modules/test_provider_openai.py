@@ -305,7 +305,7 @@ async def test_an_answer_that_is_cut_short_is_continued_within_bounds(scene: Ope
 
 
 @pytest.mark.parametrize("how", ["cancelled", "closed"])
-async def test_a_stream_that_nobody_reads_any_more_closes_its_connection(scene: Open, how: str) -> None:
+async def test_an_abandoned_stream_closes_its_connection(scene: Open, how: str) -> None:
     played = scene([{"text": ["one", "two"], "faults": [{"kind": "stall", "after": 2}]}])
     begun = asyncio.Event()
 

@@ -394,7 +394,7 @@ def test_a_cancelled_call_that_has_ended_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.RESPONSE, Kind.FAILURE, Kind.ITEM])
-def test_the_handles_of_what_nobody_waits_for_are_still_reported(kind: Kind) -> None:
+def test_handles_of_unawaited_messages_are_still_reported(kind: Kind) -> None:
     connection = _waiting(Role.WORKER, Flag.STREAM, credit=1, cancelled=True)
     entry = HandleEntry(0, 12, b"first seen here")
     (event,) = connection.receive_data(raw(kind, id=1, handles=[entry], body=b"unwanted"))

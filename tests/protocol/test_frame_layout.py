@@ -211,7 +211,7 @@ def test_a_table_that_does_not_fit_is_refused(data: bytes, reason: str) -> None:
 # -- errors --------------------------------------------------------------------------------
 
 
-def test_nobody_can_raise_an_error_without_saying_who_is_to_blame() -> None:
+def test_a_protocol_error_says_which_side_is_to_blame() -> None:
     with pytest.raises(TypeError):
         ProtocolError("something went wrong")
     assert issubclass(LocalProtocolError, ProtocolError)

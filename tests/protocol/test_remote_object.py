@@ -240,7 +240,7 @@ def test_looking_at_a_stand_in_calls_nothing() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda caller: thing(caller), lambda caller: function(caller, ASYNC)])
-def test_a_stand_in_can_be_referred_to_weakly_and_goes_when_nobody_uses_it(make: Any) -> None:
+def test_a_stand_in_takes_weak_references_and_goes_when_unused(make: Any) -> None:
     stands = make(Recorder())
     reference = weakref.ref(stands)
     assert {stands: 1}[stands] == 1

@@ -704,7 +704,7 @@ tell(os.listdir("/proc/self/fd") == before)
 
 
 @needs_landlock
-def test_whoever_may_still_gain_privileges_cannot_shut_itself_in() -> None:
+def test_landlock_refuses_a_process_without_no_new_privs() -> None:
     if prctl.is_no_new_privs():
         pytest.skip("these tests themselves run without new privileges: no_new_privs is set")
     assert run(

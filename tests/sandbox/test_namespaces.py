@@ -84,7 +84,7 @@ def test_the_process_starts_with_every_capability_over_its_own(user: str) -> Non
     assert run_apart(program, user=user) == {"returned": []}
 
 
-def test_roots_process_is_root_inside_and_outside_an_id_that_nobody_has() -> None:
+def test_roots_process_is_root_inside_and_an_unused_id_outside() -> None:
     needs_root()
     program = """
 def inside(trees):

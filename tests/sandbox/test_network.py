@@ -76,7 +76,7 @@ tell(apart(inside))
 
 
 @as_each_user
-def test_at_any_other_port_nobody_is_there(user: str) -> None:
+def test_no_other_port_answers(user: str) -> None:
     program = """
 def inside(trees):
     sockets = open_network(NetworkAccess((443,)))

@@ -163,7 +163,7 @@ tell(resource.getrlimit(resource.RLIMIT_NOFILE))
         ) == [40, 40]
 
 
-def test_a_resource_nobody_knows_is_an_error_that_lists_those_there_are() -> None:
+def test_an_unknown_resource_is_an_error_that_lists_known_ones() -> None:
     with pytest.raises(ValueError, match=r"no resource limit is called 'MEMORY': known are AS, CORE, .*NOFILE"):
         Rlimit("MEMORY", 1)
 

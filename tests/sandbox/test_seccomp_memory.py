@@ -80,7 +80,7 @@ _LEFT_ALONE = ("private memory", "shared file", "record lock")
 
 
 @pytest.mark.parametrize("shares_host", [False, True])
-def test_what_nobody_could_count_is_refused_for_real(shares_host: bool) -> None:
+def test_memory_that_cannot_be_counted_is_refused_for_real(shares_host: bool) -> None:
     inside = run(_LOCK + _ACTS, {"lock": {"shares_host": shares_host, "counts_memory": False}})
     outside = run(_LOCK + _ACTS, {"lock": {}})
     assert inside["acts"] == {**_REFUSED, **_ALWAYS_REFUSED, **dict.fromkeys(_LEFT_ALONE, "ok")}

@@ -418,7 +418,7 @@ def test_nor_do_other_processes(tmp_path: Path) -> None:
     assert len(LockFile.read(path).modules) == 30
 
 
-def test_whoever_holds_the_file_for_too_long_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_file_held_for_too_long_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "paddock.lock"
     monkeypatch.setattr(lock_file, "_TURN_SECONDS", 0.05)
 

@@ -175,7 +175,7 @@ def test_a_wrong_source_is_never_replaced_by_the_shipped_module(shipped: Builtin
     assert isinstance(caught.value.__cause__, ManifestError)
 
 
-def test_a_module_nobody_has_lists_each_layer_and_the_nearest_id(shipped: BuiltinSource) -> None:
+def test_an_unknown_module_lists_each_layer_and_the_nearest_id(shipped: BuiltinSource) -> None:
     with pytest.raises(UnresolvedError) as caught:
         resolver(shipped).resolve("loop-bsaic")
     assert [attempt.describe() for attempt in caught.value.attempts] == [

@@ -171,7 +171,7 @@ def test_choosing_starts_no_process_and_makes_no_connection(machine: Layered, mo
         assert machine.choose().layer == "source of the plan entry"
 
 
-def test_nobody_having_it_lists_what_every_layer_said(machine: Layered) -> None:
+def test_an_unknown_module_lists_what_every_layer_said(machine: Layered) -> None:
     with pytest.raises(UnresolvedError) as caught:
         machine.choose()
     assert [attempt.describe() for attempt in caught.value.attempts] == [

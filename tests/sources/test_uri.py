@@ -301,7 +301,7 @@ def test_a_subdirectory_is_part_of_the_folder_meant() -> None:
         ("git+ssh://git@host/r@v1", "git+ssh://host/r@v1"),
     ],
 )
-def test_credentials_are_shown_to_nobody(text: str, shown: str) -> None:
+def test_credentials_are_never_shown(text: str, shown: str) -> None:
     assert without_credentials(text) == shown
 
 

@@ -159,7 +159,7 @@ async def test_a_flag_accepts_a_plan_this_once_and_with_it_a_weaker_level(scene:
     await _refused(scene, _ASKING)
 
 
-async def test_whoever_is_asked_and_accepts_is_asked_once(scene: Scene) -> None:
+async def test_an_operator_who_accepts_is_asked_once(scene: Scene) -> None:
     person = Person(ConsentAnswer.ACCEPT)
     authorized = await scene.clear(scene.plan(_ASKING), consent=person)
     assert _tool(authorized).net == ("example.org",)
@@ -173,7 +173,7 @@ async def test_whoever_is_asked_and_accepts_is_asked_once(scene: Scene) -> None:
     assert _tool(again).net == ("example.org",) and len(person.seen) == 1
 
 
-async def test_what_fits_is_given_to_whoever_accepts_it_and_remembered(scene: Scene) -> None:
+async def test_accepted_proposals_are_granted_and_remembered(scene: Scene) -> None:
     plan = scene.plan(_SILENT)
     assert _tool(await scene.clear(plan)) == Permissions()
     person = Person(ConsentAnswer.ACCEPT)
@@ -192,7 +192,7 @@ async def test_a_plan_that_asks_for_nothing_more_raises_no_question(scene: Scene
 
 
 @pytest.mark.parametrize("tools", [_ASKING, _SILENT])
-async def test_whoever_wants_nothing_started_has_nothing_cleared_or_remembered(scene: Scene, tools: str) -> None:
+async def test_after_stop_nothing_is_authorised_or_remembered(scene: Scene, tools: str) -> None:
     with pytest.raises(ConsentRefusedError):
         await scene.clear(scene.plan(tools), consent=Person(ConsentAnswer.STOP))
     assert scene.accepted() == ()
@@ -226,7 +226,7 @@ async def test_what_was_given_to_a_module_is_not_given_to_code_from_elsewhere(sc
     assert len(person.seen) == 2
 
 
-async def test_whoever_is_asked_is_told_of_the_weaker_level_that_comes_with_it(scene: Scene) -> None:
+async def test_the_question_names_the_weaker_level_that_comes_with_it(scene: Scene) -> None:
     scene.weaker, person = "landlock", Person(ConsentAnswer.ACCEPT)
     await scene.clear(scene.plan(_ASKING), consent=person)
     assert person.seen[0].weaker_level == "landlock"
@@ -420,7 +420,7 @@ async def test_a_secret_that_cannot_be_had_is_told_with_the_line_of_its_module(s
     assert f"{secrets}:2" in problem.message and problem.hint
 
 
-async def test_a_secret_that_nobody_set_is_told_where_it_is_referred_to(scene: Scene) -> None:
+async def test_a_missing_secret_is_reported_where_it_is_referred_to(scene: Scene) -> None:
     with pytest.raises(PlanError) as refused:
         await scene.clear(scene.plan(_USING), trust_plan=True)
     (problem,) = refused.value.problems

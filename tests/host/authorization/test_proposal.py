@@ -460,7 +460,7 @@ def test_a_manifest_that_leads_out_of_the_module_is_not_read(tmp_path: Path) -> 
     ("keys", "expected"),
     [({}, True), ({"permissions": {}}, False), ({"permissions": "isolated"}, False), ({"config": {}}, True)],
 )
-def test_whoever_grants_nothing_on_purpose_has_had_their_say(keys: dict[str, Any], expected: bool) -> None:
+def test_an_entry_that_grants_nothing_on_purpose_has_had_its_say(keys: dict[str, Any], expected: bool) -> None:
     entry = ModuleEntry.read({"module": "tool-bash", **keys}, EntryPlace("tool", "tools[0]", Path("/")))
     assert has_no_say(entry) is expected
 

@@ -364,7 +364,7 @@ async def test_the_time_for_an_answer_begins_when_one_can_be_typed(there: Asking
             await there.person.until("no answer")
 
 
-async def test_a_question_that_nobody_answers_ends_with_its_time(there: Asking) -> None:
+async def test_a_question_without_an_answer_ends_with_its_time(there: Asking) -> None:
     with anyio.fail_after(60), pytest.raises(ApprovalTimeoutError):
         await there.ask(seconds=0.05)
     await there.person.until("no answer; the default is deny")
@@ -489,7 +489,7 @@ async def test_whom_a_module_names_as_the_one_who_asks_makes_it_no_other_module(
         assert await there.ask(requester=Requester("orchestrator", "loop-x", "hook-20")) == "deny"
 
 
-async def test_off_a_terminal_nobody_is_asked_and_the_default_holds(there: Asking) -> None:
+async def test_off_a_terminal_no_question_is_asked_and_the_default_holds(there: Asking) -> None:
     stream = io.StringIO()
     approval = TerminalApproval(Dialogue(Screen(stream), Keyboard(there.person.keys)))
     with requesting(_HOOK):

@@ -152,7 +152,7 @@ def test_people_are_told_the_step_that_failed_its_error_and_the_fix_once(told: A
     assert lines[-1].startswith("hint: ") and "`--isolation landlock` accepts" in lines[-1]
 
 
-def test_where_nothing_isolates_nobody_is_told_to_do_without(told: Any) -> None:
+def test_where_nothing_isolates_no_hint_says_to_do_without(told: Any) -> None:
     _, shown = told(diagnosis())
     assert "what would help is not known" in shown
     assert "error: nothing here isolates modules" in shown

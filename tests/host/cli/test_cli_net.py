@@ -56,7 +56,7 @@ def ended_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_nobody_foresaw_is_a_defect_that_is_told_escaped(
+def test_an_unforeseen_error_is_a_defect_that_is_shown_escaped(
     command: Callable[[], int],
     error: BaseException,
     ended_by: Callable[[BaseException], None],

@@ -150,7 +150,7 @@ def test_off_a_terminal_there_is_neither_colour_nor_movement(stream: io.StringIO
     assert stream.getvalue() == "error: it broke\n\nhint: mend it\n"
 
 
-def test_a_stream_that_nobody_reads_any_more_is_no_error() -> None:
+def test_a_stream_without_a_reader_is_no_error() -> None:
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError

@@ -192,7 +192,7 @@ def test_of_several_modules_one_has_to_be_named(
     assert told.json("add", f"git+{X}", "--as", "tool-b")[1]["module"] == "tool-b"
 
 
-def test_off_a_terminal_nobody_is_asked_and_on_one_the_default_is_no(
+def test_off_a_terminal_is_no_question_and_on_one_the_default_is_no(
     told: Told, provider: TwinProvider, folder: Path, answering: Callable[..., Answers]
 ) -> None:
     provider.has(X, "v1", Version("one", {"net": ["\u202egro.elpmaxe"]}), "tag")
@@ -596,7 +596,7 @@ def test_a_branch_that_went_on_is_followed_and_shown(told: Told, provider: TwinP
 
 
 @pytest.mark.parametrize("asks", [{"net": ["a.example", "b.example"]}, "shell", {"net": ["*.example"]}])
-def test_what_asks_for_more_is_not_taken_where_nobody_accepts_it(
+def test_a_version_that_asks_for_more_is_not_taken_unaccepted(
     asks: object, told: Told, provider: TwinProvider, folder: Path
 ) -> None:
     moved(told, provider, Version("two", asks, made=NEW))

@@ -117,7 +117,7 @@ def test_elsewhere_what_is_under_way_when_it_is_left_ends_then(elsewhere: Elsewh
     assert elsewhere.lines()[1:] == ["installing git+https://host/a took 0.0 s: 3 packages"]
 
 
-def test_what_comes_after_it_was_left_is_shown_to_nobody(elsewhere: Elsewhere) -> None:
+def test_progress_after_the_end_is_not_shown(elsewhere: Elsewhere) -> None:
     with elsewhere.progress as progress:
         pass
     progress.step(ProgressStep(of("a"), "fetching"))
@@ -125,7 +125,7 @@ def test_what_comes_after_it_was_left_is_shown_to_nobody(elsewhere: Elsewhere) -
     assert elsewhere.lines() == []
 
 
-def test_the_end_of_what_nobody_began_is_nothing(elsewhere: Elsewhere) -> None:
+def test_the_end_of_a_step_that_never_began_is_ignored(elsewhere: Elsewhere) -> None:
     elsewhere.progress.finished(of("a"))
     assert elsewhere.lines() == []
 
@@ -142,7 +142,7 @@ def test_what_a_stranger_wrote_does_nothing_and_secrets_are_hidden(elsewhere: El
     ]
 
 
-def test_a_stream_that_nobody_reads_any_more_is_no_error() -> None:
+def test_a_stream_without_a_reader_is_no_error() -> None:
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError

@@ -27,7 +27,7 @@ def _dialer(address: str, *, names_lead_inside: bool) -> Dialer:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-async def test_a_name_leads_inside_only_where_whoever_runs_the_host_named_it(address: str) -> None:
+async def test_a_name_leads_inside_only_if_the_operator_allows_it(address: str) -> None:
     with anyio.fail_after(PATIENCE):
         with pytest.raises(EgressRefusedError):
             await _dialer(address, names_lead_inside=False).dial(_DESTINATION)
@@ -47,6 +47,6 @@ _CARRYING = [
 
 
 @pytest.mark.parametrize("address", [*_OF_CLOUDS, *_CARRYING, "224.0.0.1"])
-async def test_no_name_leads_to_where_clouds_keep_credentials_whoever_named_it(address: str) -> None:
+async def test_no_name_ever_leads_to_where_clouds_keep_credentials(address: str) -> None:
     with anyio.fail_after(PATIENCE), pytest.raises(EgressRefusedError):
         await _dialer(address, names_lead_inside=True).dial(_DESTINATION)

@@ -191,7 +191,7 @@ def test_localhost_is_itself(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [A, PTR])
-def test_what_names_no_host_does_not_exist_and_is_nobodys_business(name: bytes, kind: int) -> None:
+def test_a_query_that_names_no_host_is_refused_without_a_lookup(name: bytes, kind: int) -> None:
     looked_up = []
     answered = answer(query(name, kind), lambda name: looked_up.append(name) or ADDRESS)
     assert answered is not None

@@ -179,7 +179,7 @@ async def test_a_cancellation_survives_the_end_of_one_websocket_direction(stage:
 
 
 @pytest.mark.parametrize("said", [WEBSOCKET, HEAD.replace(b"10", b"0")], ids=["websocket", "request"])
-async def test_nobody_listens_to_a_destination_any_more_once_an_exchange_is_over(stage: Stage, said: bytes) -> None:
+async def test_no_task_reads_a_destination_after_the_exchange(stage: Stage, said: bytes) -> None:
     listening: list[int] = []
 
     async def carried_out() -> None:

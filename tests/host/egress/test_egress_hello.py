@@ -112,7 +112,7 @@ def test_what_follows_the_record_of_the_hello_is_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("session", [b"", b"s" * 32])
-def test_a_hello_without_extensions_names_nobody(session: bytes) -> None:
+def test_a_hello_without_extensions_names_no_host(session: bytes) -> None:
     assert read_client_hello(records(message(None, session=session))) == ClientHello(None, has_encrypted_hello=False)
     assert read_client_hello(hello()) == ClientHello(None, has_encrypted_hello=False)
 

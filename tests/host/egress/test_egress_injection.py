@@ -229,7 +229,7 @@ async def test_a_server_that_cannot_prove_who_it_is_gets_nothing(authority: Test
     assert not site.asked
 
 
-async def test_an_authority_that_nobody_trusts_gets_nothing(authority: TestAuthority, tmp_path: Path) -> None:
+async def test_an_untrusted_authority_gets_nothing(authority: TestAuthority, tmp_path: Path) -> None:
     stranger = tmp_path / "stranger"
     stranger.mkdir()
     async with injected(TestAuthority(stranger), injections=[injection()]) as (ground, site):
@@ -548,7 +548,7 @@ async def test_what_a_websocket_answers_is_searched_and_may_not_be_compressed(au
     assert site.asked[0].headers("sec-websocket-extensions") == []
 
 
-async def test_a_websocket_with_extensions_that_nobody_asked_for_is_refused(authority: TestAuthority) -> None:
+async def test_a_websocket_with_unrequested_extensions_is_refused(authority: TestAuthority) -> None:
     async def upgrade(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n")
         writer.write(b"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\nsquashed")

@@ -260,7 +260,7 @@ async def by_token(*rules: str) -> AsyncIterator[tuple[Ground, tuple[str, int]]]
         yield ground, (LOOPBACK, ground.gate.listen())
 
 
-async def test_whoever_has_the_token_is_served() -> None:
+async def test_a_client_with_the_token_is_served() -> None:
     async with origin() as site, by_token(f"{LOOPBACK}:{site.port}") as (ground, proxy):
         line = await Line.to(proxy)
         for _ in range(2):
@@ -288,7 +288,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 @pytest.mark.parametrize("method", ["GET", "CONNECT"])
-async def test_whoever_has_not_is_not_served(case: str, method: str) -> None:
+async def test_a_client_without_the_token_is_not_served(case: str, method: str) -> None:
     async with origin() as site, by_token(f"{LOOPBACK}:{site.port}") as (ground, proxy):
         token = token_of(ground).rpartition(" ")[2]
         headers = [header.format(token=token) for header in WRONG[case]]
@@ -303,7 +303,7 @@ async def test_whoever_has_not_is_not_served(case: str, method: str) -> None:
     assert not site.asked
 
 
-async def test_whoever_connects_and_says_nothing_does_not_stay() -> None:
+async def test_a_silent_client_does_not_stay() -> None:
     async with by_token("api.test") as (ground, proxy):
         silent = [await Line.to(proxy) for _ in range(ground.gate._bounds.connections)]
         for line in silent:

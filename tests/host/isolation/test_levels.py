@@ -142,7 +142,7 @@ MINIMUM = Floor.at("bwrap", Rule(Location("/etc/paddock/policy.toml", 3), "minim
     ("wanted", "named"), [("landlock", None), (None, "landlock"), (None, "none"), ("none", "none")]
 )
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_floor_that_a_policy_set_is_lowered_by_nobody(
+def test_a_floor_that_a_policy_set_is_never_lowered(
     wanted: str | None, named: IsolationLevel | None, trusted: bool
 ) -> None:
     one = entry(isolation=wanted)

@@ -186,7 +186,7 @@ async def test_a_level_that_an_entry_names_is_had_exactly(scene: Scene) -> None:
     assert sorted(machine.tried_levels) == ["landlock", "ns"]
 
 
-async def test_a_level_that_an_entry_names_and_nobody_accepted_is_refused(scene: Scene) -> None:
+async def test_a_named_level_that_was_not_accepted_is_refused(scene: Scene) -> None:
     with failing("IsolationRefusedError"):
         await scene.sandbox_planner(ScriptedMachine("ns", "landlock")).plan_sandboxes(
             scene.authorized(scene.module("tool-x", isolation="landlock"))

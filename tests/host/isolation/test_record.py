@@ -109,7 +109,7 @@ def test_a_module_is_found_by_its_instance_and_else_by_its_id(tmp_path: Path) ->
     assert record.module("tool-y") is None
 
 
-def test_by_default_records_are_in_the_users_state_folder_and_nobody_elses(tmp_path: Path) -> None:
+def test_by_default_records_are_in_the_users_state_folder_and_private(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         SessionRecords().keep(session(tmp_path))
@@ -246,9 +246,7 @@ def test_where_no_session_ran_there_is_no_record(tmp_path: Path) -> None:
     assert SessionRecords(tmp_path / "file" / "sessions").all() == ()
 
 
-def test_a_record_that_cannot_be_kept_is_told_once_and_stops_nobody(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_record_that_cannot_be_kept_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
     records = SessionRecords(tmp_path / "file")
     for _ in range(2):

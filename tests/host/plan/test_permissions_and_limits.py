@@ -265,7 +265,7 @@ def test_limits_become_plain_numbers() -> None:
     }
 
 
-def test_limits_nobody_wrote_are_none() -> None:
+def test_unwritten_limits_are_none() -> None:
     assert set(read().limits.model_dump().values()) == {None}
     assert read(limits={"tmp_max": None}).limits == read().limits
 

@@ -95,7 +95,7 @@ def capped(grants: str, match: str = "*") -> str:
 # -- nothing in the way
 
 
-def test_what_nobody_limits_is_granted_as_it_was_asked_for(work: Path) -> None:
+def test_an_unbounded_request_is_granted_as_it_was_asked_for(work: Path) -> None:
     written = {"read": ["."], "net": ["a.example"], "run": ["*"], "secrets": ["KEY"], "env": ["HOME"]}
     decision = decide(work, permissions=written, limits={"memory_max": "8G"}, isolation="landlock")
     assert decision.entry.permissions == Permissions.model_validate(written)
@@ -220,7 +220,9 @@ CAPS: list[tuple[str, dict[str, Any], bool]] = [
 
 @pytest.mark.parametrize(("caps", "permissions", "within"), CAPS)
 @pytest.mark.parametrize("how", ["plan", "given"])
-def test_a_cap_holds_whoever_grants(work: Path, caps: str, permissions: dict[str, Any], within: bool, how: str) -> None:
+def test_a_cap_holds_for_every_way_to_grant(
+    work: Path, caps: str, permissions: dict[str, Any], within: bool, how: str
+) -> None:
     keys: dict[str, Any] = {"permissions": permissions} if how == "plan" else {"given": permissions}
     secrets = {"KEY": "s3cret", "OTHER": "x"}
     decide(work, secrets=secrets, **keys)
@@ -262,7 +264,7 @@ def test_a_preset_as_a_cap_caps_every_family(work: Path) -> None:
     assert len(refused(lambda: decide(work, rule, secrets={"KEY": "x"}, permissions=everything))) == len(everything)
 
 
-def test_a_value_that_a_variable_is_given_is_told_to_nobody(work: Path) -> None:
+def test_the_value_of_a_variable_is_never_shown(work: Path) -> None:
     with pytest.raises(PolicyRefusedError) as caught:
         decide(work, capped("env = []"), permissions={"env": ["TOKEN=hunter2"]})
     assert "hunter2" not in render(caught.value) + str(caught.value.refusals[0].as_dict())
@@ -357,7 +359,7 @@ def test_every_files_list_of_hosts_counts(work: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["https://user:hunter2@evil.example/a", "https://user:hunter2@evil.example/../a"])
-def test_a_password_in_a_source_is_told_to_nobody(work: Path, source: str) -> None:
+def test_a_password_in_a_source_is_never_shown(work: Path, source: str) -> None:
     for text in ("git_hosts = []", "require_pinned = true"):
         with pytest.raises(PolicyRefusedError) as caught:
             decide(work, text, source=f"git+{source}")
@@ -477,7 +479,7 @@ def test_the_strictest_minimum_is_the_floor(
     ],
 )
 @pytest.mark.parametrize("how", ["plan", "flag"])
-def test_a_minimum_of_the_policy_is_lowered_by_nobody(
+def test_a_minimum_of_the_policy_is_never_lowered(
     work: Path, minimum: str, level: IsolationLevel, meets: bool, accepted: bool, how: str
 ) -> None:
     keys: dict[str, Any] = {"isolation": level} if how == "plan" else {"named": level}
@@ -533,7 +535,7 @@ UNTRUSTED: list[tuple[dict[str, Any], bool]] = [
 
 
 @pytest.mark.parametrize(("keys", "harmless"), UNTRUSTED)
-def test_a_plan_that_nobody_accepted_stays_in_its_folder(work: Path, keys: dict[str, Any], harmless: bool) -> None:
+def test_an_unaccepted_plan_stays_in_its_folder(work: Path, keys: dict[str, Any], harmless: bool) -> None:
     secrets = {"KEY": "x"}
     for name in (".git/hooks", ".vscode", "bare/objects", "bare/refs"):
         (work / name).mkdir(parents=True)
@@ -805,5 +807,5 @@ def test_every_public_host_is_within_a_cap_of_the_same_word_alone(
         assert refused(lambda: decide(work, capped(caps), permissions={"net": [written]}))
 
 
-def test_a_plan_that_nobody_accepted_has_no_public_hosts(work: Path) -> None:
+def test_an_unaccepted_plan_has_no_public_hosts(work: Path) -> None:
     assert refused(lambda: decide(work, accepted=False, permissions={"net": ["public"]}))

@@ -117,7 +117,7 @@ def test_no_bytes_do_more_than_yield_a_name_or_none(noise: bytes, place: int) ->
 
 
 @pytest.mark.parametrize("read", [loader_of, libraries_of, script_line_of, open_plain_file])
-def test_a_pipe_in_the_place_of_a_program_holds_up_nobody(read: Callable[[Path], object], tmp_path: Path) -> None:
+def test_a_pipe_in_the_place_of_a_program_does_not_block(read: Callable[[Path], object], tmp_path: Path) -> None:
     """A module that may write there can put one in between a look at the file and its opening."""
     pipe = tmp_path / "program"
     os.mkfifo(pipe)

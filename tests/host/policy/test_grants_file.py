@@ -328,7 +328,7 @@ def test_a_killed_writer_leaves_a_whole_file_and_no_waiter(tmp_path: Path) -> No
         assert sorted(path.name for path in file.path.parent.iterdir()) == ["grants.toml", "grants.toml.lock"], step
 
 
-def test_a_lock_that_nobody_lets_go_of_is_told(file: GrantsFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_never_released_is_reported(file: GrantsFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paddock.policy.files.grants._LOCK_SECONDS", 0.2)
     file.accept(digest(1), "/1.yaml")
     code = """

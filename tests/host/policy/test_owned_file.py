@@ -35,7 +35,7 @@ def test_where_no_file_is_there_is_nothing_to_read(file: Path, name: str) -> Non
     assert read_owned(file.parent.parent / name, owner()) is None
 
 
-def test_where_no_file_is_there_nobody_could_have_written_it(file: Path) -> None:
+def test_a_missing_file_is_not_refused_for_its_folder(file: Path) -> None:
     file.parent.chmod(0o777)
     (file.parent.parent.parent / "by-link").symlink_to("config")
     assert read_owned(file.with_name("other"), owner()) is None

@@ -38,7 +38,7 @@ def stranger(folder: os.stat_result, entry_uid: int, *, uid: int = ME) -> str | 
         (0o1775, 0, SHARED, ME),
     ],
 )
-def test_nobody_can_where_only_root_and_the_user_may_write(mode: int, uid: int, gid: int, entry_uid: int) -> None:
+def test_no_stranger_can_where_only_root_and_the_user_may_write(mode: int, uid: int, gid: int, entry_uid: int) -> None:
     assert stranger(status(mode, uid, gid), entry_uid) is None
 
 

@@ -258,7 +258,7 @@ def test_what_a_command_leaves_running_does_not_keep_us_waiting(home: Path) -> N
         left.write("go\n")
 
 
-async def test_a_command_is_ended_when_nobody_waits_for_it_any_more(home: Path) -> None:
+async def test_a_command_is_ended_when_its_wait_is_cancelled(home: Path) -> None:
     os.mkfifo(home / "alive")
     reader = _reader_of(home / "alive")
     found = sources(home, f"[KEY]\ncommand = ['sh', '-c', 'exec > {home}/alive; touch {home}/begun; sleep 600']")

@@ -66,7 +66,7 @@ def test_an_accepted_plan_has_what_it_says_and_what_was_given_with_it(file: Gran
     assert given.rule.location.line is not None and "tool-y" in lines[given.rule.location.line - 1]
 
 
-def test_a_plan_that_nobody_accepted_is_not(file: GrantsFile, tmp_path: Path) -> None:
+def test_an_unaccepted_plan_is_not_trusted(file: GrantsFile, tmp_path: Path) -> None:
     plan = plan_at(tmp_path / "plan.yaml")
     acceptance = PlanAcceptance.of(plan, file)
     assert not acceptance.trust.accepted

@@ -131,9 +131,7 @@ async def test_an_object_that_no_description_describes_ends_its_owner(network: N
         pytest.param(lambda: dict, id="a class"),
     ],
 )
-async def test_what_the_host_runs_on_is_shared_with_nobody_whoever_passes_it_on(
-    means: Callable[[], object], network: Network
-) -> None:
+async def test_objects_that_the_host_runs_on_are_never_shared(means: Callable[[], object], network: Network) -> None:
     with pytest.raises(EncodeError, match="not shared"):
         network.marshaller.encode([means()], share=True)
 

@@ -241,7 +241,7 @@ async def test_an_answer_carries_no_right_to_what_is_mounted_elsewhere(network: 
     assert not await _may_call(network, handle, borrower)
 
 
-async def test_an_answer_carries_the_right_to_what_is_nobodys_mounted(network: Network) -> None:
+async def test_an_answer_carries_the_right_to_an_unmounted_object(network: Network) -> None:
     finder, finding = await network.connect("finder")
     requester, asking = await network.connect("asker", authority=Allowed(set()))
     _, answering = await network.connect("answerer")

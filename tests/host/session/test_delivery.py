@@ -186,7 +186,7 @@ async def test_a_question_is_asked_in_the_name_of_who_has_it(hosted: Hosted) -> 
 # -- what is given up --------------------------------------------------------------------------
 
 
-async def test_a_cancelled_event_is_given_up_and_asks_nobody_further(hosted: Hosted) -> None:
+async def test_a_cancelled_event_is_given_up_and_asks_no_further_handler(hosted: Hosted) -> None:
     first, second = await _hooks(hosted)
     emitter, emitted = await _emit(hosted, {})
     request = await first.request_from_host()

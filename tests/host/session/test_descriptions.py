@@ -80,7 +80,7 @@ async def test_any_change_that_could_matter_counts_also_the_modules_own(change: 
     assert not other.heard(Kind.REQUEST), "what has no properties is not asked"
 
 
-async def test_who_does_not_answer_or_cannot_holds_nobody_up(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_does_not_answer_delays_no_other(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(descriptions, "_SECONDS", 0.05)
     module, agents = await hosted.start("tool", "tool-agents", _computing())
 
@@ -113,7 +113,7 @@ def _end(module: HostedModule) -> None:
     module.supervisor.die()  # type: ignore[attr-defined]
 
 
-async def test_objects_that_grow_too_large_are_not_described_anew_and_end_nobody(
+async def test_too_large_objects_are_not_described_anew_and_end_no_module(
     hosted: Hosted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What others write into a module's objects may be what makes them large."""

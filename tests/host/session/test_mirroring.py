@@ -370,7 +370,7 @@ async def test_a_new_description_that_is_none_ends_the_worker(description: bytes
     assert [report.reason.value for report in module.reports] == ["protocol"]
 
 
-async def test_a_description_of_an_object_that_nobody_holds_is_ignored(hosted: Hosted) -> None:
+async def test_a_description_of_an_object_without_holders_is_ignored(hosted: Hosted) -> None:
     _, owner = await hosted.start("tool", "tool-owner")
     owner.notify(HostMethod.DESCRIBE, [4711, owner.describe({})])
     await owner.round_trip()

@@ -366,9 +366,7 @@ _NONSENSE: list[tuple[HostMethod, Any]] = [
 @pytest.mark.parametrize(
     ("method", "value"), _NONSENSE, ids=[f"{method.name} {str(value)[:30]}" for method, value in _NONSENSE]
 )
-async def test_a_request_that_is_none_ends_the_worker_and_nobody_else(
-    method: HostMethod, value: Any, hosted: Hosted
-) -> None:
+async def test_a_malformed_request_ends_its_worker_and_no_other(method: HostMethod, value: Any, hosted: Hosted) -> None:
     module, worker = await hosted.start("orchestrator", "loop-x")
     _, other = await hosted.start("tool", "tool-x")
     worker.request(0, method, value)

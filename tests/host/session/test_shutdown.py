@@ -44,7 +44,7 @@ class Acts:
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("is_hurried", [False, True])
-async def test_whoever_overstays_is_left_out_and_all_others_have_their_time(
+async def test_a_module_that_overstays_is_left_out_and_others_have_their_time(
     part: ShutdownPhase, is_hurried: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     end, acts, answers = ShutdownDeadlines(), Acts(), []

@@ -160,7 +160,9 @@ def test_a_child_that_borrows_its_parents_memory_has_none_of_its_own(tmp_path: P
         assert 60 * _MIB < seen.measure(pids) < 80 * _MIB
 
 
-def test_where_nobody_tells_who_borrows_it_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_kernel_compares_nothing_a_borrower_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> int:
         raise PermissionError(1, "kcmp: Operation not permitted")
 

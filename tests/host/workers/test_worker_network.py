@@ -216,7 +216,7 @@ async def test_the_listeners_are_given_away_once_in_port_order(start: Launch) ->
 
 @by(NS)
 @pytest.mark.parametrize("end", ["stop", "its own", "abandon"])
-async def test_sockets_that_nobody_took_are_closed_with_the_trees_end(start: Launch, end: str) -> None:
+async def test_sockets_that_were_not_taken_are_closed_with_the_trees_end(start: Launch, end: str) -> None:
     process = await start(network=NetworkAccess(PORTS))
     await here(process)
     before = len(open_fds())

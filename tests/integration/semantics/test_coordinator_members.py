@@ -46,7 +46,7 @@ async def test_there_are_no_injection_limits_unless_the_plan_has_them(open_place
         assert await place.run("members.limits") == [None, 30]
 
 
-async def test_session_state_is_one_dict_whoever_writes_to_it_and_however(place: Place) -> None:
+async def test_session_state_is_one_dict_for_every_writer(place: Place) -> None:
     assert await place.run("members.state") == [
         {"turns": {"used": 0}, "done": []},
         {"turns": {"used": 1}, "done": ["first"]},

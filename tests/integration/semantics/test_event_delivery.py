@@ -13,7 +13,7 @@ WHERES = ("in the same module", "in another module")
 LISTENER = [{"name": "listener", "answer": {}}]
 
 
-async def test_an_event_nobody_hears_comes_back_bare(place: Place) -> None:
+async def test_an_event_without_handlers_comes_back_bare(place: Place) -> None:
     outcome = await place.run("events.chain", where="in another module", handlers=[], data={"is": {"b": 1, "a": 2}})
     assert outcome["result"] == {"action": "continue", "data": {"a": 2, "b": 1}}
     assert list(outcome["result"]["data"]) == ["a", "b"]

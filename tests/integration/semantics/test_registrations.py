@@ -39,7 +39,7 @@ async def test_namesakes_are_removed_one_by_one(place: Place) -> None:
     ]
 
 
-async def test_an_event_nobody_ever_heard_is_listed_when_asked_for(place: Place) -> None:
+async def test_an_event_without_handlers_is_listed_when_asked_for(place: Place) -> None:
     assert await place.run("registrations.unheard_of") == {"semantics:never": []}
 
 

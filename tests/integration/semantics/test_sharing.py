@@ -65,5 +65,5 @@ async def test_a_context_asks_the_applications_factory_for_each_request(open_pla
         assert await place.run("sharing.prompted", turns=3) == [f"You are asked for the {n}. time." for n in (1, 2, 3)]
 
 
-async def test_what_handlers_print_disturbs_nobody(place: Place) -> None:
+async def test_what_handlers_print_disturbs_no_module(place: Place) -> None:
     assert await place.run("sharing.printed") == [True, ["printer"]]

@@ -388,7 +388,7 @@ async def test_what_a_resolver_raises_of_its_own_is_not_swallowed(coordinator: M
         await with_resolver(coordinator, Broken()).load("tool-x")
 
 
-async def test_a_module_nobody_has_is_not_found_and_both_places_are_named(coordinator: MockCoordinator) -> None:
+async def test_an_unknown_module_is_not_found_and_both_places_are_named(coordinator: MockCoordinator) -> None:
     with pytest.raises(SourceNotFoundError) as caught:
         await ModuleLoader().load("tool-nowhere")
     assert str(caught.value) == "Module 'tool-nowhere' not found via entry points or filesystem"

@@ -333,7 +333,7 @@ async def test_only_a_reply_that_says_allow_allows(
         ("deny", HookResult(action="deny", reason="Approval timeout - denied by default: Really?")),
     ],
 )
-async def test_when_nobody_answers_the_default_counts(default: Any, expected: HookResult) -> None:
+async def test_without_an_answer_the_default_counts(default: Any, expected: HookResult) -> None:
     result = HookResult(action="ask_user", approval_prompt="Really?", approval_default=default)
     assert await Stage(ApprovalTimeoutError()).process(result) == expected
 

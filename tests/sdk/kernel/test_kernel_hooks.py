@@ -120,7 +120,7 @@ def test_an_unknown_name_is_ignored() -> None:
     HookRegistry().unregister("nobody")
 
 
-def test_an_event_nobody_ever_heard_is_listed_when_asked_for() -> None:
+def test_an_event_without_handlers_is_listed_when_asked_for() -> None:
     assert HookRegistry().list_handlers("x") == {"x": []}
     assert HookRegistry().list_handlers() == {}
 
@@ -174,7 +174,7 @@ async def test_without_handlers_the_data_comes_back_bare() -> None:
     assert result == HookResult(action="continue", data={"a": "{3}", "b": [1]})
 
 
-async def test_removed_handlers_leave_an_event_that_nobody_hears() -> None:
+async def test_removed_handlers_leave_an_event_without_handlers() -> None:
     registry = HookRegistry()
     registry.set_default_fields(session_id="s")
     registry.register("e", print)()
@@ -238,7 +238,7 @@ async def test_the_result_never_shares_anything_with_the_data(is_heard: bool) ->
     assert data == {"list": [1]}
 
 
-async def test_what_a_handler_does_to_its_data_nobody_else_sees() -> None:
+async def test_what_a_handler_does_to_its_data_stays_unseen_by_others() -> None:
     registry, seen = HookRegistry(), []
 
     def spoil(event: str, data: dict[str, Any]) -> None:
@@ -625,7 +625,7 @@ async def test_collecting_takes_the_data_of_every_answer_in_order() -> None:
     assert seen == [{"b": "{1}"}]
 
 
-async def test_nobody_to_collect_from_gives_nothing() -> None:
+async def test_collecting_without_contributors_gives_nothing() -> None:
     assert await HookRegistry().emit_and_collect(event="e", data=None, timeout=0.5) == []
 
 

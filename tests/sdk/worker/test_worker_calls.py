@@ -74,7 +74,7 @@ async def test_a_call_that_is_given_up_is_cancelled_at_the_host(rig: Rig) -> Non
             await calling
 
 
-async def test_an_answer_that_meets_its_cancellation_on_the_way_harms_nobody(rig: Rig) -> None:
+async def test_an_answer_that_meets_its_cancellation_is_harmless(rig: Rig) -> None:
     """The caller is cancelled and has not run since, as the answer comes in, in the middle of a call in place."""
 
     def script(host: ScriptedHost) -> None:

@@ -165,7 +165,7 @@ async def test_the_same_number_is_the_same_stand_in_and_goes_home_as_it(rig: Rig
     assert await _sent(rig, first) == [(HandleEntry(HandleSide.RECEIVER, 9),)]
 
 
-async def test_a_stand_in_that_nobody_uses_is_let_go_with_how_often_it_came(rig: Rig) -> None:
+async def test_an_unused_stand_in_is_let_go_with_how_often_it_came(rig: Rig) -> None:
     thing = await _capability(rig, rig.host.own(9), rig.host.again(9))
     await _capability(rig, rig.host.again(9), "something else")
     del thing
@@ -212,7 +212,7 @@ async def test_a_released_object_comes_described_or_not_at_all(rig: Rig) -> None
     assert (await _capability(rig, rig.host.own(9, colour="blue"))).colour == "blue"
 
 
-async def test_objects_in_an_answer_nobody_waits_for_count_and_are_let_go(rig: Rig) -> None:
+async def test_objects_in_an_unawaited_answer_count_and_are_let_go(rig: Rig) -> None:
     def script(host: ScriptedHost) -> None:
         request = host.request_from_worker()
         host.take(Kind.CANCEL)

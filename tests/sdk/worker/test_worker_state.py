@@ -351,9 +351,7 @@ async def test_what_others_wrote_is_not_told_back_and_changing_it_is(rig: Rig) -
 @pytest.mark.parametrize(
     "rest", [b"\xc1", b"", b"\x91" * 100 + b"\xc0", b"\xd6\x01\0\0\0\x07", b"\xc7\x03\x02\x92\xa1x"]
 )
-async def test_what_another_module_offers_and_nobody_can_read_is_left_out(
-    section: MirrorSection, rest: bytes, rig: Rig
-) -> None:
+async def test_unreadable_offers_of_another_module_are_left_out(section: MirrorSection, rest: bytes, rig: Rig) -> None:
     """The host does not look inside, so what a hostile module offers reaches every other as it is."""
 
     def script(host: ScriptedHost) -> None:

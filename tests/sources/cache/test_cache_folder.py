@@ -197,7 +197,7 @@ def test_a_wait_ends_at_its_deadline(folder: Path, deadline: float) -> None:
 
 
 @pytest.mark.parametrize("what", ["a name", "a repository", "the names"])
-def test_a_wait_that_nobody_wants_any_more_ends_at_once(folder: Path, what: str) -> None:
+def test_a_cancelled_wait_ends_at_once(folder: Path, what: str) -> None:
     def cancelled() -> None:
         raise InterruptedWait
 
@@ -246,7 +246,7 @@ def test_a_wait_that_lasts_is_told_of(folder: Path) -> None:
     assert told == [f"fetching {waiting}", f"finished {waiting}"]
 
 
-def test_a_short_wait_is_told_to_nobody(folder: Path) -> None:
+def test_a_short_wait_is_not_reported(folder: Path) -> None:
     class Listener:
         def step(self, step: ProgressStep) -> None:
             raise AssertionError(step)

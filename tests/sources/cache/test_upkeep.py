@@ -315,7 +315,7 @@ def test_a_damaged_entry_that_is_in_use_stays_until_it_is_not(folder: Path) -> N
     assert cache.prune(1000 * DAY).items == 1
 
 
-def test_a_record_that_is_none_is_found_and_nobody_believes_it(folder: Path) -> None:
+def test_a_malformed_record_is_found_and_not_believed(folder: Path) -> None:
     cache = SourceCache(folder)
     fill(cache)
     (record,) = (folder / "commits-v1").glob("*/*")
@@ -327,7 +327,7 @@ def test_a_record_that_is_none_is_found_and_nobody_believes_it(folder: Path) -> 
     assert cache.verify() == ()
 
 
-def test_folders_of_other_names_are_nobodys(folder: Path) -> None:
+def test_folders_of_other_names_are_left_alone(folder: Path) -> None:
     cache = SourceCache(folder)
     fill(cache)
     (folder / "trees-v1/notes").mkdir()

@@ -125,7 +125,7 @@ def test_a_host_that_is_killed_at_any_stage_leaves_nothing_in_the_way(
             check(cache)
 
 
-def test_a_host_that_is_killed_while_it_waits_for_a_server_holds_nobody_up(
+def test_a_host_killed_while_it_waits_for_a_server_delays_no_other(
     tmp_path: Path, server: GitServer, hosts: Hosts, addresses: Sequence[str]
 ) -> None:
     stalls = Stalls(400)

@@ -66,7 +66,7 @@ def test_what_they_say_is_not_among_arguments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "script", ["exit 0", "exit 1", "echo username=ann", "echo quit=1", "echo password=", "kill $$"]
 )
-def test_a_helper_that_knows_nothing_is_no_error_and_nobody_is_asked(tmp_path: Path, script: str) -> None:
+def test_a_helper_without_an_answer_is_no_error_and_asks_no_question(tmp_path: Path, script: str) -> None:
     marker, asking = tmp_path / "prompted", tmp_path / "asking"
     asking.write_text(f"#!/bin/sh\ntouch {marker}\necho secret\n")
     asking.chmod(0o755)

@@ -160,7 +160,7 @@ def test_a_host_that_is_killed_at_any_stage_leaves_a_good_cache(
         assert pin.commit == second and (again.fetch(second).root / "a.py").read_text() == "2"
 
 
-def test_what_a_killed_git_has_left_locked_is_in_nobodys_way(
+def test_locks_that_a_killed_git_left_stop_no_later_fetch(
     origin: OriginRepository, source: MakeSource, tmp_path: Path
 ) -> None:
     origin.commit({"a.py": "1"})

@@ -125,7 +125,7 @@ def test_a_call_is_one_line_with_its_outcome() -> None:
     assert (raised.outcome, raised.reason) == ("failed", "no such tool")
 
 
-def test_a_call_that_nobody_answers_is_shown_as_refused_or_stopped() -> None:
+def test_a_call_without_an_answer_is_shown_as_refused_or_stopped() -> None:
     block = {"type": "tool_call", "id": "1", "name": "bash", "input": {"command": "rm x"}}
     asked = ("content_block:end", {"block": block})
     (refused,) = _calls(_played(_view(), asked, _call("approval:denied", reason="the person said no"), _REQUEST))
