@@ -204,15 +204,21 @@ class Channel(asyncio.BufferedProtocol):
     ) -> None:
         """Send a change along with the next frame, or `within` some seconds; of each `key` only the last one.
 
-        A change with handles needs a key of its own: the worker has to get each handle that is counted as handed out.
+        With `FOREVER` seconds, `send_due` sends it where there is no next frame. A change with handles needs a key of
+        its own: the worker has to get each handle that is counted as handed out.
         """
         if self.is_open:
             frame = self.connection.send_mirror(section, body, handles, target=target)
             self._due.pop(key, None)  # the later of two comes last
             self._due[key] = frame if isinstance(frame, bytes) else b"".join(frame)
             self._due_at = min(self._due_at, self._loop.time() + within)
-            if self._timer is None:
+            if self._timer is None and within != FOREVER:
                 self._tick_later()
+
+    def send_due(self) -> None:
+        """Send the changes that wait for the next frame."""
+        if self._due and self.is_open:
+            self.write(b"".join(self._take_due()))
 
     def keep(self, key: tuple[Hashable, ...], make: Make, *, is_new: bool) -> None:
         """Send a worker that is behind the frame that `make` returns, when there is room, in place of the key's earlier
@@ -439,8 +445,8 @@ class Channel(asyncio.BufferedProtocol):
         now = self._loop.time()
         self._timer = None
         if self._due_at <= now + _TICK:  # the next tick would be too late
-            self.write(b"".join(self._take_due()))
+            self.send_due()
         for call in self.calls.overdue(now):
             call.on_overdue()
-        if self._due or self.calls.have_deadlines:
+        if self._due_at != FOREVER or self.calls.have_deadlines:
             self._tick_later()

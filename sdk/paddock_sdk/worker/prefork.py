@@ -215,7 +215,8 @@ def _run_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: 
             root = _root_with(shared, trees if ids is None else None)
         except OSError as error:
             root = error  # no request exists yet to report it to
-        sandbox_entry.warm_up()
+        if not _is_readable(line):  # a request that is here already waits for nothing
+            sandbox_entry.warm_up()
         request, (rpc, stdout, stderr, init_socket, *trees) = _received(line)
         line.close()
     except BaseException:
@@ -265,6 +266,12 @@ def _without(shared: Sequence[Mount], profile: SandboxProfile) -> list[Mount]:
     """Return the mounts of a profile that are not made yet, in their order."""
     made = set(shared)  # a look at each of forty mounts costs every start a millisecond
     return [mount for mount in profile.mounts if mount not in made]
+
+
+def _is_readable(line: socket.socket) -> bool:
+    poller = select.poll()
+    poller.register(line, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def _received(line: socket.socket) -> tuple[Any, list[int]]:

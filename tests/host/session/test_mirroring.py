@@ -88,13 +88,22 @@ async def test_a_newcomer_wakes_the_others_with_their_next_frame_or_soon(
     _, first = await hosted.start("tool", "tool-first", tool("first"))
     first.frames.clear()
     with monkeypatch.context() as patched:
-        patched.setattr(mirrors, "_SOON", 60.0)
+        patched.setattr(mirrors, "_QUIET", 60.0)
         await hosted.start("tool", "tool-second", tool("second"))
         assert first.heard(Kind.MIRROR) == []
         await first.round_trip()
     assert [frame.method for frame in first.heard(Kind.MIRROR)] == [MirrorSection.MOUNTED]
     await hosted.start("tool", "tool-third", tool("third"))
     assert (await first.take(Kind.MIRROR)).method == MirrorSection.MOUNTED  # which asks for nothing meanwhile
+
+
+async def test_mounts_without_an_end_are_sent_all_the_same(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, first = await hosted.start("tool", "tool-first", tool("first"))
+    first.frames.clear()
+    monkeypatch.setattr(mirrors, "_QUIET", 60.0)
+    monkeypatch.setattr(mirrors, "_LATEST", 0.0)
+    await hosted.start("tool", "tool-second", tool("second"))
+    assert (await first.take(Kind.MIRROR)).method == MirrorSection.MOUNTED
 
 
 @pytest.mark.parametrize(

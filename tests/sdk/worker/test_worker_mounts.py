@@ -172,7 +172,7 @@ async def test_after_a_refused_mount_the_other_stands_in_its_place(rig: Rig) -> 
     assert rig.coordinator.get("tools", "x").name == "x"
 
 
-@pytest.mark.parametrize(("times", "size", "most"), [(40, 40_000, 60), (400, 0, 300)])
+@pytest.mark.parametrize(("times", "size", "most"), [(40, 40_000, 60), (800, 0, 1100)])
 async def test_mounts_without_end_are_kept_within_a_bound(times: int, size: int, most: int, rig: Rig) -> None:
     def script(host: ScriptedHost) -> None:
         for id in range(1, times + 1):

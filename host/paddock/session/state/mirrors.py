@@ -2,14 +2,15 @@
 
 The host keeps its state as the messages that bring a worker up to date, `session_state` only when there is such a
 worker. A new worker gets them all before anything else. The others get each change when it is made, before any later
-frame. A mount waits for the next frame to each of them, a quarter of a second at most: otherwise every module that
-starts would wake all that are there. A change is not sent to the worker that made it. For a worker that reads more
-slowly than others write, the host notes the changed keys and sends their latest values when there is room. No writer
-waits for it or fails because of it, and it takes no more room than the state.
+frame. A mount waits for the next frame to each of them, or until nothing has been mounted for a quarter of a second:
+otherwise every module that starts would wake all that are there. A change is not sent to the worker that made it. For a
+worker that reads more slowly than others write, the host notes the changed keys and sends their latest values when
+there is room. No writer waits for it or fails because of it, and it takes no more room than the state.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from functools import partial
 from typing import Final
 
 from paddock.rpc.marshal import Marshaller
+from paddock.rpc.open_calls import FOREVER
 from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.rpc.rights import allow_any, allow_none
 from paddock.session.state.session_state import HostedState
@@ -44,7 +46,8 @@ _COMPUTED_FROM: Final = frozenset(
 )
 # Otherwise each newcomer would wake all that are there, and what they do with it waits for a frame to them anyway.
 _NOT_URGENT: Final = frozenset({MirrorSection.MOUNTED, MirrorSection.UNMOUNTED, MirrorSection.CONTRIBUTOR})
-_SOON: Final = 0.25  # seconds
+_QUIET: Final = 0.25  # seconds without a mount, after which modules are through with starting
+_LATEST: Final = 4.0  # seconds for which mounts that come all the time may put one off
 _NO_CHANGES: Final = b"\x90"
 _CONFIRMED_EACH: Final = 64  # changes of state by one worker, which remembers them until then
 _MAX_LATE_CHANGES: Final = 64  # of one key, for one worker; if there are more, all that is under the key is sent
@@ -80,6 +83,8 @@ class Mirrors:
         self._entries: dict[Key, _Entry] = {}
         self._stale: dict[Peer, None] = {}  # those whose objects may have another description by now
         self._codec = Codec(ContractVocabulary())
+        self._timer: asyncio.TimerHandle | None = None  # until what is not urgent is sent, if something is unsent
+        self._unsent_since = self._latest_mount = 0.0  # in loop time
 
     def attach(self, peer: Peer, own_capability: Encoded | None = None) -> None:
         """Bring a new worker up to date, and keep it so; a capability of its own is sent to no other."""
@@ -91,11 +96,15 @@ class Mirrors:
         if own_capability is not None:  # last: in place of a shared one
             entry = _Entry(MirrorSection.CAPABILITY, own_capability, any_worker)
             self._tell_one(peer, ("own capability",), entry, is_new=True, is_first=True)
+        self._send_when_quiet()
 
     def detach(self, peer: Peer) -> None:
         """Forget a worker that is gone."""
         self._peers.pop(peer, None)
         self._stale.pop(peer, None)
+        if not self._peers and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def take_stale(self) -> list[Peer]:
         """Return the workers that compute descriptions and were sent changes since the last call of this method.
@@ -122,6 +131,8 @@ class Mirrors:
         self._entries[key] = entry
         for peer in self._those_to_tell(section, origin):
             self._tell_one(peer, key, entry, is_new=is_new)
+        if section in _NOT_URGENT:
+            self._send_when_quiet()
 
     def drop(self, key: Key, section: MirrorSection, change: Encoded, *, origin: Peer | None = None) -> None:
         """Forget the state under `key`, if there is any, and inform every worker but its origin."""
@@ -129,6 +140,8 @@ class Mirrors:
             for peer in self._those_to_tell(section, origin):
                 if not peer.channel.drop_new(key):
                     self._tell_one(peer, key, _Entry(section, change, any_worker))
+            if section in _NOT_URGENT:
+                self._send_when_quiet()
 
     def change_state(
         self, changes: list[Change], message: Encoded, new: Collection[Hashable], origin: Peer | None
@@ -187,6 +200,26 @@ class Mirrors:
                 self._stale[peer] = None
             if peer is not origin:
                 yield peer
+
+    def _send_when_quiet(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._latest_mount = loop.time()
+        if self._timer is None and self._peers:
+            self._unsent_since = self._latest_mount
+            self._timer = loop.call_at(self._due_at, self._on_due)
+
+    @property
+    def _due_at(self) -> float:
+        return min(self._latest_mount + _QUIET, self._unsent_since + _LATEST)
+
+    def _on_due(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._due_at:
+            self._timer = loop.call_at(self._due_at, self._on_due)
+            return
+        self._timer = None
+        for peer in self._peers:
+            peer.channel.send_due()
 
     def _tell_one(self, peer: Peer, key: Key, entry: _Entry, *, is_new: bool = False, is_first: bool = False) -> None:
         if peer.channel.is_behind:
@@ -266,7 +299,9 @@ def _mirror(peer: Peer, entry: _Entry, *, is_urgent: bool) -> None:
         if is_urgent:
             peer.channel.mirror(entry.section, entry.change.body, entries, target=target)
         else:
-            peer.channel.mirror_along(object(), entry.section, entry.change.body, entries, target=target, within=_SOON)
+            peer.channel.mirror_along(
+                object(), entry.section, entry.change.body, entries, target=target, within=FOREVER
+            )
     except LocalProtocolError:
         peer.take_back(entries)
         raise

@@ -32,9 +32,9 @@ from paddock_sdk.worker.session.reporter import Reporter
 # Applied when module code looks: each takes a stand-in, and a session of many modules has many.
 _PUT_OFF: Final = frozenset({MirrorSection.MOUNTED, MirrorSection.UNMOUNTED})
 _OF_OBJECTS: Final = frozenset({MirrorSection.DATA, MirrorSection.DESCRIPTION})
-# A module that mounts and unmounts for ever costs others no more than that, and some 20 ms at a time.
+# A module that mounts and unmounts for ever costs others no more than that, and some 80 ms at a time.
 _MAX_UNREAD: Final = 1024 * 1024  # bytes
-_MAX_UNREAD_FRAMES: Final = 256
+_MAX_UNREAD_FRAMES: Final = 1024
 _NUMBERS: Final = 1 << 32  # that a frame's header can hold
 _log = logging.getLogger(__name__)
 
