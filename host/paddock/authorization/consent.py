@@ -23,8 +23,8 @@ class ModuleReview:
     `granted` are the grants that the plan itself states, a line each; `needs_trust` are those that count only once the
     plan is accepted. `given` are further grants of the operator, by a flag for example. An entry that states none has a
     proposal: `proposed` are fitting grants, `proposed_lines` the same in words, `lacks` what the module still goes
-    without, and `missing` what would be proposed too if it were there: a key that is not set, for example. `place` is
-    where the entry stands in the plan.
+    without, and `missing` what would be proposed too if it were there: a key that is not set, for example. `keeps` says
+    that a home that stays is proposed too. `place` is where the entry stands in the plan.
     """
 
     name: str
@@ -37,6 +37,7 @@ class ModuleReview:
     proposed_lines: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     missing: Permissions = field(default_factory=Permissions)
+    keeps: bool = False
     place: str = ""
 
 
@@ -92,7 +93,9 @@ class PlanReview:
         """The grants that modules get if the plan is accepted, each with what was missing for it."""
         nothing = Permissions()
         new = (
-            AcceptedGrant(module.place, module.source, module.proposed or nothing, without=module.missing)
+            AcceptedGrant(
+                module.place, module.source, module.proposed or nothing, without=module.missing, keeps=module.keeps
+            )
             for module in self.modules
             if module.proposed is not None or module.missing != nothing
         )

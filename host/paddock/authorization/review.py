@@ -15,7 +15,7 @@ from paddock.authorization.consent import ModuleReview, PlanReview
 from paddock.authorization.grant_lines import grant_lines
 from paddock.authorization.open_web import GrantedModule, open_web_warnings
 from paddock.authorization.suggestions.advice import advice_of
-from paddock.authorization.suggestions.needs import Needs, ProposalContext
+from paddock.authorization.suggestions.needs import KEEPS_HOME, Needs, ProposalContext
 from paddock.authorization.suggestions.proposal import has_no_say, propose
 from paddock.errors import PlanError, PolicyRefusedError, Refusal
 from paddock.plan.model import ModuleEntry, MountPlan
@@ -85,11 +85,15 @@ def _module(
         source=request.source,
         granted=granted,
         needs_trust=needs_trust,
-        given=tuple(line for grant, line in lines if not grant.path),
+        given=(
+            *(line for grant, line in lines if not grant.path),
+            *([KEEPS_HOME] if any(one.keeps for one in request.given) else []),
+        ),
         proposed=needs.permissions if needs.lines else None,
         proposed_lines=needs.lines,
         lacks=needs.lacks,
         missing=needs.missing,
+        keeps=needs.keeps,
         place=entry.path,
     )
 
@@ -118,9 +122,8 @@ def _stated(request: ModuleRequest, context: EvaluationContext) -> tuple[tuple[s
         if any(one.path == path_text(entry.path, "isolation") for one in refused):
             needs_trust.append(line)
     if entry.state == "keep":
-        line = "keeps a folder of its own from session to session"
-        granted.append(line)
-        needs_trust.append(line)
+        granted.append(KEEPS_HOME)
+        needs_trust.append(KEEPS_HOME)
     code = next((one for one in refused if one.path == path_text(entry.path, "source")), None)
     if code is not None:
         line = f"its code, which lies neither beside the plan nor in the working directory: {request.source}"

@@ -54,7 +54,7 @@ class PlannedModule:
     """A module of a plan that is being written; `purpose` says in a few words what it is for.
 
     `lacks` is what it goes without, for a reader who wants to grant it. `notes` explain keys of `config`. With
-    `by_uv_lock`, the versions of what it depends on are those of its own lock.
+    `by_uv_lock`, the versions of what it depends on are those of its own lock. With `keeps`, its home stays.
     """
 
     kind: Kind
@@ -66,6 +66,7 @@ class PlannedModule:
     lacks: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     by_uv_lock: bool = False
+    keeps: bool = False
 
     @property
     def granted(self) -> str:
@@ -73,7 +74,8 @@ class PlannedModule:
         written = self.permissions.as_written()
         if isinstance(written, str):
             return written
-        return ", ".join(f"{family} {_names(grants)}" for family, grants in written.items()) or "nothing"
+        granted = [f"{family} {_names(grants)}" for family, grants in written.items()]
+        return ", ".join([*granted, *(["a home that stays"] if self.keeps else [])]) or "nothing"
 
     @property
     def secret_names(self) -> tuple[str, ...]:
@@ -91,6 +93,8 @@ class PlannedModule:
             entry["config"] = dict(self.config)
         if self.permissions != Permissions():
             entry["permissions"] = self.permissions.as_written()
+        if self.keeps:
+            entry["state"] = "keep"
         return entry
 
     def lines(self) -> list[str]:
@@ -179,6 +183,8 @@ def _entry(module: PlannedModule) -> Iterator[str]:
             note = f" # {escape(module.notes[key])}" if key in module.notes and not rest else ""
             yield from (f"  {line}" for line in (first + note, *rest))
     yield from _permissions(module)
+    if module.keeps:
+        yield "state: keep # its home, a folder of its own, is there again in the next session"
     for lack in module.lacks:
         yield f"# {_GOES_WITHOUT}{escape(lack)}"
 
@@ -190,7 +196,7 @@ def _permissions(module: PlannedModule) -> Iterator[str]:
         yield f"permissions: {written} # {_PRESETS[module.permissions.preset]}"
         return
     if not written:
-        yield from () if module.lacks else (f"# {_NOTHING}",)
+        yield from () if module.lacks or module.keeps else (f"# {_NOTHING}",)
         return
     yield "permissions:"
     for family, grants in written.items():

@@ -18,12 +18,14 @@ from paddock_sandbox.profile import IsolationLevel
 class OperatorGrant:
     """The operator's grants to a module beyond its plan, and where they are stated: a flag, the grants file.
 
-    `stays_inside`: the operator gave its relative paths as places inside the working directory only.
+    `stays_inside`: the operator gave its relative paths as places inside the working directory only. `keeps`: its home
+    stays from session to session.
     """
 
     permissions: Permissions
     rule: Rule
     stays_inside: bool = False
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,10 @@ class ModuleRequest:
         """Return the entry with all its grants."""
         if not self.given:
             return self.entry
-        return self.entry.model_copy(update={"permissions": union_of(self.entry, self.given)})
+        changed: dict[str, object] = {"permissions": union_of(self.entry, self.given)}
+        if any(one.keeps for one in self.given):
+            changed["state"] = "keep"
+        return self.entry.model_copy(update=changed)
 
     def grants(self) -> tuple[RequestedGrant, ...]:
         """Return all grants, and where each is stated."""

@@ -131,11 +131,11 @@ class PlanAcceptance:
     def given(self, entry: ModuleEntry, source: str) -> tuple[OperatorGrant, ...]:
         """Return what was granted to an entry's module, if its code comes from `source` as it did then."""
         grant = self.accepted.grant_for(entry.path, source) if self.accepted is not None else None
-        if grant is None or grant.permissions == Permissions():
+        if grant is None or (grant.permissions == Permissions() and not grant.keeps):
             return ()
         location = Location(self.file, grant.line) if self.file else _SESSION
         rule = Rule(location, f"given to {entry.path} when the plan was accepted")
-        return (OperatorGrant(grant.permissions, rule, stays_inside=True),)
+        return (OperatorGrant(grant.permissions, rule, stays_inside=True, keeps=grant.keeps),)
 
 
 def plan_name(plan: MountPlan) -> str:

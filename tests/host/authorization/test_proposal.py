@@ -122,7 +122,7 @@ def test_what_does_all_it_does_in_the_session_lacks_nothing(kind: Kind, module: 
         ({}, "workspace", "the working directory"),
         ({"path": "../session.jsonl"}, {}, "outside the working directory"),
         ({"path": "/var/log/session.jsonl"}, {}, "outside the working directory"),
-        ({"path": "~/session.jsonl"}, {}, "home folder of its own"),
+        ({"path": "~/session.jsonl"}, {}, "its log is in `~`"),
         ({"path": "leads/out.jsonl"}, {}, "outside the working directory"),
         ({"path": 5}, "workspace", "the working directory"),
     ],
@@ -511,12 +511,18 @@ def test_a_stranger_is_proposed_no_folder_of_the_home(folder: Path, tmp_path: Pa
     asked = '["~/.amplifier/projects", "~/.amplifier/absent", "~/.amplifier", "~/.amplifier/leads", "~/.ssh"]'
     advice = advised(tmp_path / "module", f"[tool.paddock.permissions]\nwrite = {asked}\n")
     needs = proposed("tool", "tool-whatever", folder=folder, advice=advice, home=tmp_path)
-    assert written(needs) == NOTHING and not needs.lines
-    told = "\n".join(needs.lacks)
-    for path in ("~/.amplifier/projects", "~/.amplifier/absent", "~/.amplifier", "~/.amplifier/leads", "~/.ssh"):
-        assert f"write {path} (make that folder and grant it, or write `state: keep` in its entry)" in told
+    assert written(needs) == NOTHING and needs.keeps
+    (line,) = needs.lines
+    named = "~/.amplifier/projects, ~/.amplifier/absent, ~/.amplifier, ~/.amplifier/leads, ~/.ssh"
+    assert line.startswith("keeps a folder of its own from session to session") and f"it writes {named} there" in line
 
 
-def test_a_log_in_the_throw_away_home_is_missed_with_the_way_to_keep_it(folder: Path) -> None:
-    for config in ({}, {"path": "~/session.jsonl"}):
-        assert "`state: keep`" in "\n".join(proposed("hook", "hooks-logger", config, folder=folder).lacks)
+def test_a_home_that_stays_is_proposed_beside_what_the_id_suggests(folder: Path, tmp_path: Path) -> None:
+    advice = advised(tmp_path / "module", '[tool.paddock.permissions]\nwrite = ["~/.amplifier"]\n')
+    needs = proposed("tool", "tool-filesystem", folder=folder, advice=advice, home=tmp_path)
+    assert written(needs) == "workspace" and needs.keeps
+
+
+def test_a_log_in_the_throw_away_home_is_missed_or_kept(folder: Path) -> None:
+    assert "`state: keep`" in "\n".join(proposed("hook", "hooks-logger", {}, folder=folder).lacks)
+    assert proposed("hook", "hooks-logger", {"path": "~/session.jsonl"}, folder=folder).keeps

@@ -82,9 +82,7 @@ def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
         if known.has_path(path):
             line = f"reads and writes {_path_text(path, known)}{_SELF}"
             needs += Needs.of(line, f"files to write: {path}", write=[path])
-        elif path.startswith("~/"):
-            left.append(f"write {path} (make that folder and grant it, or write `state: keep` in its entry)")
-        else:
+        elif not path.startswith(_HOME):
             left.append(f"write {path}")
     for written in asked.net[:_MAX_GRANTS]:
         place = NetRule.parse(written).destination
@@ -100,7 +98,13 @@ def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
     left += [f"secret {one.name}" for one in asked.secrets[:_MAX_GRANTS]]
     left += [f"{family} {one}" for family in _NOT_PROPOSED for one in getattr(asked, family)[:_MAX_GRANTS]]
     lacks = tuple(f"{one.partition('=')[0]}, which its own manifest asks for" for one in left)
-    return needs + Needs(lacks=lacks, missing=_missing(asked, known))
+    return needs + home_needs(advice) + Needs(lacks=lacks, missing=_missing(asked, known))
+
+
+def home_needs(advice: Permissions) -> Needs:
+    """Return the need for a home that stays, if the module writes below it: never for a folder of the user's home."""
+    paths = [path for path in grants_of(advice).write[:_MAX_GRANTS] if path.startswith(_HOME)]
+    return Needs.of_home(f"it writes {', '.join(paths)} there{_SELF}") if paths else Needs()
 
 
 def _missing(asked: Permissions, known: ProposalContext) -> Permissions:
@@ -115,6 +119,7 @@ def _missing(asked: Permissions, known: ProposalContext) -> Permissions:
     return Permissions(read=absent(asked.read), write=absent(asked.write), run=programs)
 
 
+_HOME: Final = "~/"
 _SELF: Final = ", as its own manifest asks for"
 _NOT_PROPOSED: Final = ("env", "call", "emit", "hooks", "mount")
 

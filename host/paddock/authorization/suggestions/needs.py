@@ -6,13 +6,15 @@ import os
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from paddock.plan.permissions import Permissions, Preset, SecretGrant, is_program_path, united
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.located_program import locate
 from paddock.policy.owner import Owner
 from paddock.policy.programs import Program
+
+KEEPS_HOME: Final = "keeps a folder of its own from session to session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +74,24 @@ class Needs:
     """Grants that fit (`permissions`), the same in words (`lines`), and what the module still lacks (`lacks`).
 
     The module may lack something that no grant provides. `missing` would be proposed too if it were there: a key that
-    is not set, a program that is not installed.
+    is not set, a program that is not installed. With `keeps`, its home is to be there again the next time.
     """
 
     permissions: Permissions = field(default_factory=Permissions)
     lines: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     missing: Permissions = field(default_factory=Permissions)
+    keeps: bool = False
 
     @classmethod
     def of_preset(cls, preset: Preset, line: str, lacks: str) -> Self:
         """Return the needs that a preset satisfies."""
         return cls(Permissions(preset=preset), (line,), (lacks,))
+
+    @classmethod
+    def of_home(cls, why: str) -> Self:
+        """Return the need for a home that stays; `why` says what is there."""
+        return cls(lines=(f"{KEEPS_HOME}: {why}",), lacks=(f"a home that stays: {why}",), keeps=True)
 
     @classmethod
     def of(cls, line: str, lacks: str, **families: Any) -> Self:
@@ -97,6 +105,7 @@ class Needs:
             tuple(dict.fromkeys((*self.lines, *other.lines))),
             tuple(dict.fromkeys((*self.lacks, *other.lacks))),
             _union(self.missing, other.missing),
+            self.keeps or other.keeps,
         )
 
 

@@ -37,4 +37,4 @@ def fitted(module: PlannedModule, advice: ManifestAdvice | None, known: Proposal
     needs = propose(entry, advice, known)
     # `propose` lists what it proposes as lacking too, since it grants nothing; the plan grants it.
     left = () if needs.lines else needs.lacks
-    return replace(module, permissions=needs.permissions, lacks=left)
+    return replace(module, permissions=needs.permissions, lacks=left, keeps=needs.keeps)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paddock.authorization.suggestions.advice import ManifestAdvice, advised_needs, shipped_needs
+from paddock.authorization.suggestions.advice import ManifestAdvice, advised_needs, home_needs, shipped_needs
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_needs import service_needs
 from paddock.authorization.suggestions.vendors import is_scripted, vendor_of, words_of
@@ -46,10 +46,12 @@ def propose(entry: ModuleEntry, advice: ManifestAdvice | None, known: ProposalCo
             needs = Needs(lacks=(lack,)) + service_needs(entry, None, known)
         case _:
             needs = service_needs(entry, None, known)
-    if needs.permissions == Permissions() and advice is not None:
-        advised = advised_needs(advice.permissions, known)
-        return advised if advised.lines else needs + advised
-    return needs
+    if advice is None:
+        return needs
+    if needs.permissions != Permissions():
+        return needs + home_needs(advice.permissions)
+    advised = advised_needs(advice.permissions, known)
+    return advised if advised.lines else needs + advised
 
 
 def _provider(entry: ModuleEntry, known: ProposalContext) -> Needs:

@@ -136,8 +136,7 @@ def _log(entry: ModuleEntry, known: ProposalContext) -> Needs:
     if named is None:
         return _writer(entry, known) + Needs(lacks=(f"a place for a log below its home: {HOME_IS_LOST}",))
     if str(named).startswith("~"):
-        where = f"`{named}` is in a home folder of its own"
-        return Needs(lacks=(f"a place for its log that stays: {where}; {HOME_IS_LOST}",))
+        return Needs.of_home(f"its log is in `{named}`")
     folder = Path(os.path.normpath(known.working_dir / named))
     if not Path(os.path.realpath(folder)).is_relative_to(known.working_dir):  # also where only a link leads out
         return Needs(lacks=(f"a place for its log: `{folder}` is outside the working directory, and takes `write`",))

@@ -33,14 +33,18 @@ class TerminalConsent:
     """Asks through `dialogue`."""
 
     def __init__(self, dialogue: Dialogue) -> None:
-        self.not_given: dict[str, Permissions] = {}  # proposed to modules at the last question, and not accepted
+        # Proposed to modules at the last question, and not accepted: grants, and a home that stays.
+        self.not_given: dict[str, Permissions] = {}
+        self.not_kept: tuple[str, ...] = ()
         self._dialogue = dialogue
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Show the review and return the answer; without a person to ask, `AS_IT_IS`."""
         answer = await self._asked(review)
-        proposed = {module.name: module.proposed for module in review.modules if module.proposed is not None}
-        self.not_given = {} if answer is ConsentAnswer.ACCEPT else proposed
+        is_given = answer is ConsentAnswer.ACCEPT
+        proposed = {module.name: module.proposed or Permissions() for module in review.modules}
+        self.not_given = {} if is_given else {name: one for name, one in proposed.items() if one != Permissions()}
+        self.not_kept = () if is_given else tuple(module.name for module in review.modules if module.keeps)
         return answer
 
     async def _asked(self, review: PlanReview) -> ConsentAnswer:

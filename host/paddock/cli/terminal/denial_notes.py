@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
-from paddock.isolation.denials.attempt import SEE_VARIABLE
+from paddock.isolation.denials.attempt import KEEP, SEE_VARIABLE
 from paddock.lookalikes import marked
 from paddock.plan.limits import limit_option_in_line
 from paddock.plan.permissions import (
@@ -22,7 +22,6 @@ from paddock.plan.permissions import (
 )
 from paddock.text import escape
 
-_STATE: Final = "state:"
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 
@@ -63,11 +62,24 @@ def lines_to_paste(
     return {name: united(several) for name, several in grants.items()}
 
 
-def tell_lines_to_paste(screen: Screen, lines: Mapping[str, Permissions], *, is_complete: bool) -> None:
-    """Write the line of each module's entry; not `is_complete`: something may have been refused without a report."""
-    for name, permissions in lines.items():
-        _tell_line(screen, f"write in the entry of `{name}` in the plan:", permissions)
-    if lines:
+def homes_to_keep(denials: Iterable[Mapping[str, object]], proposed: Iterable[str]) -> tuple[str, ...]:
+    """Return the modules that lost files below their home, and those for which a home that stays was `proposed`."""
+    lost = (denial.caller for _, denial in _different(denials)[:_MAX_LINES] if denial.grant == KEEP)
+    return tuple(dict.fromkeys([*proposed, *lost]))
+
+
+def tell_lines_to_paste(
+    screen: Screen, lines: Mapping[str, Permissions], keeps: Sequence[str] = (), *, is_complete: bool
+) -> None:
+    """Write the lines of each module's entry; those in `keeps` need a home that stays.
+
+    Not `is_complete`: something may have been refused without a report.
+    """
+    for name in dict.fromkeys([*lines, *keeps]):
+        written = [permissions_line(lines[name])] if name in lines else []
+        written += [KEEP] if name in keeps else []
+        _tell_lines(screen, f"write in the entry of `{name}` in the plan:", written)
+    if lines or keeps:
         return
     if is_complete:
         screen.note("no module was refused anything that a line of the plan would grant")
@@ -78,7 +90,11 @@ def tell_lines_to_paste(screen: Screen, lines: Mapping[str, Permissions], *, is_
 def _tell_line(screen: Screen, label: str, permissions: Permissions, *, of_call: bool = False) -> None:
     """Write a line that can be pasted: alone, and never folded."""
     line = permissions_line(permissions)
-    screen.text(f"{escape(marked(label))}\n  {escape(_options(line) if of_call else line)}")
+    _tell_lines(screen, label, [_options(line) if of_call else line])
+
+
+def _tell_lines(screen: Screen, label: str, lines: Iterable[str]) -> None:
+    screen.text("\n".join([escape(marked(label)), *(f"  {escape(line)}" for line in lines)]))
 
 
 def _merged(denials: Iterable[Denial]) -> dict[str, Permissions]:
@@ -138,7 +154,7 @@ def _without_climbs(denials: Iterable[Denial]) -> Iterator[Denial]:
 def _remedy(denial: Denial, of_call: bool) -> str:
     if not (of_call and denial.grant):
         return denial.hint
-    if denial.grant.startswith(_STATE):
+    if denial.grant == KEEP:
         return f"a call keeps nothing; in a plan, write in its entry: {denial.grant}"
     if (option := limit_option_in_line(denial.grant)) is not None:
         return f"to allow more, add {option}"

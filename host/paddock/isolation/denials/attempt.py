@@ -46,6 +46,7 @@ AttemptKind = Literal["read", "write", "run", "net", "left", "limit", "env"]
 ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = get_args(AttemptKind)
 
 SEE_VARIABLE: Final = "see the variable"
+KEEP: Final = "state: keep"  # the line of a plan with which a home stays
 _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
     "read": "read",
     "write": "write to",
@@ -60,7 +61,6 @@ _NOT_LOOKED_AT: Final = "no grant covers it; whether it is there was not looked 
 _IN_SCRATCH: Final = "the working directory is not granted, so"
 _LOST_IN_SCRATCH: Final = f"{_IN_SCRATCH} the file is in the module's private folder and is lost when the module ends"
 _LOST_AT_HOME: Final = "its home is a private folder, which is lost when the module ends"
-_KEEP: Final = "state: keep"
 _NO_PROGRAMS_IN_SCRATCH: Final = "no file in a module's private folder can be run"
 _ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
 # The limits that the kernel enforces by an error, and the words for what was refused.
@@ -219,7 +219,7 @@ class AttemptJudge:
         if self._works_in_scratch and (is_known or not (top.startswith(".") or top in self._at_home)):
             line = self._line("write", f"./{top}" if is_known else ".")
             return self._denial("write", str(working_dir / inside), "files", line, _LOST_IN_SCRATCH)
-        return self._denial("left", str(owner.home / inside), "files", _KEEP, _LOST_AT_HOME)
+        return self._denial("left", str(owner.home / inside), "files", KEEP, _LOST_AT_HOME)
 
     def _tell_path(self, kind: AttemptKind, target: str) -> Denial | None:
         path = Path(os.path.normpath(target))

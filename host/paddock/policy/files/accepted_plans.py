@@ -21,7 +21,7 @@ _MAX_PINS: Final = 1000  # of one plan; the operator is asked about further ones
 class AcceptedGrant:
     """The grants of the module at `place` of a plan, valid while its code comes from `source`.
 
-    `without` was missing when they were accepted, and would have been granted too.
+    `without` was missing when they were accepted, and would have been granted too. With `keeps`, its home stays.
     """
 
     place: str
@@ -29,6 +29,7 @@ class AcceptedGrant:
     permissions: Permissions
     line: int | None = None
     without: Permissions = field(default_factory=Permissions)
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ pins = [
 ```
 
 A grant may have `without`: what the module would have been given as well if it had been there, as in
-`without = {secrets = ["OPENAI_API_KEY"]}`. Once any of it is there, the operator is asked again.
+`without = {secrets = ["OPENAI_API_KEY"]}`. Once any of it is there, the operator is asked again. With `state = "keep"`
+the module's home stays from session to session.
 
 `pins` is what the lock file beside the plan pinned its sources to. Where it is missing, the pins are unknown.
 
@@ -24,7 +25,7 @@ Its models are loaded where there is such a file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, BeforeValidator, Field
 
@@ -58,6 +59,7 @@ class _Grant(StrictModel):
     permissions: Annotated[Permissions, BeforeValidator(Permissions.written)]
     # Values of this model build its validator, which most that load this file do not need.
     without: Annotated[Permissions, BeforeValidator(Permissions.written)] = Field(default_factory=Permissions)
+    state: Literal["keep"] | None = None
 
 
 class _Pin(StrictModel):
@@ -109,7 +111,12 @@ def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
 def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
     grants = tuple(
         AcceptedGrant(
-            one.at, one.source, one.permissions, positions.line_of(path_text(place, "grants", index)), one.without
+            one.at,
+            one.source,
+            one.permissions,
+            positions.line_of(path_text(place, "grants", index)),
+            one.without,
+            keeps=one.state is not None,
         )
         for index, one in enumerate(plan.grants)
     )
@@ -120,7 +127,7 @@ def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
 
 
 def _said(plan: AcceptedPlan) -> object:
-    grants = [(one.place, one.source, one.permissions, one.without) for one in plan.grants]
+    grants = [(one.place, one.source, one.permissions, one.without, one.keeps) for one in plan.grants]
     return plan.digest, plan.plan, plan.accepted_at, grants, plan.pins
 
 
@@ -195,6 +202,8 @@ def _table(plan: AcceptedPlan) -> Any:
         row.update({"at": one.place, "source": one.source, "permissions": _inline(one.permissions.as_written())})
         if one.without != Permissions():
             row["without"] = _inline(one.without.as_written())
+        if one.keeps:
+            row["state"] = "keep"
         grants.append(row)
     table["grants"] = grants
     if plan.pins is not None:
