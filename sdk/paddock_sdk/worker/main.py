@@ -7,7 +7,6 @@ connection does, even if the module still has tasks running.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import os
 import socket
@@ -21,6 +20,7 @@ from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import HostMethod, WorkerMethod
 from paddock_sdk.worker.attempts import attempt_log
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
+from paddock_sdk.worker.breakpoints import explain_breakpoints
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.calls.dispatcher import Dispatcher
 from paddock_sdk.worker.driver import Driver
@@ -50,20 +50,6 @@ def set_up_logging() -> None:
     If it was done before the fork, this does nothing.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-
-
-def explain_breakpoints(stderr: int) -> None:
-    """Have `breakpoint()` print how a debugger gets a terminal: one that starts here finds none, and raises.
-
-    It is not done by PYTHONBREAKPOINT, which a worker's interpreter does not look at.
-    """
-    sys.breakpointhook = functools.partial(_pass_over, stderr)
-
-
-def _pass_over(stderr: int, *args: object, **kwargs: object) -> None:
-    words = "breakpoint() was passed over: the process of a module has no terminal; "
-    way = "`paddock module test PATH --isolation none -- --pdb` stops there, in a plain process\n"
-    os.write(stderr, (words + way).encode())
 
 
 class Worker:

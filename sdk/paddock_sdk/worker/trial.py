@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import msgpack
 
-from paddock_sdk.worker.main import explain_breakpoints, set_up_logging
+from paddock_sdk.worker.breakpoints import explain_breakpoints
+from paddock_sdk.worker.main import set_up_logging
 
 LENGTH: Final = struct.Struct("!I")  # before each of the two messages
 MAX_ANSWER_BYTES: Final = 256 << 10  # of a few hundred checks, each with a sentence
