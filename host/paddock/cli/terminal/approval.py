@@ -53,6 +53,11 @@ class TerminalApproval:
         """Return an approval system that asks the person at `terminal`."""
         return cls(Dialogue.at(screen, terminal))
 
+    @property
+    def is_attended(self) -> bool:
+        """Whether a person can be asked at all; a session reads it, to give the reason for an answer."""
+        return self._dialogue.has_person
+
     def withdraw(self) -> None:
         """Answer the present question, and every later one, with deny: the person wants to leave."""
         self._is_withdrawn = True
@@ -74,7 +79,7 @@ class TerminalApproval:
             ApprovalTimeoutError: no answer came in time, or no option has the default's name.
         """
         requester = current_requester()
-        if not self._dialogue.has_person:
+        if not self.is_attended:
             to = f" to {_named(requester)}" if requester is not None else ""
             self._screen.warning(f"there is no terminal to ask at, so the answer{to} is {default}: {prompt}")
             return _called(default, options)

@@ -126,6 +126,8 @@ class SessionApprovalProvider:
         answer = reply.strip().lower()
         if answer in ("allow", "allow once", "allow always"):
             return ApprovalResponse(approved=True, remember=answer == "allow always")
+        if not getattr(system, "is_attended", True):
+            return ApprovalResponse(approved=False, reason="There is no terminal to ask at")
         is_chosen = reply in _OPTIONS  # an application denies in this way too what was withdrawn, and what no one saw
         reason = f"The answer was {reply!r}" if is_chosen else f"No option was chosen, which counts as {reply!r}"
         return ApprovalResponse(approved=False, reason=reason)
